@@ -1,0 +1,132 @@
+//! The few C functions the library needs, declared by hand so that it builds with nothing but std.
+
+use crate::model::status::INVALID_VALUE;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::PathBuf;
+
+pub const PROT_READ_WRITE: c_int = 1 | 2;
+pub const MAP_SHARED: c_int = 1;
+/// Private, anonymous and without reserve: a large host allocation costs nothing until it is touched.
+pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
+
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *mut c_void,
+    symbol: *const c_char,
+    address: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn getenv(name: *const c_char) -> *const c_char;
+    fn getpid() -> c_int;
+    fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
+    pub fn mmap(
+        at: *mut c_void,
+        bytes: usize,
+        prot: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
+}
+
+/// The process id, asked of the kernel each time: it is how a forked child notices that the state is not its own.
+pub fn pid() -> u32 {
+    // SAFETY: getpid has no precondition.
+    unsafe { getpid() as u32 }
+}
+
+/// The variable as the C runtime sees it, which is what a driver sees. Rust's own view would be the same, through a lock that a
+/// forked child must not touch.
+pub fn env(name: &CStr) -> Option<Vec<u8>> {
+    // SAFETY: the name ends in NUL; the value is copied before anything else can change the environment on this thread.
+    unsafe {
+        let value = getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes().to_vec())
+    }
+}
+
+/// The path this library was loaded from, as the loader knows it (the link's name, not the file behind it).
+pub fn own_path() -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut info = DlInfo {
+        file: std::ptr::null(),
+        base: std::ptr::null_mut(),
+        symbol: std::ptr::null(),
+        address: std::ptr::null_mut(),
+    };
+    // SAFETY: the address is one of our own functions, `info` is writable, and the name lives as long as the library is loaded.
+    unsafe {
+        if dladdr(crate::cuda_pitfalls_simulated as *const c_void, &mut info) == 0
+            || info.file.is_null()
+        {
+            return None;
+        }
+        let bytes = CStr::from_ptr(info.file).to_bytes().to_vec();
+        Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+}
+
+/// Maps host memory that nobody has touched yet; `None` when the kernel refuses.
+pub fn map_host(bytes: usize) -> Option<u64> {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
+    let at = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            bytes,
+            PROT_READ_WRITE,
+            MAP_HOST,
+            -1,
+            0,
+        )
+    };
+    (at as isize != -1).then_some(at as u64)
+}
+
+/// Gives back what [`map_host`] returned.
+pub fn unmap_host(at: u64, bytes: usize) {
+    // SAFETY: callers pass a pair that `map_host` returned and that they have just forgotten.
+    unsafe {
+        munmap(at as *mut c_void, bytes);
+    }
+}
+
+/// Stores a result through a pointer of the caller; a null pointer is the caller's error, not a crash.
+///
+/// # Safety
+/// `at` is null or valid for a write of `T`.
+pub unsafe fn put<T>(at: *mut T, value: T) -> Result<(), u32> {
+    if at.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: not null, and the caller vouches for the rest. C callers may pass packed memory, hence unaligned.
+    unsafe { at.write_unaligned(value) };
+    Ok(())
+}
+
+/// Stores a text and its NUL; `false` when it does not fit.
+///
+/// # Safety
+/// `at` is valid for `room` bytes.
+pub unsafe fn put_text(at: *mut c_char, room: usize, text: &str) -> bool {
+    if text.len() >= room {
+        return false;
+    }
+    // SAFETY: the text and its NUL fit, as just checked.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast::<c_char>(), at, text.len());
+        at.add(text.len()).write(0);
+    }
+    true
+}
+
+/// A text of the caller, or `None` for a null pointer.
+///
+/// # Safety
+/// `at` is null or a NUL-terminated string.
+pub unsafe fn text(at: *const c_char) -> Option<CString> {
+    // SAFETY: not null, and the caller vouches that it ends.
+    (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_owned())
+}

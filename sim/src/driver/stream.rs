@@ -1,0 +1,52 @@
+//! Streams and events of the driver.
+
+use super::call;
+use crate::c::put;
+use crate::model::status::INVALID_VALUE;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, flags: u32) -> u32 {
+    call(|process, thread| {
+        let current = process.current(thread)?;
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
+        unsafe { put(stream, process.create_stream(current)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
+    call(|process, thread| process.destroy_stream(stream, process.current(thread)?))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
+    call(|process, thread| {
+        let device = process
+            .stream_owner(stream, process.current(thread)?)?
+            .device;
+        process.synchronise(device);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventCreate(event: *mut u64, _flags: u32) -> u32 {
+    call(|process, thread| {
+        let current = process.current(thread)?;
+        // SAFETY: see above.
+        unsafe { put(event, process.create_event(current)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
+    call(|process, _| process.destroy_event(event))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
+    call(|process, thread| process.record(event, stream, process.current(thread)?))
+}

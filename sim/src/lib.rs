@@ -1,0 +1,24 @@
+//! The simulated node of cuda-pitfalls: one library that stands in for libcuda, libcudart and libnvidia-ml.
+//!
+//! On a machine without a GPU the worker and the sampler of cuda-pitfalls load this library under the names of the three real ones
+//! and make the same calls. It answers from a model of what start-up does: when the mask is read, which call makes a context, what a
+//! context costs, what NVML sees from another process. It computes nothing: a kernel launch is checked and has no effect.
+//!
+//! Reading order: [`model`] holds the state and its rules (`model::behaviour` lists every rule that a measurement may overturn),
+//! [`driver`], [`runtime`] and [`nvml`] hold the C symbols, a few lines each.
+//!
+//! The library needs no environment variable: it looks for `node.conf` and `node.state` in the folder it was loaded from.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod c;
+mod driver;
+mod model;
+mod nvml;
+mod runtime;
+
+/// Says that the caller talks to the simulated node; the real libraries have no such symbol.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuda_pitfalls_simulated() -> i32 {
+    1
+}

@@ -1,0 +1,178 @@
+//! Device memory of one device: small requests share blocks, larger ones are rounded up to whole blocks.
+
+use crate::model::behaviour::SMALL_REQUEST_BYTES;
+use crate::model::status::Outcome;
+use std::collections::BTreeMap;
+
+/// Requests inside a block start on this boundary.
+const ALIGNMENT: u64 = 512;
+
+/// The blocks of one device, by address.
+pub struct Blocks {
+    granularity: u64,
+    next: u64,
+    blocks: BTreeMap<u64, Block>,
+}
+
+struct Block {
+    context: u64,
+    bytes: u64,
+    shared: bool,
+    /// Offset and length of every request in the block.
+    pieces: BTreeMap<u64, u64>,
+}
+
+impl Blocks {
+    /// No blocks yet; addresses grow from `base`.
+    pub fn new(base: u64, granularity: u64) -> Self {
+        Self {
+            granularity,
+            next: base,
+            blocks: BTreeMap::new(),
+        }
+    }
+
+    /// Places a request. `charge` is asked for the memory of a new block, and its refusal leaves everything as it was.
+    pub fn place(
+        &mut self,
+        context: u64,
+        bytes: u64,
+        charge: impl FnOnce(u64) -> Outcome,
+    ) -> Outcome<u64> {
+        let shared = bytes <= SMALL_REQUEST_BYTES.min(self.granularity);
+        if shared {
+            let existing = self
+                .blocks
+                .iter_mut()
+                .filter(|(_, block)| block.shared && block.context == context);
+            for (base, block) in existing {
+                if let Some(offset) = block.gap(bytes) {
+                    block.pieces.insert(offset, bytes);
+                    return Ok(base + offset);
+                }
+            }
+        }
+        let size = bytes
+            .checked_next_multiple_of(self.granularity)
+            .ok_or(crate::model::status::OUT_OF_MEMORY)?;
+        charge(size)?;
+        let base = self.next;
+        self.next += size;
+        self.blocks.insert(
+            base,
+            Block {
+                context,
+                bytes: size,
+                shared,
+                pieces: BTreeMap::from([(0, bytes)]),
+            },
+        );
+        Ok(base)
+    }
+
+    /// Forgets a request. `Some(bytes)` says how much device memory that gives back; `None` that the address is nobody's.
+    pub fn free(&mut self, address: u64) -> Option<u64> {
+        let (base, block) = self.blocks.range_mut(..=address).next_back()?;
+        block.pieces.remove(&(address - base))?;
+        if !block.pieces.is_empty() {
+            return Some(0);
+        }
+        let (base, bytes) = (*base, block.bytes);
+        self.blocks.remove(&base);
+        Some(bytes)
+    }
+
+    /// Forgets everything a context held; returns how much device memory that gives back.
+    pub fn free_context(&mut self, context: u64) -> u64 {
+        let mut bytes = 0;
+        self.blocks.retain(|_, block| {
+            let keep = block.context != context;
+            bytes += if keep { 0 } else { block.bytes };
+            keep
+        });
+        bytes
+    }
+
+    /// Whether an address lies in a request.
+    pub fn contains(&self, address: u64) -> bool {
+        self.blocks
+            .range(..=address)
+            .next_back()
+            .is_some_and(|(base, block)| {
+                let piece = block.pieces.range(..=address - base).next_back();
+                piece.is_some_and(|(offset, bytes)| address - base < offset + bytes)
+            })
+    }
+}
+
+impl Block {
+    /// The first hole that is large enough.
+    fn gap(&self, bytes: u64) -> Option<u64> {
+        let mut at = 0;
+        for (offset, length) in &self.pieces {
+            if at + bytes <= *offset {
+                return Some(at);
+            }
+            at = (offset + length).next_multiple_of(ALIGNMENT);
+        }
+        (at + bytes <= self.bytes).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn small_requests_share_a_block_until_it_is_full() {
+        let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
+        let mut charged = 0;
+        let mut place = |bytes| {
+            blocks.place(1, bytes, |size| {
+                charged += size;
+                Ok(())
+            })
+        };
+        let first = place(1).unwrap();
+        let second = place(MIB).unwrap();
+        assert_eq!(second, first + 512);
+        place(MIB).unwrap();
+        assert_eq!(charged, 4 * MIB);
+    }
+
+    #[test]
+    fn a_block_returns_with_its_last_request() {
+        let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
+        let first = blocks.place(1, 1, |_| Ok(())).unwrap();
+        let second = blocks.place(1, 1, |_| Ok(())).unwrap();
+        assert_eq!(blocks.free(first), Some(0));
+        assert_eq!(blocks.free(first), None);
+        assert_eq!(blocks.free(second), Some(2 * MIB));
+        assert_eq!(blocks.free(second), None);
+    }
+
+    #[test]
+    fn large_requests_are_rounded_up() {
+        let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
+        let mut charged = 0;
+        let at = blocks
+            .place(1, 2 * MIB + 1, |size| {
+                charged = size;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(charged, 4 * MIB);
+        assert!(blocks.contains(at + 2 * MIB));
+        assert!(!blocks.contains(at + 3 * MIB));
+        assert_eq!(blocks.free_context(1), 4 * MIB);
+    }
+
+    #[test]
+    fn a_refused_charge_changes_nothing() {
+        let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
+        assert_eq!(blocks.place(1, 5 * MIB, |_| Err(2)), Err(2));
+        assert_eq!(blocks.free_context(1), 0);
+    }
+}

@@ -1,0 +1,311 @@
+//! Contexts: what makes one, what it costs, and what is left of it when it is gone.
+
+use crate::model::behaviour::SET_DEVICE_EAGER_FROM;
+use crate::model::limits::Limits;
+use crate::model::process::Process;
+use crate::model::status::*;
+use crate::model::thread::Thread;
+
+/// One context. A primary context keeps its handle from one life to the next; the entry of a destroyed one stays, so that its handle
+/// can be told from one that never was.
+pub struct Context {
+    pub device: usize,
+    pub primary: bool,
+    pub alive: bool,
+    pub life: u32,
+    /// Device memory beside the allocations: the context's own, its modules, its larger limits.
+    pub charged_bytes: u64,
+    pub limits: Limits,
+}
+
+/// The context an object belongs to, in the life it was made in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    pub context: u64,
+    pub life: u32,
+    pub device: usize,
+}
+
+impl Context {
+    /// A primary context that does not exist yet.
+    pub fn primary(device: usize) -> Self {
+        Self {
+            device,
+            primary: true,
+            alive: false,
+            life: 0,
+            charged_bytes: 0,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Process {
+    /// Brings a context to life: its memory is taken, its limits are the defaults.
+    fn bring_to_life(&mut self, handle: u64) -> Outcome {
+        let node = self.node()?;
+        let context = self.contexts.get_mut(&handle).ok_or(INVALID_CONTEXT)?;
+        let gpu = self.devices[context.device].gpu;
+        let bytes = node.machine.gpus[gpu].context_bytes;
+        self.account.charge(node, gpu, bytes)?;
+        self.account.context_made(node, gpu)?;
+        context.alive = true;
+        context.life += 1;
+        context.charged_bytes = bytes;
+        context.limits = Limits::of(&node.machine);
+        Ok(())
+    }
+
+    /// Ends a context's life: memory, modules, streams and events go with it. Stream-ordered allocations stay, they are the pool's.
+    fn end_life(&mut self, handle: u64) {
+        let (Ok(node), Some(context)) = (self.node(), self.contexts.get_mut(&handle)) else {
+            return;
+        };
+        let device = &mut self.devices[context.device];
+        context.alive = false;
+        let bytes = std::mem::take(&mut context.charged_bytes) + device.blocks.free_context(handle);
+        self.account.refund(node, device.gpu, bytes);
+        self.account.context_gone(node, device.gpu);
+    }
+
+    /// Takes memory on behalf of a context, to be returned when it ends.
+    pub fn charge_context(&mut self, handle: u64, bytes: u64) -> Outcome {
+        let node = self.node()?;
+        let context = self.contexts.get_mut(&handle).ok_or(INVALID_CONTEXT)?;
+        self.account
+            .charge(node, self.devices[context.device].gpu, bytes)?;
+        context.charged_bytes += bytes;
+        Ok(())
+    }
+
+    /// Returns part of what [`Self::charge_context`] took.
+    pub fn refund_context(&mut self, handle: u64, bytes: u64) {
+        let (Ok(node), Some(context)) = (self.node(), self.contexts.get_mut(&handle)) else {
+            return;
+        };
+        context.charged_bytes = context.charged_bytes.saturating_sub(bytes);
+        self.account
+            .refund(node, self.devices[context.device].gpu, bytes);
+    }
+
+    /// `cuDevicePrimaryCtxRetain`: makes the context if nobody has it; does not make it current.
+    pub fn retain_primary(&mut self, device: usize) -> Outcome<u64> {
+        let handle = self.devices[device].primary_handle;
+        if !self.devices[device].primary.active {
+            self.bring_to_life(handle)?;
+        }
+        self.devices[device].primary.retained();
+        Ok(handle)
+    }
+
+    /// `cuDevicePrimaryCtxRelease`: the last release destroys the context and leaves it current wherever it is.
+    pub fn release_primary(&mut self, device: usize) -> Outcome {
+        if self.devices[device].primary.release()? {
+            self.end_life(self.devices[device].primary_handle);
+        }
+        Ok(())
+    }
+
+    /// `cuDevicePrimaryCtxReset`: destroys the context under everybody who uses it.
+    pub fn reset_primary(&mut self, device: usize) {
+        if self.devices[device].primary.reset() {
+            self.end_life(self.devices[device].primary_handle);
+        }
+    }
+
+    /// `cuCtxCreate`: a context beside the primary one, at the full price.
+    pub fn create_context(&mut self, device: usize) -> Outcome<u64> {
+        let handle = self.handle();
+        self.contexts.insert(
+            handle,
+            Context {
+                primary: false,
+                ..Context::primary(device)
+            },
+        );
+        if let Err(code) = self.bring_to_life(handle) {
+            self.contexts.remove(&handle);
+            return Err(code);
+        }
+        Ok(handle)
+    }
+
+    /// `cuCtxDestroy`: takes the context off this thread's stack, but not off any other's.
+    pub fn destroy_context(&mut self, handle: u64, thread: &mut Thread) -> Outcome {
+        let context = self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?;
+        if context.primary || !context.alive {
+            return Err(SIM_NOT_MODELLED);
+        }
+        self.end_life(handle);
+        if thread.current() == Some(handle) {
+            thread.stack.pop();
+        }
+        Ok(())
+    }
+
+    /// A context that may be made current.
+    pub fn selectable(&self, handle: u64) -> Outcome<u64> {
+        match self.contexts.get(&handle) {
+            None => Err(INVALID_CONTEXT),
+            Some(context) if context.alive => Ok(handle),
+            Some(_) => Err(SIM_NOT_MODELLED),
+        }
+    }
+
+    /// The current context as the driver sees it: 201 without one, 709 when it is gone.
+    pub fn current(&self, thread: &Thread) -> Outcome<Owner> {
+        self.node()?;
+        let handle = thread.current().ok_or(INVALID_CONTEXT)?;
+        self.owner(handle).ok_or(CONTEXT_IS_DESTROYED)
+    }
+
+    /// The present life of a context, if it has one.
+    pub fn owner(&self, handle: u64) -> Option<Owner> {
+        let context = self.contexts.get(&handle).filter(|context| context.alive)?;
+        Some(Owner {
+            context: handle,
+            life: context.life,
+            device: context.device,
+        })
+    }
+
+    /// Whether an object's context still lives the life the object was made in.
+    pub fn is_live(&self, owner: Owner) -> bool {
+        self.owner(owner.context) == Some(owner)
+    }
+
+    /// The primary context of a device for the runtime, which retains it once.
+    pub fn runtime_primary(&mut self, device: usize) -> Outcome<u64> {
+        if self.devices[device].primary.runtime_must_retain() {
+            self.retain_primary(device)?;
+            self.devices[device].primary.runtime_retained = true;
+        }
+        Ok(self.devices[device].primary_handle)
+    }
+
+    /// The context a runtime call works in: the current one, re-made if it was a primary context and is gone; otherwise the primary
+    /// context of the thread's device, which becomes current.
+    pub fn runtime_context(&mut self, thread: &mut Thread) -> Outcome<Owner> {
+        let handle = match thread.current() {
+            Some(handle) => {
+                let context = self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?;
+                if !context.alive {
+                    if !context.primary {
+                        return Err(CONTEXT_IS_DESTROYED);
+                    }
+                    self.runtime_primary(context.device)?;
+                }
+                handle
+            }
+            None => {
+                let handle = self.runtime_primary(thread.device)?;
+                thread.stack.push(handle);
+                handle
+            }
+        };
+        self.owner(handle).ok_or(CONTEXT_IS_DESTROYED)
+    }
+
+    /// The device the runtime calls current: the current context's, else the one the thread chose.
+    pub fn runtime_device(&self, thread: &Thread) -> usize {
+        let current = thread
+            .current()
+            .and_then(|handle| self.contexts.get(&handle));
+        current.map_or(thread.device, |context| context.device)
+    }
+
+    /// `cudaSetDevice`: since runtime 12 it makes the context at once.
+    pub fn set_device(&mut self, device: usize, thread: &mut Thread) -> Outcome {
+        if self.node()?.machine.cuda_runtime_version >= SET_DEVICE_EAGER_FROM {
+            let handle = self.runtime_primary(device)?;
+            thread.set_current(Some(handle));
+        } else {
+            let active = self.devices[device].primary.active;
+            thread.set_current(active.then_some(self.devices[device].primary_handle));
+        }
+        thread.device = device;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::process::sample::ready;
+
+    fn thread() -> Thread {
+        Thread {
+            stack: Vec::new(),
+            device: 0,
+            last_error: 0,
+        }
+    }
+
+    fn used(process: &Process, gpu: usize) -> u64 {
+        process.node().unwrap().table.used_bytes(gpu)
+    }
+
+    const CONTEXT: u64 = 100 << 20;
+
+    #[test]
+    fn a_primary_context_costs_once_and_keeps_its_handle() {
+        let mut process = ready();
+        let first = process.retain_primary(1).unwrap();
+        process.retain_primary(1).unwrap();
+        assert_eq!((used(&process, 0), used(&process, 1)), (0, CONTEXT));
+        process.release_primary(1).unwrap();
+        assert_eq!(used(&process, 1), CONTEXT);
+        process.release_primary(1).unwrap();
+        assert_eq!(used(&process, 1), 0);
+        assert_eq!(process.release_primary(1), Err(INVALID_CONTEXT));
+        assert_eq!(process.retain_primary(1), Ok(first));
+    }
+
+    #[test]
+    fn a_released_context_stays_current_and_is_gone() {
+        let (mut process, mut thread) = (ready(), thread());
+        assert_eq!(process.current(&thread).err(), Some(INVALID_CONTEXT));
+        let handle = process.retain_primary(0).unwrap();
+        thread.set_current(Some(handle));
+        let before = process.current(&thread).unwrap();
+        process.release_primary(0).unwrap();
+        assert_eq!(process.current(&thread).err(), Some(CONTEXT_IS_DESTROYED));
+        let after = process.runtime_context(&mut thread).unwrap();
+        assert_eq!(after.context, handle);
+        assert!(!process.is_live(before));
+    }
+
+    #[test]
+    fn selecting_a_device_makes_its_context_since_runtime_12() {
+        let (mut process, mut thread) = (ready(), thread());
+        process.set_device(1, &mut thread).unwrap();
+        process.set_device(0, &mut thread).unwrap();
+        assert_eq!((used(&process, 0), used(&process, 1)), (CONTEXT, CONTEXT));
+        assert_eq!(process.runtime_device(&thread), 0);
+        assert_eq!(thread.stack.len(), 1);
+    }
+
+    #[test]
+    fn another_context_costs_again_and_the_runtime_uses_it() {
+        let (mut process, mut thread) = (ready(), thread());
+        process.retain_primary(0).unwrap();
+        let own = process.create_context(0).unwrap();
+        assert_eq!(used(&process, 0), 2 * CONTEXT);
+        thread.stack.push(own);
+        assert_eq!(process.runtime_context(&mut thread).unwrap().context, own);
+        process.destroy_context(own, &mut thread).unwrap();
+        assert_eq!(used(&process, 0), CONTEXT);
+        assert!(thread.stack.is_empty());
+    }
+
+    #[test]
+    fn a_full_gpu_has_no_room_for_a_context() {
+        let mut process = ready();
+        for _ in 0..9 {
+            process.create_context(0).unwrap();
+        }
+        assert_eq!(process.create_context(0), Err(OUT_OF_MEMORY));
+        assert_eq!(process.retain_primary(0), Err(OUT_OF_MEMORY));
+        assert_eq!(used(&process, 0), 9 * CONTEXT);
+    }
+}

@@ -1,0 +1,44 @@
+//! One visible device of this process.
+
+use crate::model::blocks::Blocks;
+use crate::model::machine::Machine;
+use crate::model::pool::Pool;
+use crate::model::primary::Primary;
+
+/// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel maps files.
+const ADDRESSES: u64 = 1 << 40;
+const FIRST_ADDRESS: u64 = 3 * ADDRESSES;
+
+/// A device by its CUDA ordinal. `gpu` is its NVML index.
+pub struct Device {
+    pub gpu: usize,
+    pub primary: Primary,
+    pub primary_handle: u64,
+    pub pool: Pool,
+    pub pool_handle: u64,
+    pub blocks: Blocks,
+    /// Where the next stream-ordered allocation goes.
+    pub pool_address: u64,
+}
+
+impl Device {
+    /// An untouched device.
+    pub fn new(
+        machine: &Machine,
+        ordinal: usize,
+        gpu: usize,
+        primary_handle: u64,
+        pool_handle: u64,
+    ) -> Self {
+        let base = FIRST_ADDRESS + ordinal as u64 * ADDRESSES;
+        Self {
+            gpu,
+            primary: Primary::default(),
+            primary_handle,
+            pool: Pool::new(machine.pool_granularity_bytes),
+            pool_handle,
+            blocks: Blocks::new(base, machine.alloc_granularity_bytes),
+            pool_address: base + ADDRESSES / 2,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The grammar of `CUDA_VISIBLE_DEVICES` and the order of devices, as pure functions.
+
+use crate::model::machine::Gpu;
+
+/// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its exact name.
+pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Vec<usize> {
+    let mut ordered: Vec<usize> = (0..gpus.len()).collect();
+    if order != Some(b"PCI_BUS_ID") {
+        ordered.sort_by_key(|index| gpus[*index].speed_rank);
+    }
+    ordered
+}
+
+/// The visible GPUs, as NVML indices in the order CUDA will number them. `ordered` is what ordinals in the mask count through.
+pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Vec<usize> {
+    let Some(mask) = mask else {
+        return ordered.to_vec();
+    };
+    let mut chosen = Vec::new();
+    let mut by_uuid = None;
+    for token in mask.split(|byte| *byte == b',') {
+        let token = skip_space(token);
+        let is_uuid = token.starts_with(b"GPU-");
+        // The first token decides the kind of the whole list.
+        if *by_uuid.get_or_insert(is_uuid) != is_uuid {
+            break;
+        }
+        let gpu = if is_uuid {
+            by_prefix(token, gpus)
+        } else {
+            ordinal(token).and_then(|at| ordered.get(at).copied())
+        };
+        // The list ends, without complaint, at the first entry that names no GPU.
+        let Some(gpu) = gpu else { break };
+        // Naming one GPU twice hides all of them.
+        if chosen.contains(&gpu) {
+            return Vec::new();
+        }
+        chosen.push(gpu);
+    }
+    chosen
+}
+
+fn skip_space(token: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
+    &token[token.iter().take_while(|byte| is_space(byte)).count()..]
+}
+
+/// The number a token starts with, read as `strtoul` would in base ten: a sign, digits, and anything after them is ignored.
+fn ordinal(token: &[u8]) -> Option<usize> {
+    let (negative, digits) = match token {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let digits: Vec<u8> = digits
+        .iter()
+        .copied()
+        .take_while(u8::is_ascii_digit)
+        .collect();
+    if digits.is_empty() {
+        return None;
+    }
+    let value = digits.iter().fold(0usize, |sum, digit| {
+        sum.saturating_mul(10)
+            .saturating_add(usize::from(digit - b'0'))
+    });
+    (!negative || value == 0).then_some(value)
+}
+
+/// The one GPU whose UUID starts with the token. An ambiguous prefix names none.
+fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
+    let mut matching =
+        (0..gpus.len()).filter(|index| gpus[*index].uuid.as_bytes().starts_with(token));
+    let first = matching.next()?;
+    matching.next().is_none().then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::machine::sample;
+
+    fn seen(mask: &str) -> Vec<usize> {
+        let machine = sample::machine();
+        let pci: Vec<usize> = (0..machine.gpus.len()).collect();
+        visible(Some(mask.as_bytes()), &pci, &machine.gpus)
+    }
+
+    #[test]
+    fn unset_shows_all_and_empty_shows_none() {
+        let machine = sample::machine();
+        assert_eq!(visible(None, &[0, 1, 2, 3], &machine.gpus), [0, 1, 2, 3]);
+        assert!(seen("").is_empty());
+    }
+
+    #[test]
+    fn the_list_ends_at_the_first_bad_entry() {
+        assert_eq!(seen("0,-1,1"), [0]);
+        assert_eq!(seen("0,99,1"), [0]);
+        assert!(seen("99,0").is_empty());
+        assert!(seen("-1").is_empty());
+        assert!(seen("one,two,3").is_empty());
+        assert!(seen("all").is_empty());
+        assert_eq!(seen("2,1,two"), [2, 1]);
+        assert_eq!(seen("0,"), [0]);
+        assert!(seen(",0").is_empty());
+    }
+
+    #[test]
+    fn numbers_are_read_like_strtoul() {
+        assert_eq!(seen("1gpu2,2ampere"), [1, 2]);
+        assert_eq!(seen("2, +3, -0, 1"), [2, 3, 0, 1]);
+        assert_eq!(seen("\t1, 0 "), [1, 0]);
+        assert_eq!(seen("01"), [1]);
+        assert_eq!(seen("0x1"), [0]);
+        assert!(seen("99999999999999999999999").is_empty());
+    }
+
+    #[test]
+    fn a_gpu_named_twice_hides_all() {
+        assert!(seen("0,0").is_empty());
+        assert!(seen("0,1,2,1").is_empty());
+        assert!(seen("0,+0").is_empty());
+        assert!(seen("GPU-b,GPU-b000").is_empty());
+    }
+
+    #[test]
+    fn uuid_prefixes_must_be_unique_and_of_the_right_case() {
+        assert_eq!(seen("GPU-b"), [2]);
+        assert_eq!(seen("GPU-ab,GPU-aa"), [1, 0]);
+        assert!(seen("GPU-").is_empty());
+        assert!(seen("GPU-a").is_empty());
+        assert!(seen("GPU-B").is_empty());
+        assert!(seen("gpu-b").is_empty());
+        assert_eq!(seen("GPU-b,GPU-zz,GPU-c"), [2]);
+    }
+
+    #[test]
+    fn kinds_do_not_mix() {
+        assert_eq!(seen("GPU-b,1"), [2]);
+        assert_eq!(seen("1,GPU-b"), [1]);
+    }
+
+    #[test]
+    fn the_fastest_goes_first_unless_pci_order_is_asked_for() {
+        let machine = sample::machine();
+        assert_eq!(device_order(None, &machine.gpus), [2, 0, 1, 3]);
+        assert_eq!(
+            device_order(Some(b"FASTEST_FIRST"), &machine.gpus),
+            [2, 0, 1, 3]
+        );
+        assert_eq!(
+            device_order(Some(b"PCI_BUS_ID"), &machine.gpus),
+            [0, 1, 2, 3]
+        );
+        let order = device_order(None, &machine.gpus);
+        assert_eq!(visible(Some(b"0"), &order, &machine.gpus), [2]);
+    }
+}

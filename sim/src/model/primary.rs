@@ -1,0 +1,85 @@
+//! The state machine of a device's primary context: who retains it, and whether it exists.
+
+use crate::model::behaviour::RESET_KEEPS_RETAIN_COUNT;
+use crate::model::status::{INVALID_CONTEXT, Outcome};
+
+/// Counts and flags of one primary context. Whether its memory is taken is decided by the caller, who acts on the answers.
+#[derive(Default, Clone, Debug)]
+pub struct Primary {
+    pub retains: u32,
+    pub active: bool,
+    pub flags: u32,
+    /// The runtime holds one retain of its own, taken at its first use of the device.
+    pub runtime_retained: bool,
+}
+
+impl Primary {
+    /// One user more. The caller has created the context if [`Self::active`] was false.
+    pub fn retained(&mut self) {
+        self.retains += 1;
+        self.active = true;
+    }
+
+    /// One user less; `true` when that was the last one and the context must be destroyed.
+    pub fn release(&mut self) -> Outcome<bool> {
+        self.retains = self.retains.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+        if self.retains > 0 {
+            return Ok(false);
+        }
+        self.runtime_retained = false;
+        Ok(std::mem::take(&mut self.active))
+    }
+
+    /// Destroys the context whoever uses it; `true` when there was one.
+    pub fn reset(&mut self) -> bool {
+        if !RESET_KEEPS_RETAIN_COUNT {
+            self.retains = 0;
+        }
+        self.runtime_retained = false;
+        std::mem::take(&mut self.active)
+    }
+
+    /// Whether the runtime must retain before it can use the context.
+    pub fn runtime_must_retain(&self) -> bool {
+        !self.runtime_retained || !self.active
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_release_destroys_and_the_next_one_fails() {
+        let mut primary = Primary::default();
+        primary.retained();
+        primary.retained();
+        assert_eq!(primary.release(), Ok(false));
+        assert!(primary.active);
+        assert_eq!(primary.release(), Ok(true));
+        assert!(!primary.active);
+        assert_eq!(primary.release(), Err(INVALID_CONTEXT));
+        assert_eq!(primary.retains, 0);
+    }
+
+    #[test]
+    fn a_reset_destroys_but_does_not_release() {
+        let mut primary = Primary::default();
+        primary.retained();
+        assert!(primary.reset());
+        assert!(!primary.reset());
+        assert_eq!(primary.retains, 1);
+        assert_eq!(primary.release(), Ok(false));
+    }
+
+    #[test]
+    fn the_runtime_retains_once_until_it_lost_the_context() {
+        let mut primary = Primary::default();
+        assert!(primary.runtime_must_retain());
+        primary.retained();
+        primary.runtime_retained = true;
+        assert!(!primary.runtime_must_retain());
+        primary.release().unwrap();
+        assert!(primary.runtime_must_retain());
+    }
+}

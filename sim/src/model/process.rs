@@ -1,0 +1,278 @@
+//! The driver's state in this process: initialised once, lost in a forked child.
+
+use crate::c;
+use crate::model::account::Account;
+use crate::model::behaviour::RETRY_AFTER_NO_DEVICE_REREADS;
+use crate::model::context::Context;
+use crate::model::device::Device;
+use crate::model::mask;
+use crate::model::memory::{AsyncMemory, HostMemory};
+use crate::model::module::{Function, Module};
+use crate::model::node::{self, NoNode, Node};
+use crate::model::status::*;
+use crate::model::stream::{Event, Stream};
+use crate::model::thread::{self, Thread};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How far initialisation got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Phase {
+    Fresh,
+    Ready,
+    /// `cuInit` found no device to show.
+    NoDevice,
+    /// The parent had initialised the driver before it forked this process.
+    Forked,
+}
+
+/// Everything the driver and the runtime know. One lock guards it, and nothing is called out of the library while it is held.
+pub struct Process {
+    pub phase: Phase,
+    node: Option<&'static Node>,
+    pub account: Account,
+    pub devices: Vec<Device>,
+    pub contexts: BTreeMap<u64, Context>,
+    pub streams: BTreeMap<u64, Stream>,
+    pub events: BTreeMap<u64, Event>,
+    pub modules: BTreeMap<u64, Module>,
+    pub functions: BTreeMap<u64, Function>,
+    pub host: BTreeMap<u64, HostMemory>,
+    pub pooled: BTreeMap<u64, AsyncMemory>,
+    /// `CUDA_MODULE_LOADING` as it was at initialisation.
+    pub loading: Option<Vec<u8>>,
+    next_handle: u64,
+}
+
+/// What the driver reads from the environment when it initialises.
+#[derive(Default)]
+pub struct Environment {
+    pub mask: Option<Vec<u8>>,
+    pub order: Option<Vec<u8>>,
+    pub loading: Option<Vec<u8>>,
+}
+
+impl Process {
+    /// A process in which nobody has called `cuInit` yet, or never successfully can.
+    pub fn new(phase: Phase) -> Self {
+        Self {
+            phase,
+            node: None,
+            account: Account::default(),
+            devices: Vec::new(),
+            contexts: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            host: BTreeMap::new(),
+            pooled: BTreeMap::new(),
+            loading: None,
+            next_handle: 0x5100_0000_0000,
+        }
+    }
+
+    /// `cuInit`: the moment at which the environment is read, once.
+    pub fn init(&mut self) -> Outcome {
+        match self.phase {
+            Phase::Ready => return Ok(()),
+            Phase::Forked => return Err(NOT_INITIALIZED),
+            Phase::NoDevice if !RETRY_AFTER_NO_DEVICE_REREADS => return Err(NO_DEVICE),
+            Phase::NoDevice | Phase::Fresh => {}
+        }
+        let node = node::node().map_err(no_node)?;
+        let environment = Environment {
+            mask: c::env(c"CUDA_VISIBLE_DEVICES"),
+            order: c::env(c"CUDA_DEVICE_ORDER"),
+            loading: c::env(c"CUDA_MODULE_LOADING"),
+        };
+        self.start(node, environment)
+    }
+
+    /// Initialises on a given node with a given environment.
+    pub fn start(&mut self, node: &'static Node, environment: Environment) -> Outcome {
+        let gpus = &node.machine.gpus;
+        let ordered = mask::device_order(environment.order.as_deref(), gpus);
+        let visible = mask::visible(environment.mask.as_deref(), &ordered, gpus);
+        if visible.is_empty() {
+            self.phase = Phase::NoDevice;
+            return Err(NO_DEVICE);
+        }
+        for gpu in &visible {
+            self.account.charge(node, *gpu, gpus[*gpu].init_bytes)?;
+        }
+        for (ordinal, gpu) in visible.into_iter().enumerate() {
+            let (primary, pool) = (self.handle(), self.handle());
+            self.devices
+                .push(Device::new(&node.machine, ordinal, gpu, primary, pool));
+            self.contexts.insert(primary, Context::primary(ordinal));
+        }
+        self.loading = environment.loading;
+        self.node = Some(node);
+        self.phase = Phase::Ready;
+        Ok(())
+    }
+
+    /// The node, or "not initialised": every call that needs `cuInit` starts here.
+    pub fn node(&self) -> Outcome<&'static Node> {
+        self.node.ok_or(NOT_INITIALIZED)
+    }
+
+    /// The device of an ordinal.
+    pub fn device(&self, ordinal: i32) -> Outcome<&Device> {
+        self.node()?;
+        self.devices
+            .get(usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?)
+            .ok_or(INVALID_DEVICE)
+    }
+
+    /// An ordinal that names a device, as an index.
+    pub fn ordinal(&self, ordinal: i32) -> Outcome<usize> {
+        self.device(ordinal).map(|_| ordinal as usize)
+    }
+
+    /// A handle that was never used before. Handles are numbers; nothing is behind them.
+    pub fn handle(&mut self) -> u64 {
+        self.next_handle += 0x100;
+        self.next_handle
+    }
+}
+
+/// What `cuInit` says when there is no simulated node to talk to.
+pub fn no_node(why: NoNode) -> u32 {
+    match why {
+        NoNode::Missing => FILE_NOT_FOUND,
+        NoNode::Malformed => UNKNOWN,
+    }
+}
+
+/// The state of one process and whose it is.
+struct Holder {
+    pid: u32,
+    /// The phase once more, readable without the lock, which another thread may have held at the moment of a fork.
+    phase: AtomicU32,
+    process: Mutex<Process>,
+}
+
+static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
+
+/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the parent's lock.
+fn holder() -> &'static Holder {
+    let pid = c::pid();
+    loop {
+        let found = HOLDER.load(Ordering::Acquire);
+        // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
+        let inherited = match unsafe { found.as_ref() } {
+            Some(holder) if holder.pid == pid => return holder,
+            Some(holder) => holder.phase.load(Ordering::Acquire),
+            None => Phase::Fresh as u32,
+        };
+        let phase = if inherited == Phase::Ready as u32 || inherited == Phase::Forked as u32 {
+            Phase::Forked
+        } else if inherited == Phase::NoDevice as u32 {
+            Phase::NoDevice
+        } else {
+            Phase::Fresh
+        };
+        let own = Holder {
+            pid,
+            phase: AtomicU32::new(phase as u32),
+            process: Mutex::new(Process::new(phase)),
+        };
+        let own = Box::into_raw(Box::new(own));
+        if HOLDER
+            .compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // SAFETY: the exchange failed, so nobody else has seen this pointer.
+            drop(unsafe { Box::from_raw(own) });
+        }
+    }
+}
+
+/// Runs one call on the state of this process and of this thread.
+pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    let holder = holder();
+    let outcome = thread::with(|thread| {
+        let mut process = holder
+            .process
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let outcome = call(&mut process, thread);
+        holder.phase.store(process.phase as u32, Ordering::Release);
+        outcome
+    });
+    code(outcome.unwrap_or(Err(DEINITIALIZED)))
+}
+
+#[cfg(test)]
+pub mod sample {
+    use super::{Environment, Process};
+    use crate::model::machine::sample::machine;
+    use crate::model::node::Node;
+    use crate::model::process::Phase;
+    use crate::model::table::sample::table;
+
+    /// A process that is initialised on the sample machine, with a node of its own.
+    pub fn ready() -> Process {
+        let node = Box::leak(Box::new(Node {
+            machine: machine(),
+            table: table(),
+        }));
+        let mut process = Process::new(Phase::Fresh);
+        let order = Some(b"PCI_BUS_ID".to_vec());
+        process
+            .start(
+                node,
+                Environment {
+                    order,
+                    ..Environment::default()
+                },
+            )
+            .unwrap();
+        process
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::machine::sample::machine;
+    use crate::model::table::sample::table;
+
+    #[test]
+    fn an_empty_mask_finds_no_device_and_stays_so() {
+        let node = Box::leak(Box::new(Node {
+            machine: machine(),
+            table: table(),
+        }));
+        let mut process = Process::new(Phase::Fresh);
+        let mask = Some(Vec::new());
+        assert_eq!(
+            process.start(
+                node,
+                Environment {
+                    mask,
+                    ..Environment::default()
+                }
+            ),
+            Err(NO_DEVICE)
+        );
+        assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
+        assert_eq!(process.init(), Err(NO_DEVICE));
+    }
+
+    #[test]
+    fn a_forked_child_stays_uninitialised() {
+        let mut process = Process::new(Phase::Forked);
+        assert_eq!(process.init(), Err(NOT_INITIALIZED));
+        assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
+    }
+
+    #[test]
+    fn a_library_outside_a_node_says_so() {
+        assert_eq!(Process::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
+    }
+}

@@ -1,0 +1,33 @@
+//! The status codes the model answers with. Driver and runtime share these numbers.
+
+pub const SUCCESS: u32 = 0;
+pub const INVALID_VALUE: u32 = 1;
+pub const OUT_OF_MEMORY: u32 = 2;
+pub const NOT_INITIALIZED: u32 = 3;
+pub const DEINITIALIZED: u32 = 4;
+pub const NO_DEVICE: u32 = 100;
+pub const INVALID_DEVICE: u32 = 101;
+pub const INVALID_CONTEXT: u32 = 201;
+pub const UNSUPPORTED_LIMIT: u32 = 215;
+pub const FILE_NOT_FOUND: u32 = 301;
+pub const INVALID_HANDLE: u32 = 400;
+pub const NOT_FOUND: u32 = 500;
+pub const CONTEXT_IS_DESTROYED: u32 = 709;
+pub const HOST_MEMORY_ALREADY_REGISTERED: u32 = 712;
+pub const HOST_MEMORY_NOT_REGISTERED: u32 = 713;
+pub const UNKNOWN: u32 = 999;
+
+/// The call exists, but not for these arguments or in this state: the model has no answer and gives none.
+/// No real library uses this number.
+pub const SIM_NOT_MODELLED: u32 = 60000;
+
+/// Every rule of the model answers with a value or with one of the codes above.
+pub type Outcome<T = ()> = Result<T, u32>;
+
+/// The code of an outcome, for the C side.
+pub fn code(outcome: Outcome) -> u32 {
+    match outcome {
+        Ok(()) => SUCCESS,
+        Err(code) => code,
+    }
+}

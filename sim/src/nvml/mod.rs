@@ -1,0 +1,81 @@
+//! The symbols of libnvidia-ml. NVML sees every GPU, whatever the mask, and every process's memory; it initialises no driver.
+
+mod device;
+mod memory;
+mod opening;
+
+/// NVML's own status codes.
+pub mod status {
+    pub const SUCCESS: u32 = 0;
+    pub const UNINITIALIZED: u32 = 1;
+    pub const INVALID_ARGUMENT: u32 = 2;
+    pub const NOT_SUPPORTED: u32 = 3;
+    pub const NOT_FOUND: u32 = 6;
+    pub const INSUFFICIENT_SIZE: u32 = 7;
+    pub const ARGUMENT_VERSION_MISMATCH: u32 = 25;
+    pub const UNKNOWN: u32 = 999;
+}
+
+use crate::c;
+use crate::model::machine::Gpu;
+use crate::model::node::{Node, node};
+use status::*;
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often NVML was initialised without being shut down.
+static OPENINGS: AtomicU32 = AtomicU32::new(0);
+
+/// Device handles are numbers from here on, in index order.
+const FIRST_HANDLE: u64 = 0x4e56_4d4c_0000;
+const HANDLE_STEP: u64 = 0x100;
+
+/// Runs a call that needs an initialised NVML.
+fn call(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
+    let node = if OPENINGS.load(Ordering::Acquire) == 0 {
+        Err(UNINITIALIZED)
+    } else {
+        node().map_err(|_| NOT_FOUND)
+    };
+    match node.and_then(work) {
+        Ok(()) => SUCCESS,
+        Err(code) => code,
+    }
+}
+
+/// Runs a call on a device.
+fn call_on(
+    handle: u64,
+    work: impl FnOnce(&'static Node, usize, &'static Gpu) -> Result<(), u32>,
+) -> u32 {
+    call(|node| {
+        let offset = handle
+            .checked_sub(FIRST_HANDLE)
+            .filter(|offset| offset % HANDLE_STEP == 0)
+            .ok_or(INVALID_ARGUMENT)?;
+        let index = (offset / HANDLE_STEP) as usize;
+        let gpu = node.machine.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
+        work(node, index, gpu)
+    })
+}
+
+/// # Safety
+/// `at` is null or valid for a write of `T`.
+unsafe fn put<T>(at: *mut T, value: T) -> Result<(), u32> {
+    // SAFETY: the caller vouches for the pointer.
+    unsafe { c::put(at, value) }.map_err(|_| INVALID_ARGUMENT)
+}
+
+/// # Safety
+/// `at` is null or valid for `room` bytes.
+unsafe fn put_text(at: *mut c_char, room: u32, text: &str) -> Result<(), u32> {
+    if at.is_null() {
+        return Err(INVALID_ARGUMENT);
+    }
+    // SAFETY: not null; the caller vouches for the room.
+    if unsafe { c::put_text(at, room as usize, text) } {
+        Ok(())
+    } else {
+        Err(INSUFFICIENT_SIZE)
+    }
+}

@@ -1,0 +1,141 @@
+//! The wire between parent and worker: JSON lines on a socket of their own, versioned.
+//!
+//! The parent drives: it sends [`Command`]s, one step at a time, and reads everything in between.
+//! The worker answers with [`Event`]s. A hang or a crash leaves its culprit as the last line.
+//! Every stamp is `CLOCK_MONOTONIC` in nanoseconds, which parent, worker and sampler share.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::Step;
+
+/// The version of this wire. Parent and worker are one binary, so a mismatch is a bug.
+pub const PROTOCOL: u32 = 1;
+
+/// What the parent says to a process of the worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// The first line: everything the worker will be asked to do.
+    Prepare {
+        /// The steps, with nothing left to fill in.
+        steps: Vec<Step>,
+        /// Socket descriptors inherited for processes that steps create, by actor name.
+        channels: BTreeMap<String, i32>,
+        /// Whether to look around after each step.
+        probes: bool,
+    },
+    /// Make the step with this index.
+    Run {
+        /// The index in `steps`.
+        step: usize,
+    },
+    /// Nothing more to do: leave by the normal way out, `exit(0)`.
+    Finish,
+}
+
+/// What a process of the worker says to the parent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Libraries and symbols are resolved; the worker waits.
+    Ready {
+        /// [`PROTOCOL`].
+        protocol: u32,
+        /// The process as it sees itself.
+        pid: u32,
+        /// The libraries it mapped.
+        libraries: Vec<MappedLibrary>,
+        /// Libraries or symbols that steps need and that are not there.
+        missing: Vec<String>,
+        /// Libraries injected into the process from outside.
+        injected: Vec<String>,
+    },
+    /// The call of a step is about to be made.
+    Begin {
+        /// The step.
+        step: usize,
+        /// When.
+        t_ns: u64,
+    },
+    /// The call of a step has returned.
+    End {
+        /// The step.
+        step: usize,
+        /// When.
+        t_ns: u64,
+        /// How long the call took.
+        elapsed_ns: u64,
+        /// What it returned; null for actions without a result.
+        status: Option<Status>,
+        /// Its outputs by name.
+        values: BTreeMap<String, Value>,
+    },
+    /// What the process saw when it looked around after a step.
+    Probe {
+        /// The step.
+        step: usize,
+        /// How long looking took.
+        elapsed_ns: u64,
+        /// What it saw.
+        probe: Probe,
+    },
+    /// Something in the worker itself failed; the attempt says nothing about CUDA.
+    Broken {
+        /// What.
+        message: String,
+    },
+    /// All is done and the process is about to leave.
+    Bye,
+}
+
+/// A library that the worker has mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MappedLibrary {
+    /// `libcuda`, `libcudart` or `libnvidia-ml`.
+    pub library: String,
+    /// The file, with links resolved.
+    pub path: String,
+    /// Whether it carries the simulated node's marker.
+    pub simulated: bool,
+}
+
+/// What a call returned.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The number.
+    pub code: i64,
+    /// The C name, from our own table; null for a number that the table does not know.
+    pub name: Option<String>,
+}
+
+/// An output of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Value {
+    /// An integer.
+    Int(i64),
+    /// A number with a fraction; never part of an outcome.
+    Float(f64),
+    /// Text; `bound` or `NULL` for handles.
+    Text(String),
+}
+
+/// What a process saw of itself. Calls that could change anything are not made: before `cuInit`
+/// only `cuDeviceGetCount`, which answers 3 and initialises nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Probe {
+    /// Whether the driver is initialised: what `cuDeviceGetCount` returned.
+    pub status: Option<Status>,
+    /// UUIDs of the visible GPUs in CUDA order; null where the driver would not say.
+    pub visible: Option<Vec<String>>,
+    /// Whether each visible GPU's primary context is active, in CUDA order.
+    pub active: Option<Vec<bool>>,
+    /// The CUDA ordinal of the GPU of the calling thread's current context; null for none.
+    pub current: Option<i32>,
+    /// The status of `cuCtxGetDevice`, where a context is current but its GPU could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_status: Option<Status>,
+}

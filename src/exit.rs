@@ -1,0 +1,141 @@
+//! Exit codes: what each means, which of several wins, and the one function that computes them.
+
+use crate::report::Report;
+use crate::verdict::{ExpectationMet, Kind, Reason};
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exit {
+    /// All conclusive and as expected, and at least one attempt ran.
+    Ok,
+    /// A conclusive verdict that is not the expected one.
+    Unexpected,
+    /// A command line or a scenario that is not valid; nothing ran.
+    Usage,
+    /// A question that ran and was not answered.
+    Inconclusive,
+    /// Nothing was measured: nothing selected, no GPU, or all skipped.
+    NothingMeasured,
+    /// Something was measured, and something selected was skipped.
+    Skipped,
+    /// A worker or a GPU was left in a state that is unsafe to go on with.
+    HostUnsafe,
+    /// A fault of the harness.
+    Internal,
+    /// The report could not be written to last.
+    NotDurable,
+    /// SIGINT ended the run, after a partial report.
+    Interrupted,
+    /// SIGTERM, or another signal of that kind, ended the run, after a partial report.
+    Terminated,
+}
+
+impl Exit {
+    /// All of them, worst first: of several that apply, the first counts.
+    pub const WORST_FIRST: [Exit; 11] = [
+        Exit::Internal,
+        Exit::NotDurable,
+        Exit::HostUnsafe,
+        Exit::Interrupted,
+        Exit::Terminated,
+        Exit::Usage,
+        Exit::Unexpected,
+        Exit::Inconclusive,
+        Exit::Skipped,
+        Exit::NothingMeasured,
+        Exit::Ok,
+    ];
+
+    /// The number the shell sees.
+    pub const fn code(self) -> i32 {
+        match self {
+            Exit::Ok => 0,
+            Exit::Unexpected => 1,
+            Exit::Usage => 2,
+            Exit::Inconclusive => 3,
+            Exit::NothingMeasured => 4,
+            Exit::Skipped => 5,
+            Exit::HostUnsafe => 6,
+            Exit::Internal => 70,
+            Exit::NotDurable => 74,
+            Exit::Interrupted => 130,
+            Exit::Terminated => 143,
+        }
+    }
+
+    /// The word on stderr and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Exit::Ok => "ok",
+            Exit::Unexpected => "unexpected",
+            Exit::Usage => "usage",
+            Exit::Inconclusive => "inconclusive",
+            Exit::NothingMeasured => "nothing_measured",
+            Exit::Skipped => "skipped",
+            Exit::HostUnsafe => "host_unsafe",
+            Exit::Internal => "internal",
+            Exit::NotDurable => "not_durable",
+            Exit::Interrupted | Exit::Terminated => "interrupted",
+        }
+    }
+
+    /// A sentence for help and documentation.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Exit::Ok => "All conclusive and as expected, at least one attempt ran, and the report is on disk.",
+            Exit::Unexpected => "A verdict is not the expected one.",
+            Exit::Usage => "The command line or a scenario is not valid; nothing ran.",
+            Exit::Inconclusive => "Something ran and nothing can be concluded from it.",
+            Exit::NothingMeasured => "Nothing was measured: nothing selected, no GPU, or all skipped.",
+            Exit::Skipped => "A selected scenario was skipped without --allow-skip.",
+            Exit::HostUnsafe => "A worker could not be killed or a GPU was lost; do not go on with this host.",
+            Exit::Internal => "The harness failed.",
+            Exit::NotDurable => "The report could not be written to disk.",
+            Exit::Interrupted => "Interrupted by SIGINT, after a partial report.",
+            Exit::Terminated => "Interrupted by SIGTERM, after a partial report.",
+        }
+    }
+
+    /// The worse of two.
+    pub fn worst(self, other: Exit) -> Exit {
+        Exit::WORST_FIRST.into_iter().find(|exit| *exit == self || *exit == other).unwrap_or(Exit::Internal)
+    }
+
+    /// How a run that left this report ends, if the report itself is on disk.
+    ///
+    /// `Ok` has to be earned: a report that is not complete, or in which nothing was measured,
+    /// never gets it, and what this function does not foresee is a fault of the harness.
+    pub fn of_report(report: &Report, allow_skip: bool) -> Exit {
+        let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
+        let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind);
+        let attempts = || report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
+        let measured = report.scenarios.iter().any(|scenario| {
+            let ran = scenario.cases.iter().any(|case| !case.attempts.is_empty());
+            ran && !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError)
+        });
+        let interrupted = report.run.interrupted.as_deref();
+        let unsafe_host = report.run.host_unsafe.is_some()
+            || attempts().any(|attempt| attempt.exit.unkillable)
+            || verdicts().any(|verdict| matches!(verdict.reason, Some(Reason::Unkillable | Reason::HostUnsafe)));
+        let applies = |exit: Exit| match exit {
+            Exit::Internal => some(Kind::HarnessError) || (!report.complete && interrupted.is_none()),
+            Exit::HostUnsafe => unsafe_host,
+            Exit::Interrupted => interrupted == Some("SIGINT"),
+            Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
+            Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
+            Exit::Inconclusive => some(Kind::Inconclusive),
+            // Where nothing was measured, that is the news, however much was skipped.
+            Exit::Skipped => measured && some(Kind::Skipped) && !allow_skip,
+            Exit::NothingMeasured => !measured,
+            Exit::Ok => {
+                measured && report.complete && verdicts().all(|it| it.kind.is_conclusive() || it.kind == Kind::Skipped)
+            }
+            // Known to the caller alone; see `worst`.
+            Exit::NotDurable | Exit::Usage => false,
+        };
+        Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Observations × expectations → verdict. Pure, so that a report can be judged again at any time.
+//!
+//! Three questions, in this order and independent of one another: does an attempt count
+//! ([`doubts`]), does it show the effect ([`shows`]), and what follows from all of them
+//! ([`judge`]). Whether an attempt counts is never decided by what it showed.
+
+mod compare;
+mod decide;
+mod doubts;
+mod expectation;
+mod facts;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod outcomes;
+mod retry;
+mod shows;
+mod strength;
+mod tenant;
+#[cfg(test)]
+mod tests;
+
+pub use doubts::doubts;
+pub use facts::{Facts, matches};
+pub use retry::additional_attempts;
+pub use shows::{Shows, shows};
+
+use crate::observe::Scene;
+use crate::plan::Plan;
+use crate::report::{CaseReport, Report};
+use crate::verdict::{Kind, Verdict};
+
+/// The verdict on one scenario, from its attempts alone.
+///
+/// Doubts, outcomes and the places of attempts among them are computed anew and written into
+/// `cases`; only what the supervisor alone could know is kept of the doubts that were there.
+pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts) -> Verdict {
+    let seen = outcomes::recompute(plan, cases, scene);
+    let decision = decide::decide(plan, &seen, scene, facts);
+    let (met, unexpected) = expectation::compare(plan, &seen, decision.kind, facts);
+    Verdict {
+        kind: decision.kind,
+        reason: decision.reason,
+        detail: decision.detail,
+        expectation: met,
+        unexpected,
+        provenance: facts.provenance,
+    }
+}
+
+/// Judges every scenario of a report again. Those that never ran, or that broke off, keep their
+/// verdict: there is nothing else to tell why.
+pub fn rejudge(report: &mut Report) {
+    let Report { provenance, run, machine, scenarios, .. } = report;
+    let scene = Scene { calibration: &run.calibration, gpus: &machine.gpus };
+    for scenario in scenarios {
+        let Some(plan) = &scenario.plan else { continue };
+        if scenario.verdict.kind == Kind::Skipped || broke_off(plan, &scenario.verdict, &scenario.cases) {
+            continue;
+        }
+        let facts = Facts::new(machine, scenario.libcudart.as_ref(), plan, *provenance);
+        scenario.verdict = judge(plan, &mut scenario.cases, &scene, &facts);
+    }
+}
+
+/// Whether attempts are missing altogether, for a reason that was recorded as the verdict. A
+/// verdict that claims an answer is never taken on trust.
+fn broke_off(plan: &Plan, verdict: &Verdict, cases: &[CaseReport]) -> bool {
+    let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
+    let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(0, |case| case.attempts.len());
+    !verdict.kind.is_conclusive() && plan.cases.iter().any(|case| made(&case.name) < repeat)
+}

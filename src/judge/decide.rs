@@ -1,0 +1,179 @@
+//! From the attempts of trap and control to a verdict.
+
+use crate::observe::Scene;
+use crate::plan::Plan;
+use crate::report::Doubt;
+use crate::scenario::Check;
+use crate::verdict::{Kind, Reason};
+
+use super::Facts;
+use super::outcomes::{Seen, Shown};
+use super::shows::{Shows, applicable, shows};
+use super::strength::{percent, separation, upper_bound};
+
+/// The verdict without its expectation.
+pub(super) struct Decision {
+    /// What was found.
+    pub(super) kind: Kind,
+    /// Why nothing was.
+    pub(super) reason: Option<Reason>,
+    /// In words, with numbers.
+    pub(super) detail: String,
+}
+
+fn inconclusive(reason: Reason, detail: String) -> Decision {
+    // These two are the harness's own failures, whatever the scenario.
+    let ours = matches!(reason, Reason::Protocol | Reason::System);
+    Decision { kind: if ours { Kind::HarnessError } else { Kind::Inconclusive }, reason: Some(reason), detail }
+}
+
+/// What the attempts say.
+pub(super) fn decide(plan: &Plan, seen: &[Seen], scene: &Scene, facts: &Facts) -> Decision {
+    if let Some(decision) = too_few(plan, seen) {
+        return decision;
+    }
+    let Some(trap) = find(seen, "trap") else {
+        return inconclusive(Reason::Unobservable, "no case is named trap".to_string());
+    };
+    let trap = match effect(plan, trap, facts) {
+        Ok(counted) => counted,
+        Err(words) => return inconclusive(Reason::Unobservable, format!("trap: {words}")),
+    };
+    let control = match find(seen, "control").map(|control| effect(plan, control, facts)).transpose() {
+        Ok(counted) => counted,
+        Err(words) => return inconclusive(Reason::Unobservable, format!("control: {words}")),
+    };
+    if let Some(control) = control
+        && control.shown > 0
+    {
+        let detail = format!("{} and {}", trap.words("traps"), control.words("controls show the effect"));
+        return inconclusive(Reason::ControlShowsEffect, detail);
+    }
+    separated(plan, trap, control, scene, facts)
+}
+
+/// What follows once no control shows the effect.
+fn separated(plan: &Plan, trap: Count, control: Option<Count>, scene: &Scene, facts: &Facts) -> Decision {
+    let numbers = numbers(trap, control);
+    let found = |kind, strength: String| Decision { kind, reason: None, detail: format!("{numbers}; {strength}") };
+    if trap.shown == 0 {
+        if let Some(why) = blind(plan, scene, facts) {
+            return inconclusive(Reason::Uncalibrated, format!("{numbers}, but {why}"));
+        }
+        let most = percent(upper_bound(trap.of));
+        return found(Kind::NotReproduced, format!("at 95 % confidence it shows in at most {most} of attempts"));
+    }
+    if trap.shown < trap.of {
+        if !plan.nondeterministic {
+            return inconclusive(Reason::Intermittent, format!("{}/{}: {numbers}", trap.shown, trap.of));
+        }
+        let rate = percent(trap.shown as f64 / trap.of as f64);
+        return found(Kind::Reproduced, format!("a rate of {rate}, as the question is about a chance"));
+    }
+    let strength = match control {
+        None => "there is no control to hold it against".to_string(),
+        Some(control) => {
+            let p = percent(separation(trap.of, control.of));
+            format!("chance alone would split them so cleanly with p = {p}")
+        }
+    };
+    found(Kind::Reproduced, strength)
+}
+
+fn find<'s, 'p>(seen: &'s [Seen<'p>], name: &str) -> Option<&'s Seen<'p>> {
+    seen.iter().find(|seen| seen.case.name == name)
+}
+
+/// How many attempts show the effect.
+#[derive(Clone, Copy)]
+struct Count {
+    shown: usize,
+    of: usize,
+}
+
+impl Count {
+    fn words(self, what: &str) -> String {
+        format!("{} of {} {what}", self.shown, self.of)
+    }
+}
+
+fn numbers(trap: Count, control: Option<Count>) -> String {
+    match control {
+        Some(control) => format!("{} and {}", trap.words("traps"), control.words("controls show the effect")),
+        None => trap.words("traps show the effect"),
+    }
+}
+
+/// Counts the attempts of a case that show the effect, or says why it cannot be told of one.
+fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, String> {
+    let mut count = Count { shown: 0, of: seen.valid.len() };
+    for shown in &seen.valid {
+        match in_attempt(&plan.effect, shown, plan, facts) {
+            Shows::Yes => count.shown += 1,
+            Shows::No(_) => {}
+            Shows::Unknown(words) => return Err(words),
+        }
+    }
+    Ok(count)
+}
+
+/// [`shows`], with one thing more that an observation alone does not tell: where memory was not
+/// read during calls, no peak was seen because nobody looked.
+pub(super) fn in_attempt(checks: &[Check], shown: &Shown, plan: &Plan, facts: &Facts) -> Shows {
+    let mut of_peaks = applicable(checks, plan, facts).filter(|check| !check.peak_bytes.is_empty());
+    let Some(check) = of_peaks.next().filter(|_| !shown.peaks_seen) else {
+        return shows(checks, &shown.observation, plan, facts);
+    };
+    // What is asked beside the peak may still decide.
+    let without = |check: &Check| Check { peak_bytes: Default::default(), ..check.clone() };
+    let others: Vec<Check> = checks.iter().map(without).collect();
+    match shows(&others, &shown.observation, plan, facts) {
+        Shows::No(failed) => Shows::No(failed),
+        _ => Shows::Unknown(format!("at {}: memory was not read during the call", check.at)),
+    }
+}
+
+/// Why the absence of an effect may not be concluded, where the effect is one of memory.
+fn blind(plan: &Plan, scene: &Scene, facts: &Facts) -> Option<String> {
+    let of_memory = |check: &Check| {
+        !check.memory.is_empty()
+            || !check.used_bytes.is_empty()
+            || !check.grown_bytes.is_empty()
+            || !check.peak_bytes.is_empty()
+            || !check.process_bytes.is_empty()
+    };
+    if !applicable(&plan.effect, plan, facts).any(of_memory) {
+        return None;
+    }
+    let sound = |uuid: &String| scene.calibration_of(uuid).is_some_and(|calibration| calibration.sound);
+    let blind = plan.gpus.iter().take(plan.used_gpus).find(|uuid| !sound(uuid))?;
+    Some(format!("the instrument was not shown to see such an effect on {blind}"))
+}
+
+/// Too few attempts count, in some case. The reason is the doubt that struck most attempts.
+fn too_few(plan: &Plan, seen: &[Seen]) -> Option<Decision> {
+    let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
+    let lacking: Vec<&Seen> = seen.iter().filter(|seen| seen.valid.len() < repeat).collect();
+    let words: Vec<String> = lacking
+        .iter()
+        .map(|seen| {
+            let made = seen.valid.len() + seen.invalid.len();
+            format!("{}: {} of {made} attempts count, {repeat} are needed", seen.case.name, seen.valid.len())
+        })
+        .collect();
+    if words.is_empty() {
+        return None;
+    }
+    let doubts: Vec<&Doubt> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
+    let times = |doubt: &Doubt| doubts.iter().filter(|other| other.reason == doubt.reason).count();
+    // The first of those that struck most often; `max_by_key` would take the last.
+    let most = doubts.iter().map(|doubt| times(doubt)).max().unwrap_or(0);
+    let words = words.join("; ");
+    Some(match doubts.iter().find(|doubt| times(doubt) == most) {
+        Some(doubt) => {
+            let detail = format!("{words} ({} {most} times: {})", doubt.reason.name(), doubt.detail);
+            inconclusive(doubt.reason, detail)
+        }
+        None => inconclusive(Reason::TooFewAttempts, words),
+    })
+}

@@ -1,0 +1,174 @@
+//! Whether an attempt counts. Rules over stored facts, none of which asks what the effect was.
+
+use crate::event::Event;
+use crate::observe::{Scene, begun, finished, observe};
+use crate::plan::{CasePlan, Plan};
+use crate::report::{Attempt, Doubt};
+use crate::scenario::{Class, ExitCheck};
+use crate::status::SIM_NOT_MODELLED;
+use crate::verdict::Reason;
+
+use super::tenant;
+
+/// The reasons computed here. Others are known to the supervisor alone (memory did not settle, the
+/// sampler was lost, the run was interrupted, …) and are kept as they were recorded.
+const COMPUTED: [Reason; 12] = [
+    Reason::NotModelled,
+    Reason::Signalled,
+    Reason::Hang,
+    Reason::OomKilled,
+    Reason::Crashed,
+    Reason::ExitedEarly,
+    Reason::Unkillable,
+    Reason::LeakedChildren,
+    Reason::Injected,
+    Reason::Contaminated,
+    Reason::Residue,
+    Reason::Contradiction,
+];
+
+/// Every reason for which an attempt does not count, worst founded first; empty for a valid one.
+///
+/// The same from a stored report as right after the attempt, and the same when asked twice.
+pub fn doubts(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Vec<Doubt> {
+    // A deadline that passed between steps leaves no step to compute it from.
+    let between_steps = |reason| reason == Reason::Hang && attempt.exit.deadline_at.is_none();
+    let is_kept = |doubt: &&Doubt| !COMPUTED.contains(&doubt.reason) || between_steps(doubt.reason);
+    let kept = attempt.invalid.iter().filter(is_kept);
+    let mut doubts: Vec<Doubt> = kept.cloned().collect();
+    let found = [
+        (Reason::Protocol, broken(attempt)),
+        (Reason::NotModelled, not_modelled(case, attempt)),
+        (Reason::Signalled, signalled(attempt)),
+        (Reason::Hang, hang(plan, case, attempt)),
+        (Reason::OomKilled, attempt.exit.oom_killed.then(|| "killed for want of host memory".to_string())),
+        (Reason::Crashed, crashed(plan, case, attempt)),
+        (Reason::ExitedEarly, exited_early(plan, case, attempt)),
+        (Reason::Unkillable, attempt.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),
+        (Reason::LeakedChildren, leaked(attempt)),
+        (Reason::Injected, injected(attempt)),
+        (Reason::Contaminated, tenant::contaminated(case, attempt, scene)),
+        (Reason::Residue, tenant::residue(attempt, scene)),
+        (Reason::Contradiction, contradiction(plan, case, attempt, scene)),
+    ];
+    for (reason, detail) in found {
+        if let Some(detail) = detail
+            && !doubts.iter().any(|doubt| doubt.reason == reason)
+        {
+            doubts.push(Doubt { reason, detail });
+        }
+    }
+    doubts
+}
+
+/// What the effect and the case say about how the worker ends.
+fn exits<'a>(plan: &'a Plan, case: &'a CasePlan) -> impl Iterator<Item = &'a ExitCheck> {
+    plan.effect.iter().chain(&case.expect).filter_map(|check| check.exit.as_ref())
+}
+
+fn label(case: &CasePlan, step: Option<usize>) -> String {
+    let step = step.and_then(|step| case.steps.get(step));
+    step.map_or_else(|| "no step".to_string(), |step| step.label.clone())
+}
+
+/// The code is the simulated node's own and no real library's, so it is enough to see it.
+fn not_modelled(case: &CasePlan, attempt: &Attempt) -> Option<String> {
+    attempt.events.iter().find_map(|said| {
+        let (step, status) = match &said.event {
+            Event::End { step, status, .. } => (step, status),
+            Event::Probe { step, probe, .. } => (step, &probe.status),
+            _ => return None,
+        };
+        let not_modelled = status.as_ref().is_some_and(|status| status.code == SIM_NOT_MODELLED);
+        not_modelled.then(|| format!("at {}", label(case, Some(*step))))
+    })
+}
+
+fn signalled(attempt: &Attempt) -> Option<String> {
+    let sent = &attempt.exit.sent;
+    (!sent.is_empty() && attempt.exit.deadline_at.is_none()).then(|| format!("the harness sent {}", sent.join(", ")))
+}
+
+fn hang(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {
+    let at = attempt.exit.deadline_at?;
+    let asked = exits(plan, case).any(|exit| *exit == ExitCheck::Deadline);
+    (!asked).then(|| format!("{} did not return before its deadline", label(case, Some(at))))
+}
+
+fn crashed(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {
+    let exit = &attempt.exit;
+    if exits(plan, case).any(|exit| matches!(exit, ExitCheck::Signal(_))) {
+        return None;
+    }
+    match &exit.signal {
+        Some(signal) => {
+            let ours = exit.sent.contains(signal) || exit.deadline_at.is_some() || exit.oom_killed;
+            let at = exit.died_at.or(begun(attempt).checked_sub(1));
+            (!ours).then(|| format!("{signal} at {}", label(case, at)))
+        }
+        // The worker left in peace, but a process that it had forked did not.
+        None => lost_process(case, attempt).map(|at| format!("a forked process died at {}", label(case, Some(at)))),
+    }
+}
+
+fn lost_process(case: &CasePlan, attempt: &Attempt) -> Option<usize> {
+    let at = attempt.exit.died_at.filter(|_| attempt.exit.said_bye)?;
+    (!leaves(case, Some(at))).then_some(at)
+}
+
+fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
+    step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.call == "_exit")
+}
+
+fn exited_early(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {
+    let code = attempt.exit.code?;
+    let last = begun(attempt).checked_sub(1);
+    let asked = exits(plan, case).any(|exit| matches!(exit, ExitCheck::Code(_)));
+    let told = attempt.exit.deadline_at.is_some() || lost_process(case, attempt).is_some();
+    let early = !finished(case, attempt) && !leaves(case, last);
+    (early && !told && !asked).then(|| format!("exit code {code} at {}", label(case, last)))
+}
+
+fn leaked(attempt: &Attempt) -> Option<String> {
+    let count = attempt.exit.leaked_children;
+    (count > 0).then(|| format!("{count} left behind and killed"))
+}
+
+fn injected(attempt: &Attempt) -> Option<String> {
+    attempt.events.iter().find_map(|said| match &said.event {
+        Event::Ready { injected, .. } if !injected.is_empty() => Some(injected.join(", ")),
+        _ => None,
+    })
+}
+
+/// The worker said that it failed itself, or nobody knows how it ended: the harness's own faults,
+/// which the supervisor may have recorded in better words.
+fn broken(attempt: &Attempt) -> Option<String> {
+    let exit = &attempt.exit;
+    let ended = exit.code.is_some() || exit.signal.is_some() || exit.deadline_at.is_some() || exit.unkillable;
+    let said = attempt.events.iter().find_map(|said| match &said.event {
+        Event::Broken { message } => Some(message.clone()),
+        _ => None,
+    });
+    // A worker that was not even started is the supervisor's to explain.
+    let unknown = !ended && attempt.invalid.iter().all(|doubt| COMPUTED.contains(&doubt.reason));
+    said.or_else(|| unknown.then(|| "how the worker ended is not known".to_string()))
+}
+
+/// A context that the API calls active, on a GPU whose memory did not change.
+///
+/// Only in this direction: memory may well change without a primary context (cuInit of the first
+/// client, `cuCtxCreate`, managed memory, another process), but a context without memory cannot
+/// be. With MIG the GPU's memory is not what an instance's context takes from.
+fn contradiction(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Option<String> {
+    let mig = |name: &str| {
+        scene.gpus.iter().any(|gpu| plan.gpu_name(&gpu.uuid).as_deref() == Some(name) && gpu.mig == Some(true))
+    };
+    let observation = observe(plan, case, attempt, scene);
+    observation.steps.iter().find_map(|step| {
+        let mut active = step.contexts.iter().flatten().filter(|name| !mig(name));
+        let empty = |name: &&String| step.memory.get(*name).is_some_and(|memory| memory.class == Some(Class::None));
+        let name = active.find(empty)?;
+        Some(format!("at {}: the primary context of {name} is active, and its memory did not change", step.label))
+    })
+}

@@ -1,0 +1,94 @@
+//! The machine as expectations ask about it.
+
+use std::collections::BTreeMap;
+
+use crate::machine::{Machine, Runtime};
+use crate::plan::Plan;
+use crate::report::Provenance;
+use crate::scenario::{Range, Scalar, When};
+
+/// What `when` can ask about, and who answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The driver's version.
+    pub driver_version: Option<String>,
+    /// The version of the libcudart in use.
+    pub libcudart: Option<String>,
+    /// UUIDs of the machine's GPUs in NVML order.
+    pub gpus: Vec<String>,
+    /// The compute capability of the plan's `gpu0`.
+    pub compute_capability: Option<String>,
+    /// Who answered the calls.
+    pub provenance: Provenance,
+}
+
+impl Facts {
+    /// The facts of a machine, as one plan sees them.
+    pub fn new(machine: &Machine, libcudart: Option<&Runtime>, plan: &Plan, provenance: Provenance) -> Facts {
+        let first = plan.gpus.first();
+        let first = machine.gpus.iter().find(|gpu| first == Some(&gpu.uuid));
+        Facts {
+            driver_version: machine.driver_version.clone(),
+            libcudart: libcudart.and_then(|runtime| runtime.version.clone()),
+            gpus: machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect(),
+            compute_capability: first.and_then(|gpu| gpu.compute_capability.clone()),
+            provenance,
+        }
+    }
+}
+
+/// Whether every condition holds. A fact that is not known fulfils none: an expectation is for
+/// machines that are known to be as it says.
+pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>) -> bool {
+    let gpus = facts.gpus.len().to_string();
+    within(when.driver.as_ref(), facts.driver_version.as_deref())
+        && within(when.libcudart.as_ref(), facts.libcudart.as_deref())
+        && within(when.compute_capability.as_ref(), facts.compute_capability.as_deref())
+        && within(when.gpus.as_ref(), Some(&gpus))
+        && when.parameters.iter().all(|(name, values)| parameters.get(name).is_some_and(|value| values.contains(value)))
+}
+
+fn within(range: Option<&Range>, value: Option<&str>) -> bool {
+    range.is_none_or(|range| value.is_some_and(|value| range.matches(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture::plan;
+    use crate::plan::fixture::machine;
+
+    fn facts() -> Facts {
+        Facts::new(&machine(2), None, &plan(2, vec![]), Provenance::Measured)
+    }
+
+    fn range(text: &str) -> Option<Range> {
+        Some(Range(text.into()))
+    }
+
+    #[test]
+    fn every_condition_that_is_given_must_hold() {
+        let holds = |when: When| matches(&when, &facts(), &BTreeMap::new());
+        assert!(holds(When::default()));
+        assert!(holds(When { driver: range(">= 525"), gpus: range("= 2"), ..When::default() }));
+        assert!(!holds(When { driver: range(">= 525"), gpus: range("> 2"), ..When::default() }));
+        assert!(holds(When { compute_capability: range(">= 9.0"), ..When::default() }));
+    }
+
+    #[test]
+    fn a_fact_that_is_not_known_fulfils_no_condition() {
+        let when = When { libcudart: range(">= 1.0"), ..When::default() };
+        assert!(!matches(&when, &facts(), &BTreeMap::new()));
+        let known = Facts { libcudart: Some("13.0".into()), ..facts() };
+        assert!(matches(&when, &known, &BTreeMap::new()));
+    }
+
+    #[test]
+    fn a_parameter_must_have_one_of_the_values() {
+        let when =
+            When { parameters: [("mask".into(), vec![Scalar::Int(0), Scalar::Int(1)])].into(), ..When::default() };
+        let with = |value| matches(&when, &facts(), &[("mask".to_string(), Scalar::Int(value))].into());
+        assert!(with(1) && !with(2));
+        assert!(!matches(&when, &facts(), &BTreeMap::new()));
+    }
+}

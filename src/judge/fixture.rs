@@ -1,0 +1,67 @@
+//! Reports for tests.
+
+use crate::observe::fixture::Script;
+use crate::plan::fixture::machine;
+use crate::report::{CaseReport, MAJOR, MINOR, Provenance, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
+
+/// A scenario with this verdict, and a trap with this many attempts.
+pub(crate) fn scenario(
+    kind: Kind,
+    reason: Option<Reason>,
+    expectation: ExpectationMet,
+    attempts: usize,
+) -> ScenarioReport {
+    ScenarioReport {
+        name: "test/question".into(),
+        scenario: "test/question".into(),
+        question: "Does it?".into(),
+        tags: Vec::new(),
+        parameters: Default::default(),
+        sha256: String::new(),
+        libcudart: None,
+        plan: None,
+        verdict: Verdict {
+            kind,
+            reason,
+            detail: String::new(),
+            expectation,
+            unexpected: Vec::new(),
+            provenance: Provenance::Measured,
+        },
+        cases: vec![CaseReport {
+            name: "trap".into(),
+            outcomes: Vec::new(),
+            attempts: vec![Script::new().attempt(); attempts],
+        }],
+    }
+}
+
+/// A report of a machine with one GPU.
+pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
+    Report {
+        schema: SchemaId { name: SCHEMA.into(), major: MAJOR, minor: MINOR },
+        provenance: Provenance::Measured,
+        run: Run {
+            id: String::new(),
+            version: String::new(),
+            started_at: String::new(),
+            finished_at: None,
+            started_ns: 0,
+            elapsed_ns: 0,
+            selectors: Vec::new(),
+            on: "cuda".into(),
+            seed: 0,
+            allowed: Vec::new(),
+            interrupted: None,
+            exit: None,
+            calibration: Vec::new(),
+            warnings: Vec::new(),
+            host_unsafe: None,
+            parent_peak_rss_bytes: None,
+        },
+        machine: machine(1),
+        scenarios,
+        complete,
+    }
+}

@@ -1,0 +1,99 @@
+//! Attempts that may be made again because somebody else disturbed them.
+
+use crate::plan::Plan;
+use crate::report::{Attempt, CaseReport};
+use crate::verdict::Reason;
+
+/// Cases, by place in the plan, of which one more attempt each may be made now; the same place
+/// comes more than once where several are missing.
+///
+/// Only contamination is a reason to try again: it is found without a look at the effect, so
+/// trying again cannot favour an answer. All extra attempts of a scenario together are at most
+/// twice its repeat count, and all of them stay in the report.
+pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
+    let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
+    let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(&[][..], |case| &case.attempts);
+    let attempts: Vec<&[Attempt]> = plan.cases.iter().map(|case| made(&case.name)).collect();
+    let extra: usize = attempts.iter().map(|made| made.len().saturating_sub(repeat)).sum();
+    let mut budget = repeat.saturating_mul(2).saturating_sub(extra);
+    let mut missing: Vec<usize> = attempts.iter().map(|made| missing(made, repeat)).collect();
+    let mut again = Vec::new();
+    // In turns, so that a budget that runs out is shared.
+    while budget > 0 && missing.iter().any(|&count| count > 0) {
+        for (place, count) in missing.iter_mut().enumerate() {
+            if *count > 0 && budget > 0 {
+                *count -= 1;
+                budget -= 1;
+                again.push(place);
+            }
+        }
+    }
+    again
+}
+
+/// How many valid attempts a case lacks because of contamination.
+fn missing(attempts: &[Attempt], repeat: usize) -> usize {
+    let contaminated = |attempt: &&Attempt| attempt.invalid.iter().any(|doubt| doubt.reason == Reason::Contaminated);
+    let valid = attempts.iter().filter(|attempt| attempt.invalid.is_empty()).count();
+    let lost = attempts.iter().filter(|attempt| !attempt.invalid.is_empty() && !contaminated(attempt)).count();
+    // An attempt lost for another reason is not made up for; nor is one that was not made at all.
+    attempts.len().min(repeat).saturating_sub(valid).saturating_sub(lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture::{Script, case, plan};
+    use crate::report::Doubt;
+
+    const NONE: [usize; 0] = [];
+
+    /// `.` counts, `c` is contaminated, `h` hung.
+    fn again(trap: &str, control: &str) -> Vec<usize> {
+        let attempt = |letter: char| {
+            let mut attempt = Script::new().attempt();
+            let reason = match letter {
+                'c' => Some(Reason::Contaminated),
+                'h' => Some(Reason::Hang),
+                _ => None,
+            };
+            attempt.invalid = reason.map(|reason| Doubt { reason, detail: String::new() }).into_iter().collect();
+            attempt
+        };
+        let plan = plan(1, vec![case("trap", &["mark"]), case("control", &["mark"])]);
+        let case = |name: &str, letters: &str| CaseReport {
+            name: name.into(),
+            outcomes: Vec::new(),
+            attempts: letters.chars().map(attempt).collect(),
+        };
+        additional_attempts(&plan, &[case("trap", trap), case("control", control)])
+    }
+
+    #[test]
+    fn only_contaminated_attempts_are_made_again() {
+        assert_eq!(again(".....", "....."), NONE);
+        assert_eq!(again("..c..", "....."), [0]);
+        assert_eq!(again("..h..", "....."), NONE);
+        assert_eq!(again("..hc.", "...cc"), [0, 1, 1]);
+        assert_eq!(again("..c...", "....."), NONE);
+        assert_eq!(again("..c..h", "....."), NONE);
+    }
+
+    #[test]
+    fn extra_attempts_end_at_twice_the_repeat_count() {
+        assert_eq!(again("ccccc", "ccccc").len(), 10);
+        assert_eq!(again("cccccccccc", "cccccccccc"), NONE);
+        assert_eq!(again("ccccccccc", "cccccccccc"), [0]);
+    }
+
+    #[test]
+    fn a_loop_that_follows_it_ends() {
+        let (mut trap, mut control) = ("ccccc".to_string(), "ccccc".to_string());
+        for _ in 0..100 {
+            for place in again(&trap, &control) {
+                if place == 0 { trap.push('c') } else { control.push('c') }
+            }
+        }
+        assert_eq!(trap.len() + control.len(), 20);
+    }
+}

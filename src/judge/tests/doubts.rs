@@ -1,0 +1,245 @@
+//! Each rule for which an attempt does not count, and what it must not be triggered by.
+
+use super::{counting, pitfall};
+use crate::event::Event;
+use crate::judge::doubts;
+use crate::observe::Scene;
+use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
+use crate::plan::fixture::machine;
+use crate::plan::{CasePlan, Plan};
+use crate::report::{Calibration, Doubt, Exit};
+use crate::scenario::{Check, ExitCheck};
+use crate::verdict::Reason;
+
+fn reasons_in(plan: &Plan, case: &CasePlan, script: &Script, calibration: &[Calibration]) -> Vec<Reason> {
+    let machine = machine(2);
+    let scene = Scene { calibration, gpus: &machine.gpus };
+    let mut attempt = script.attempt();
+    attempt.invalid = doubts(plan, case, &attempt, &scene);
+    assert_eq!(doubts(plan, case, &attempt, &scene), attempt.invalid, "asked twice");
+    attempt.invalid.into_iter().map(|doubt| doubt.reason).collect()
+}
+
+fn reasons(script: &Script) -> Vec<Reason> {
+    let plan = pitfall();
+    reasons_in(&plan, &plan.cases[0], script, &[calibration("GPU-0"), calibration("GPU-1")])
+}
+
+fn ending(exit: Exit) -> Script {
+    let mut script = counting(1);
+    script.exit = exit;
+    script
+}
+
+fn exits_as(exit: ExitCheck, script: &Script) -> Vec<Reason> {
+    let mut plan = pitfall();
+    plan.effect = vec![Check { exit: Some(exit), ..Check::default() }];
+    reasons_in(&plan, &plan.cases[0], script, &[])
+}
+
+#[test]
+fn a_quiet_attempt_counts() {
+    assert_eq!(reasons(&counting(1)), []);
+}
+
+#[test]
+fn a_call_that_the_simulated_node_does_not_model() {
+    let mut script = counting(1);
+    script.step(1, 60000, &[]);
+    assert_eq!(reasons(&script), [Reason::NotModelled]);
+    let mut script = counting(1);
+    script.probe(1, 60000, None, None);
+    assert_eq!(reasons(&script), [Reason::NotModelled]);
+}
+
+#[test]
+fn a_hang_is_a_doubt_unless_it_is_the_question() {
+    let sent = vec!["SIGTERM".to_string(), "SIGKILL".to_string()];
+    let hung =
+        ending(Exit { signal: Some("SIGKILL".into()), sent: sent.clone(), deadline_at: Some(1), ..Exit::default() });
+    assert_eq!(reasons(&hung), [Reason::Hang]);
+    assert_eq!(exits_as(ExitCheck::Deadline, &hung), []);
+    let killed = ending(Exit { signal: Some("SIGKILL".into()), sent, ..Exit::default() });
+    assert_eq!(reasons(&killed), [Reason::Signalled]);
+    assert_eq!(exits_as(ExitCheck::Deadline, &killed), [Reason::Signalled]);
+}
+
+#[test]
+fn a_crash_is_a_doubt_unless_it_is_the_question() {
+    let crashed = ending(Exit { signal: Some("SIGSEGV".into()), died_at: Some(1), ..Exit::default() });
+    assert_eq!(reasons(&crashed), [Reason::Crashed]);
+    assert_eq!(exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed), []);
+    assert_eq!(exits_as(ExitCheck::Code(1), &crashed), [Reason::Crashed]);
+    let starved = ending(Exit { signal: Some("SIGKILL".into()), oom_killed: true, ..Exit::default() });
+    assert_eq!(reasons(&starved), [Reason::OomKilled]);
+}
+
+#[test]
+fn leaving_early_is_a_doubt_unless_it_is_the_question() {
+    let left = ending(Exit { code: Some(0), ..Exit::default() });
+    assert_eq!(reasons(&left), [Reason::ExitedEarly]);
+    assert_eq!(exits_as(ExitCheck::Code(0), &left), []);
+    let case = case("trap", &["cuInit", "_exit"]);
+    let mut script = Script::new();
+    script.step(0, 0, &[]);
+    script.begin(1);
+    script.exit = Exit { code: Some(3), ..Exit::default() };
+    assert_eq!(reasons_in(&plan(2, vec![case.clone()]), &case, &script, &[]), []);
+}
+
+#[test]
+fn a_worker_that_lost_a_forked_process_did_not_make_its_steps() {
+    let case = case("trap", &["fork", "cuInit", "waitpid"]);
+    let plan = plan(2, vec![case.clone()]);
+    let mut script = Script::new();
+    script.step(0, 0, &[]);
+    script.begin(1);
+    script.exit = Exit { code: Some(0), said_bye: true, died_at: Some(1), ..Exit::default() };
+    assert_eq!(reasons_in(&plan, &case, &script, &[]), [Reason::Crashed]);
+    script.exit.died_at = None;
+    assert_eq!(reasons_in(&plan, &case, &script, &[]), [Reason::ExitedEarly]);
+}
+
+#[test]
+fn a_deadline_between_steps_is_the_supervisors_to_tell() {
+    let (plan, machine) = (pitfall(), machine(2));
+    let scene = Scene { calibration: &[], gpus: &machine.gpus };
+    let mut attempt = counting(1).attempt();
+    attempt.exit = Exit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..Exit::default() };
+    attempt.invalid = vec![Doubt { reason: Reason::Hang, detail: "it did not leave".into() }];
+    for _ in 0..2 {
+        attempt.invalid = doubts(&plan, &plan.cases[0], &attempt, &scene);
+        let reasons: Vec<Reason> = attempt.invalid.iter().map(|doubt| doubt.reason).collect();
+        assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
+    }
+}
+
+#[test]
+fn what_is_left_behind_or_brought_in() {
+    let peace = || counting(1).exit;
+    assert_eq!(reasons(&ending(Exit { leaked_children: 1, ..peace() })), [Reason::LeakedChildren]);
+    assert_eq!(reasons(&ending(Exit { unkillable: true, ..Exit::default() })), [Reason::Unkillable]);
+    let mut script = counting(1);
+    if let Event::Ready { injected, .. } = &mut script.events[0] {
+        injected.push("/tmp/spy.so".into());
+    }
+    assert_eq!(reasons(&script), [Reason::Injected]);
+}
+
+#[test]
+fn an_end_that_nobody_knows_is_the_harnesss_fault() {
+    assert_eq!(reasons(&ending(Exit::default())), [Reason::Protocol]);
+    let mut script = counting(1);
+    script.events.push(Event::Broken { message: "prepared twice".into() });
+    assert_eq!(reasons(&script), [Reason::Protocol]);
+}
+
+#[test]
+fn what_the_supervisor_recorded_is_kept_and_what_it_guessed_is_not() {
+    let plan = pitfall();
+    let machine = machine(2);
+    let scene = Scene { calibration: &[], gpus: &machine.gpus };
+    let mut attempt = counting(1).attempt();
+    let doubt = |reason| Doubt { reason, detail: "recorded".into() };
+    attempt.invalid = vec![doubt(Reason::Unsettled), doubt(Reason::Residue), doubt(Reason::Interrupted)];
+    let kept = doubts(&plan, &plan.cases[0], &attempt, &scene);
+    assert_eq!(kept, [doubt(Reason::Unsettled), doubt(Reason::Interrupted)]);
+}
+
+#[test]
+fn other_processes_that_come_go_or_allocate_contaminate() {
+    let mib = 1 << 20;
+    let with = |before: Option<u64>, after: Option<u64>| {
+        let mut script = counting(1);
+        if let Some(bytes) = before {
+            script.process(0, 1, 77, Some(bytes));
+        }
+        if let Some(bytes) = after {
+            script.process(1, 1, 77, Some(bytes));
+        }
+        reasons(&script)
+    };
+    assert_eq!(with(None, Some(mib)), [Reason::Contaminated]);
+    assert_eq!(with(Some(mib), None), [Reason::Contaminated]);
+    assert_eq!(with(Some(mib), Some(2 * mib)), [Reason::Contaminated]);
+    assert_eq!(with(Some(mib), Some(2 * mib - 1)), []);
+    assert_eq!(with(Some(mib), Some(mib)), []);
+}
+
+#[test]
+fn own_processes_and_blind_lists_do_not_contaminate() {
+    let mut script = counting(1);
+    script.process(1, 0, script.pid, Some(CONTEXT));
+    assert_eq!(reasons(&script), []);
+    let mut script = counting(1);
+    script.process(0, 0, 77, Some(1));
+    script.sweeps[1].sweep.gpus[0].processes = None;
+    assert_eq!(reasons(&script), []);
+    // In a PID namespace a newcomer may be the worker itself; one that was there before is not.
+    let plan = pitfall();
+    let namespaced = [Calibration { pid_listed: false, ..calibration("GPU-0") }];
+    let mut script = counting(1);
+    script.process(1, 0, 77, Some(CONTEXT));
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), []);
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[]), [Reason::Contaminated]);
+    script.process(0, 1, 78, Some(CONTEXT));
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), [Reason::Contaminated]);
+}
+
+#[test]
+fn contamination_does_not_depend_on_what_the_worker_did() {
+    for used in [0, 1, CONTEXT / 2, CONTEXT, 9 * CONTEXT] {
+        for foreign in [None, Some(1u64 << 20)] {
+            let mut script = counting(1);
+            script.sweeps.clear();
+            script.sweep(None, &[0, 0]);
+            script.sweep(Some(0), &[used, 0]);
+            script.sweep_after_exit(&[0, 0]);
+            script.process(1, 0, script.pid, Some(used));
+            if let Some(bytes) = foreign {
+                script.process(1, 1, 77, Some(bytes));
+            }
+            assert_eq!(reasons(&script).contains(&Reason::Contaminated), foreign.is_some());
+        }
+    }
+}
+
+#[test]
+fn memory_that_does_not_come_back_is_residue() {
+    let after = |bytes: u64| {
+        let mut script = counting(1);
+        script.sweeps.pop();
+        script.sweep_after_exit(&[0, bytes]);
+        reasons(&script)
+    };
+    assert_eq!(after(2 << 20), []);
+    assert_eq!(after((2 << 20) + 1), [Reason::Residue]);
+    // A sweep after the end that equals the last one before it is left out.
+    let mut script = counting(1);
+    script.sweeps.pop();
+    script.sweep(Some(1), &[CONTEXT, 0]);
+    assert_eq!(reasons(&script), [Reason::Residue]);
+}
+
+#[test]
+fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is_not() {
+    let with = |active: bool, used: u64| {
+        let mut script = counting(1);
+        script.sweeps.clear();
+        script.sweep(None, &[0, 0]);
+        script.sweep(Some(0), &[used, 0]);
+        script.sweep_after_exit(&[0, 0]);
+        script.probe(0, 0, Some(&[("GPU-0", active)]), None);
+        script
+    };
+    assert_eq!(reasons(&with(true, 0)), [Reason::Contradiction]);
+    assert_eq!(reasons(&with(true, CONTEXT)), []);
+    assert_eq!(reasons(&with(false, CONTEXT)), []);
+    let mut unreadable = with(true, 0);
+    unreadable.sweeps[1].sweep.gpus[0].used_bytes = None;
+    assert_eq!(reasons(&unreadable), []);
+    let (plan, mut machine) = (pitfall(), machine(2));
+    machine.gpus[0].mig = Some(true);
+    let scene = Scene { calibration: &[], gpus: &machine.gpus };
+    assert_eq!(doubts(&plan, &plan.cases[0], &with(true, 0).attempt(), &scene), []);
+}

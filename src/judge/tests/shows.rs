@@ -1,0 +1,215 @@
+//! Every predicate of a check: what it holds for, what it fails for, what it cannot tell.
+
+use std::collections::BTreeMap;
+
+use crate::event::Value;
+use crate::judge::{Facts, Shows, shows};
+use crate::observe::fixture::plan;
+use crate::observe::{MemoryObservation, Observation, StepObservation};
+use crate::plan::fixture::machine;
+use crate::report::Provenance;
+use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
+use crate::status::named;
+use crate::step::Library;
+
+fn step() -> StepObservation {
+    let memory = |class, used: i64| MemoryObservation {
+        class: Some(class),
+        used_bytes: Some(used),
+        process_bytes: Some(7),
+        ..MemoryObservation::default()
+    };
+    StepObservation {
+        label: "it".into(),
+        returned: true,
+        status: Some(named(Library::Driver, 0)),
+        values: [("count".to_string(), Value::Int(2))].into(),
+        varying: [("free".to_string(), Value::Int(9))].into(),
+        initialised: Some(true),
+        visible: Some(vec!["gpu1".into(), "gpu0".into()]),
+        contexts: Some(vec!["gpu1".into()]),
+        current: Some("gpu1".into()),
+        memory: [("gpu0".to_string(), memory(Class::None, 0)), ("gpu1".to_string(), memory(Class::Context, 100))]
+            .into(),
+        ..StepObservation::default()
+    }
+}
+
+fn asked(step: StepObservation, check: Check) -> Shows {
+    let observation = Observation { steps: vec![step], end: "0".into() };
+    let (plan, machine) = (plan(2, vec![]), machine(2));
+    shows(&[check], &observation, &plan, &Facts::new(&machine, None, &plan, Provenance::Measured))
+}
+
+fn at() -> Check {
+    Check { at: "it".into(), ..Check::default() }
+}
+
+/// `y`, `n` or `?`.
+fn letter(shows: &Shows) -> char {
+    match shows {
+        Shows::Yes => 'y',
+        Shows::No(_) => 'n',
+        Shows::Unknown(_) => '?',
+    }
+}
+
+fn names(names: &[&str]) -> Option<GpuList> {
+    Some(GpuList::Named(names.iter().map(|name| (*name).to_string()).collect()))
+}
+
+fn bytes(gpu: &str, value: i64) -> BTreeMap<String, Matcher> {
+    [(gpu.to_string(), Matcher::equal(Operand::Int(value)))].into()
+}
+
+fn classes(list: &[(&str, Class)]) -> BTreeMap<String, Vec<Class>> {
+    list.iter().map(|(gpu, class)| ((*gpu).to_string(), vec![*class])).collect()
+}
+
+#[test]
+fn each_predicate_holds_or_fails() {
+    let table: Vec<(Check, char)> = vec![
+        (Check { status: vec!["CUDA_ERROR_UNKNOWN".into(), "CUDA_SUCCESS".into()], ..at() }, 'y'),
+        (Check { status: vec!["CUDA_ERROR_UNKNOWN".into()], ..at() }, 'n'),
+        (Check { value: bytes("count", 2), ..at() }, 'y'),
+        (Check { value: bytes("count", 1), ..at() }, 'n'),
+        (Check { value: bytes("free", 9), ..at() }, 'y'),
+        (Check { value: bytes("other", 9), ..at() }, '?'),
+        (Check { visible: names(&["gpu1", "gpu0"]), ..at() }, 'y'),
+        (Check { visible: names(&["gpu0", "gpu1"]), ..at() }, 'n'),
+        // NVML order is GPU-0, GPU-1.
+        (Check { visible: Some(GpuList::All), ..at() }, 'n'),
+        (Check { visible: Some(GpuList::None), ..at() }, 'n'),
+        (Check { contexts: names(&["gpu1"]), ..at() }, 'y'),
+        (Check { contexts: Some(GpuList::None), ..at() }, 'n'),
+        (Check { contexts: Some(GpuList::All), ..at() }, 'n'),
+        (Check { current: Some("gpu1".into()), ..at() }, 'y'),
+        (Check { current: Some("none".into()), ..at() }, 'n'),
+        (Check { initialised: Some(true), ..at() }, 'y'),
+        (Check { initialised: Some(false), ..at() }, 'n'),
+        (Check { memory: classes(&[("gpu1", Class::Context), ("others", Class::None)]), ..at() }, 'y'),
+        (Check { memory: classes(&[("gpu0", Class::None), ("others", Class::None)]), ..at() }, 'n'),
+        (Check { memory: classes(&[("others", Class::None)]), ..at() }, 'n'),
+        (Check { memory: classes(&[("gpu7", Class::None)]), ..at() }, '?'),
+        (Check { used_bytes: bytes("gpu1", 100), ..at() }, 'y'),
+        (Check { used_bytes: bytes("others", 100), ..at() }, 'n'),
+        (Check { peak_bytes: bytes("gpu1", 100), ..at() }, 'y'),
+        (Check { process_bytes: bytes("others", 7), ..at() }, 'y'),
+        (Check { exit: Some(ExitCheck::Code(0)), ..Check::default() }, 'y'),
+        (Check { exit: Some(ExitCheck::Code(1)), ..Check::default() }, 'n'),
+        (Check { exit: Some(ExitCheck::Deadline), ..Check::default() }, 'n'),
+        (Check { at: "elsewhere".into(), initialised: Some(true), ..Check::default() }, '?'),
+    ];
+    for (check, expected) in table {
+        let found = asked(step(), check.clone());
+        assert_eq!(letter(&found), expected, "{check:?}: {found:?}");
+    }
+}
+
+#[test]
+fn what_was_not_observed_is_unknown() {
+    let blind = StepObservation { label: "it".into(), returned: true, ..StepObservation::default() };
+    let mut checks = vec![
+        Check { status: vec!["CUDA_SUCCESS".into()], ..at() },
+        Check { visible: Some(GpuList::None), ..at() },
+        Check { contexts: Some(GpuList::None), ..at() },
+        Check { current: Some("none".into()), ..at() },
+        Check { initialised: Some(false), ..at() },
+        Check { memory: classes(&[("gpu0", Class::None)]), ..at() },
+        Check { used_bytes: bytes("gpu0", 0), ..at() },
+        Check { peak_bytes: bytes("gpu0", 0), ..at() },
+        Check { process_bytes: bytes("gpu0", 0), ..at() },
+    ];
+    for check in &checks {
+        assert_eq!(letter(&asked(blind.clone(), check.clone())), '?', "{check:?}");
+    }
+    // Nor is anything known of a call that did not return.
+    checks.push(Check { value: bytes("count", 2), ..at() });
+    for check in checks {
+        assert_eq!(letter(&asked(StepObservation { returned: false, ..step() }, check)), '?');
+    }
+}
+
+#[test]
+fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
+    let idle = StepObservation {
+        label: "it".into(),
+        returned: true,
+        initialised: Some(false),
+        status: Some(named(Library::Driver, 3)),
+        ..StepObservation::default()
+    };
+    let held = |step: &StepObservation, check| letter(&asked(step.clone(), check));
+    assert_eq!(held(&idle, Check { contexts: Some(GpuList::None), ..at() }), 'y');
+    assert_eq!(held(&idle, Check { current: Some("none".into()), ..at() }), 'y');
+    assert_eq!(held(&idle, Check { visible: Some(GpuList::None), ..at() }), '?');
+    let refused = StepObservation { status: Some(named(Library::Driver, 100)), ..idle.clone() };
+    assert_eq!(held(&refused, Check { visible: Some(GpuList::None), ..at() }), 'y');
+    assert_eq!(held(&refused, Check { visible: names(&["gpu0"]), ..at() }), 'n');
+    let refused = StepObservation { status: Some(named(Library::Runtime, 100)), ..idle };
+    assert_eq!(held(&refused, Check { visible: Some(GpuList::None), ..at() }), 'y');
+}
+
+#[test]
+fn a_check_that_fails_decides_whatever_could_not_be_told() {
+    let check = Check { value: bytes("count", 1), contexts: names(&["gpu0"]), ..at() };
+    let found = asked(StepObservation { contexts: None, ..step() }, check);
+    assert_eq!(found, Shows::No(vec!["at it: count is 2, expected 1".into()]));
+}
+
+#[test]
+fn all_failures_are_named() {
+    let check = Check { value: bytes("count", 1), memory: classes(&[("gpu1", Class::None)]), ..at() };
+    let words = ["at it: count is 2, expected 1", "at it: memory of gpu1 is context, expected none"];
+    assert_eq!(asked(step(), check), Shows::No(words.map(String::from).to_vec()));
+}
+
+#[test]
+fn a_peak_lies_at_an_end_if_not_between() {
+    let of = |used: i64, peak: Option<i64>| {
+        let memory = MemoryObservation { used_bytes: Some(used), peak_bytes: peak, ..MemoryObservation::default() };
+        StepObservation { memory: [("gpu0".to_string(), memory)].into(), ..step() }
+    };
+    let observation = |now| {
+        let before = StepObservation { label: "before".into(), ..of(50, None) };
+        Observation { steps: vec![before, now], end: "0".into() }
+    };
+    let (plan, machine) = (plan(2, vec![]), machine(2));
+    let facts = Facts::new(&machine, None, &plan, Provenance::Measured);
+    let peak_is =
+        |now, bytes_| shows(&[Check { peak_bytes: bytes("gpu0", bytes_), ..at() }], &observation(now), &plan, &facts);
+    assert_eq!(peak_is(of(10, None), 50), Shows::Yes);
+    assert_eq!(peak_is(of(60, None), 60), Shows::Yes);
+    assert_eq!(peak_is(of(10, Some(90)), 90), Shows::Yes);
+}
+
+#[test]
+fn ends_are_told_apart() {
+    let ends = ["0", "early exit 0", "exit 3", "SIGSEGV", "deadline", "unknown"];
+    let checks = [
+        (ExitCheck::Code(0), "ynnnn?"),
+        (ExitCheck::Code(3), "nnynn?"),
+        (ExitCheck::Signal("SIGSEGV".into()), "nnnyn?"),
+        (ExitCheck::Deadline, "nnnny?"),
+    ];
+    let (plan, machine) = (plan(2, vec![]), machine(2));
+    let facts = Facts::new(&machine, None, &plan, Provenance::Measured);
+    for (exit, expected) in checks {
+        let check = Check { exit: Some(exit), ..Check::default() };
+        let found: String = ends
+            .iter()
+            .map(|end| {
+                let observation = Observation { steps: vec![], end: (*end).into() };
+                letter(&shows(std::slice::from_ref(&check), &observation, &plan, &facts))
+            })
+            .collect();
+        assert_eq!(found, expected, "{check:?}");
+    }
+}
+
+#[test]
+fn checks_for_other_machines_say_nothing() {
+    let elsewhere = When { driver: Some(Range("< 500".into())), ..When::default() };
+    let check = Check { value: bytes("count", 1), when: elsewhere, ..at() };
+    assert_eq!(letter(&asked(step(), check)), '?');
+}

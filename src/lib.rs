@@ -1,0 +1,50 @@
+//! Litmus tests for CUDA start-up.
+//!
+//! Nobody can say from the documentation what `CUDA_VISIBLE_DEVICES` does after a device count, or
+//! which call puts 500 MiB on GPU 0. Here a scenario file lists calls in order; a fresh process
+//! makes exactly those calls; NVML is read at every step from outside; a JSON report says what
+//! happened.
+//!
+//! ```text
+//! scenario file -load-> Scenario -plan(machine, needs)-> Plan -supervise-> worker:  Step -> call -> Event ┐
+//!                                                                          sampler: NVML -> Sweep ────────┤
+//!                                     Observation <- observe ─────────────────────────────────────────────┘
+//!                                     Observation -judge-> Verdict -> report.json -> renderings
+//! ```
+//!
+//! The modules, in the order in which a reader meets them:
+
+#![cfg(target_os = "linux")]
+
+// The question.
+pub mod catalogue;
+pub mod scenario;
+pub mod step;
+
+// The machine and the plan.
+pub mod machine;
+pub mod plan;
+
+// The experiment: three processes of this one binary.
+pub mod channel;
+pub mod clock;
+pub mod event;
+pub mod libraries;
+pub mod node;
+pub mod sample;
+pub mod sampler;
+pub mod status;
+pub mod supervisor;
+pub mod worker;
+
+// The answer.
+pub mod exit;
+pub mod judge;
+pub mod observe;
+pub mod render;
+pub mod report;
+pub mod verdict;
+
+// The program.
+pub mod cli;
+pub mod run;

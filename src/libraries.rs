@@ -1,0 +1,105 @@
+//! Which libcuda, libcudart and NVML a run uses: found by the system's own loader, then fixed by a
+//! private folder of links that every child finds first.
+
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::machine::Runtime;
+use crate::supervisor::{self, Trouble};
+use crate::worker::versions::Versions;
+
+/// Every name under which a program may open one of the libraries. cudarc tries the unversioned
+/// names first, so these must not be left to another folder.
+const DRIVER_NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+const RUNTIME_NAMES: [&str; 4] = ["libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"];
+const NVML_NAMES: [&str; 2] = ["libnvidia-ml.so", "libnvidia-ml.so.1"];
+
+/// Where libcudart is looked for when the loader knows none: it is not part of the driver.
+const RUNTIME_PLACES: [&str; 6] = [
+    "/usr/local/cuda/lib64/libcudart.so.*",
+    "/usr/local/cuda/targets/*/lib/libcudart.so.*",
+    "/usr/local/cuda-*/lib64/libcudart.so.*",
+    "/opt/cuda/lib64/libcudart.so.*",
+    "/usr/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*",
+    "/usr/local/lib/python3*/*-packages/nvidia/*/lib/libcudart.so.*",
+];
+
+/// The libraries of a real machine.
+#[derive(Debug, Default)]
+pub struct Libraries {
+    /// What the loader's own search found.
+    pub found: Versions,
+    /// The libcudarts to run on; empty if there is none.
+    pub runtimes: Vec<Runtime>,
+}
+
+/// Finds the libraries, in processes of their own: the parent loads none of them.
+pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries, Trouble> {
+    let found = supervisor::versions(program, None, home, None)?;
+    let mut runtimes = Vec::new();
+    for path in wanted {
+        let runtime = look_at(program, home, path)?;
+        runtimes.push(runtime.ok_or_else(|| Trouble::Missing(vec![format!("a libcudart at {}", path.display())]))?);
+    }
+    if wanted.is_empty() {
+        let mapped = found.libraries.iter().find(|library| library.library == "libcudart");
+        if let (Some(library), Some(number)) = (mapped, found.runtime) {
+            runtimes.push(runtime(&library.path, Some(number)));
+        } else if let Some(path) = elsewhere() {
+            runtimes.extend(look_at(program, home, &path)?);
+        }
+    }
+    Ok(Libraries { found, runtimes })
+}
+
+/// A libcudart by path, if it is one.
+fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, Trouble> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let versions = supervisor::versions(program, None, home, Some(&path))?;
+    Ok(versions.runtime.map(|number| runtime(&path.to_string_lossy(), Some(number))))
+}
+
+/// A libcudart by its number, such as 12090 for 12.9.
+pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
+    let version = number.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
+    Runtime { path: path.to_string(), version, number }
+}
+
+/// The newest libcudart in the usual places.
+fn elsewhere() -> Option<PathBuf> {
+    let mut places: Vec<String> = Vec::new();
+    for (variable, tail) in [
+        ("CUDA_HOME", "lib64/libcudart.so.*"),
+        ("CUDA_PATH", "lib64/libcudart.so.*"),
+        ("CONDA_PREFIX", "lib/libcudart.so.*"),
+        ("VIRTUAL_ENV", "lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*"),
+    ] {
+        places.extend(std::env::var(variable).ok().map(|folder| format!("{folder}/{tail}")));
+    }
+    places.extend(RUNTIME_PLACES.map(String::from));
+    places.iter().find_map(|place| {
+        let mut found: Vec<PathBuf> = glob::glob(place).ok()?.flatten().collect();
+        found.sort();
+        found.pop()
+    })
+}
+
+/// Makes a folder of links to one libcuda, one NVML and one libcudart.
+pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let place = |names: &[&str], target: &Path| -> io::Result<()> {
+        names.iter().try_for_each(|name| symlink(target, folder.join(name)))
+    };
+    for library in &libraries.found.libraries {
+        match library.library.as_str() {
+            "libcuda" => place(&DRIVER_NAMES, Path::new(&library.path))?,
+            "libnvidia-ml" => place(&NVML_NAMES, Path::new(&library.path))?,
+            _ => {}
+        }
+    }
+    if let Some(runtime) = runtime {
+        place(&RUNTIME_NAMES, Path::new(&runtime.path))?;
+    }
+    Ok(folder.to_path_buf())
+}

@@ -1,0 +1,70 @@
+//! What this host is: facts read once per run, by processes other than the parent.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::MappedLibrary;
+use crate::sample::Gpu;
+
+/// The host as this run found it. No host name, user, address or serial number is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// The driver's version, such as `580.159.04`.
+    pub driver_version: Option<String>,
+    /// The CUDA version the driver supports, as `13000` for 13.0.
+    pub cuda_driver_version: Option<i32>,
+    /// NVML's own version.
+    pub nvml_version: Option<String>,
+    /// The GPUs in NVML order.
+    pub gpus: Vec<Gpu>,
+    /// The libraries that workers are pointed at, as a process that loaded them saw them.
+    pub libraries: Vec<MappedLibrary>,
+    /// The libcudarts that scenarios ran on.
+    pub libcudart: Vec<Runtime>,
+    /// The kernel, such as `6.18.44`.
+    pub kernel: Option<String>,
+    /// `x86_64` or `aarch64`.
+    pub architecture: String,
+    /// What is known about containers and namespaces.
+    pub isolation: Isolation,
+    /// Environment variables about CUDA that were set where the run was started, by allow-list.
+    pub environment: BTreeMap<String, String>,
+    /// Whether an MPS control pipe is where clients look for one.
+    pub mps: bool,
+    /// Why libraries or NVML could not be asked, by closed word; empty on a working machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// Something the machine does not have, found before any step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unavailable {
+    /// A closed word: `no_nvml`, `no_driver`, `no_gpu`, `no_libcuda`, `no_libcudart`, `nvml_error`.
+    pub reason: String,
+    /// The loader's or the library's own words.
+    pub detail: String,
+}
+
+/// One libcudart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Runtime {
+    /// The file, with links resolved.
+    pub path: String,
+    /// Its version, such as `13.0`; null if it would not say.
+    pub version: Option<String>,
+    /// The number `cudaRuntimeGetVersion` gave, such as 13000.
+    pub number: Option<i32>,
+}
+
+/// What stands between the harness and the GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Isolation {
+    /// Whether this process runs in a PID namespace of its own (its PID differs further out).
+    pub pid_namespace: Option<bool>,
+    /// What a marker file or the first process's cgroup says: `docker`, `podman`, `kubernetes`, …
+    pub container: Option<String>,
+    /// Whether the worker's own PID was found in NVML's process list during calibration.
+    pub own_pid_listed: Option<bool>,
+}

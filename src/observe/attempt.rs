@@ -1,0 +1,258 @@
+//! One attempt, step by step.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, Probe, Value};
+use crate::plan::{CasePlan, Plan};
+use crate::report::Attempt;
+use crate::scenario::Step;
+use crate::step::{self, Output, StepKind};
+
+use super::sweeps::Memory;
+use super::{Observation, Scene, StepObservation};
+
+/// `cuDeviceGetCount` before `cuInit`.
+const NOT_INITIALIZED: i64 = 3;
+/// `cuDeviceGetCount` of a driver that has no GPU to show.
+const NO_DEVICE: i64 = 100;
+
+/// What an attempt showed: one entry per step, up to the last one begun.
+pub fn observe(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Observation {
+    let memory = Memory::of(plan, case, attempt, scene);
+    let begun = begun(attempt);
+    let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
+        let mut seen = called(plan, attempt, index, step);
+        if let Some(probe) = last_probe(attempt, index) {
+            look(plan, probe, &mut seen);
+        }
+        seen.memory = memory.after(index, seen.returned);
+        seen
+    });
+    Observation { steps: steps.collect(), end: end(case, attempt) }
+}
+
+/// How many steps were begun; the last of them may not have returned.
+pub(crate) fn begun(attempt: &Attempt) -> usize {
+    let steps = attempt.events.iter().filter_map(|said| match said.event {
+        Event::Begin { step, .. } | Event::End { step, .. } => Some(step.saturating_add(1)),
+        _ => None,
+    });
+    steps.max().unwrap_or(0)
+}
+
+/// Whether the worker made every step of its case and then left: when it was told to, or because
+/// that was its last step. One that lost a forked process is told to leave with steps unmade.
+pub(crate) fn finished(case: &CasePlan, attempt: &Attempt) -> bool {
+    let leaves = case.steps.last().is_some_and(|last| last.call == "_exit");
+    begun(attempt) >= case.steps.len() && (attempt.exit.said_bye || leaves)
+}
+
+fn end(case: &CasePlan, attempt: &Attempt) -> String {
+    let exit = &attempt.exit;
+    if exit.deadline_at.is_some() {
+        return "deadline".to_string();
+    }
+    match (&exit.signal, exit.code) {
+        (Some(signal), _) => signal.clone(),
+        (None, Some(0)) if finished(case, attempt) => "0".to_string(),
+        (None, Some(0)) => "early exit 0".to_string(),
+        (None, Some(code)) => format!("exit {code}"),
+        (None, None) => "unknown".to_string(),
+    }
+}
+
+/// What the call of a step gave back.
+fn called(plan: &Plan, attempt: &Attempt, index: usize, step: &Step) -> StepObservation {
+    let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
+    let row = step::find(&step.call);
+    for said in &attempt.events {
+        let Event::End { step: of, elapsed_ns, status, values, .. } = &said.event else { continue };
+        if *of != index {
+            continue;
+        }
+        seen.returned = true;
+        seen.elapsed_ns = *elapsed_ns;
+        seen.status.clone_from(status);
+        let (stable, varying) = split(plan, row, values);
+        seen.values = stable;
+        seen.varying = varying;
+    }
+    seen
+}
+
+type Values = BTreeMap<String, Value>;
+
+/// Values that make up the outcome, and those that may differ from attempt to attempt.
+fn split(plan: &Plan, row: Option<&StepKind>, values: &Values) -> (Values, Values) {
+    let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, value)));
+    named.partition(|(name, value)| !matches!(value, Value::Float(_)) && row.is_some_and(|row| is_stable(row, name)))
+}
+
+/// Whether an output is the same in every attempt. One that the table does not know is not counted
+/// on: it may be figures beside the outcome, and never splits one.
+fn is_stable(row: &StepKind, name: &str) -> bool {
+    if let Some((_, output)) = row.outputs().find(|(known, _)| *known == name) {
+        return !matches!(output, Output::Varying | Output::F32);
+    }
+    let mut fields = row.outputs().flat_map(|(_, output)| match output {
+        Output::Struct(layout) => layout.fields,
+        _ => &[],
+    });
+    fields.find(|field| field.name == name).is_some_and(|field| field.stable)
+}
+
+/// UUIDs become plan names, so that outcomes of different machines can be compared.
+fn by_plan_name(plan: &Plan, value: &Value) -> Value {
+    match value {
+        Value::Text(text) => Value::Text(name_of(plan, text)),
+        other => other.clone(),
+    }
+}
+
+/// A GPU that the plan does not know keeps its UUID: it is a finding, not an accident.
+fn name_of(plan: &Plan, uuid: &str) -> String {
+    plan.gpu_name(uuid).unwrap_or_else(|| uuid.to_string())
+}
+
+fn last_probe(attempt: &Attempt, index: usize) -> Option<&Probe> {
+    attempt.events.iter().rev().find_map(|said| match &said.event {
+        Event::Probe { step, probe, .. } if *step == index => Some(probe),
+        _ => None,
+    })
+}
+
+fn look(plan: &Plan, probe: &Probe, seen: &mut StepObservation) {
+    match probe.status.as_ref().map(|status| status.code) {
+        Some(0) => seen.initialised = Some(true),
+        // Before `cuInit` nobody can say which GPUs the process will see.
+        Some(NOT_INITIALIZED) => {
+            seen.initialised = Some(false);
+            return;
+        }
+        // Here the driver does say: none.
+        Some(NO_DEVICE) => {
+            seen.visible = Some(Vec::new());
+            return;
+        }
+        _ => return,
+    }
+    let Some(visible) = &probe.visible else { return };
+    let names: Vec<String> = visible.iter().map(|uuid| name_of(plan, uuid)).collect();
+    if let Some(active) = &probe.active {
+        let active_names = names.iter().zip(active).filter(|(_, active)| **active).map(|(name, _)| name.clone());
+        seen.contexts = Some(active_names.collect());
+    }
+    seen.current = match (probe.current, &probe.current_status) {
+        (None, None) => Some("none".to_string()),
+        (Some(ordinal), None) => usize::try_from(ordinal).ok().and_then(|place| names.get(place).cloned()),
+        (_, Some(_)) => None,
+    };
+    seen.visible = Some(names);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture::{Script, calibration, case, plan};
+    use crate::plan::fixture::gpu;
+    use crate::report::Exit;
+
+    fn seen(script: &Script, case: &CasePlan) -> Observation {
+        let plan = plan(2, vec![case.clone()]);
+        let scene = Scene { calibration: &[calibration("GPU-0")], gpus: &[gpu("GPU-0"), gpu("GPU-1")] };
+        observe(&plan, case, &script.attempt(), &scene)
+    }
+
+    #[test]
+    fn values_are_split_by_the_step_table_and_uuids_get_plan_names() {
+        let case = case("trap", &["cuDeviceGetUuid_v2", "cudaMemGetInfo", "cudaEventElapsedTime", "getpid"]);
+        let mut script = Script::new();
+        script.step(0, 0, &[("uuid", Value::Text("GPU-1".into()))]);
+        script.step(1, 0, &[("free", Value::Int(5)), ("total", Value::Int(9))]);
+        script.step(2, 0, &[("milliseconds", Value::Float(0.5))]);
+        script.step(3, 0, &[("pid", Value::Int(7))]);
+        let observation = seen(&script, &case);
+        assert_eq!(observation.steps[0].values["uuid"], Value::Text("gpu1".into()));
+        assert!(observation.steps[1].values.is_empty());
+        assert_eq!(observation.steps[1].varying.len(), 2);
+        assert!(observation.steps[2].varying.contains_key("milliseconds"));
+        assert!(observation.steps[3].varying.contains_key("pid"));
+    }
+
+    #[test]
+    fn fields_of_structs_are_stable_where_their_layout_says_so() {
+        let case = case("trap", &["cudaPointerGetAttributes", "nvmlDeviceGetMemoryInfo"]);
+        let mut script = Script::new();
+        script.step(0, 0, &[("type", Value::Int(2)), ("device", Value::Int(0))]);
+        script.step(1, 0, &[("used", Value::Int(2))]);
+        let observation = seen(&script, &case);
+        assert_eq!(observation.steps[0].values.len(), 2);
+        assert!(observation.steps[1].varying.contains_key("used"));
+    }
+
+    #[test]
+    fn steps_are_observed_up_to_the_last_one_begun() {
+        let case = case("trap", &["cuInit", "pause", "mark"]);
+        let mut script = Script::new();
+        script.step(0, 0, &[]);
+        script.begin(1);
+        script.exit = Exit { deadline_at: Some(1), ..Exit::default() };
+        let observation = seen(&script, &case);
+        assert_eq!(observation.steps.len(), 2);
+        assert!(observation.steps[0].returned && !observation.steps[1].returned);
+        assert_eq!(observation.end, "deadline");
+    }
+
+    #[test]
+    fn the_last_look_around_counts_and_ordinals_become_names() {
+        let case = case("trap", &["cuInit"]);
+        let mut script = Script::new();
+        script.step(0, 0, &[]);
+        script.probe(0, 3, None, None);
+        script.probe(0, 0, Some(&[("GPU-1", false), ("GPU-0", true), ("MIG-7", false)]), Some(1));
+        let observation = seen(&script, &case);
+        let step = &observation.steps[0];
+        assert_eq!(step.initialised, Some(true));
+        assert_eq!(step.visible.as_deref().unwrap(), ["gpu1", "gpu0", "MIG-7"]);
+        assert_eq!(step.contexts.as_deref().unwrap(), ["gpu0"]);
+        assert_eq!(step.current.as_deref(), Some("gpu0"));
+    }
+
+    #[test]
+    fn a_driver_that_would_not_say_leaves_null_and_one_without_gpus_shows_none() {
+        let look = |code: i64| {
+            let case = case("trap", &["cuInit"]);
+            let mut script = Script::new();
+            script.step(0, 0, &[]);
+            script.probe(0, code, Some(&[("GPU-0", false)]), None);
+            seen(&script, &case).steps.remove(0)
+        };
+        assert_eq!((look(3).initialised, look(3).visible), (Some(false), None));
+        assert_eq!((look(100).initialised, look(100).visible), (None, Some(vec![])));
+        assert_eq!((look(999).initialised, look(999).visible, look(999).current), (None, None, None));
+        assert_eq!(look(0).current.as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn ends_have_words() {
+        let end = |calls: &[&str], exit: Exit| {
+            let case = case("trap", calls);
+            let mut script = Script::new();
+            for step in 0..calls.len() {
+                script.begin(step);
+            }
+            script.exit = exit;
+            seen(&script, &case).end
+        };
+        let code = |code, said_bye| Exit { code: Some(code), said_bye, ..Exit::default() };
+        assert_eq!(end(&["mark"], code(0, true)), "0");
+        assert_eq!(end(&["mark"], code(0, false)), "early exit 0");
+        assert_eq!(end(&["_exit", "cuInit"], code(0, false)), "early exit 0");
+        assert_eq!(end(&["mark", "_exit"], code(0, false)), "0");
+        assert_eq!(end(&["mark"], code(3, false)), "exit 3");
+        assert_eq!(end(&["mark"], Exit { signal: Some("SIGSEGV".into()), ..Exit::default() }), "SIGSEGV");
+        let killed = Exit { signal: Some("SIGKILL".into()), deadline_at: Some(0), ..Exit::default() };
+        assert_eq!(end(&["mark"], killed), "deadline");
+        assert_eq!(end(&["mark"], Exit::default()), "unknown");
+    }
+}

@@ -1,0 +1,272 @@
+//! Memory after each step, from the sweeps and the free run of an attempt.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, Value};
+use crate::plan::{CasePlan, Plan};
+use crate::report::{Attempt, AttemptSweep, Calibration};
+use crate::sample::{Gpu, Reading};
+
+use super::memory::{classify, epsilon};
+use super::{MemoryObservation, Scene};
+
+/// What is needed to say what memory was after a step.
+pub(super) struct Memory<'a> {
+    plan: &'a Plan,
+    attempt: &'a Attempt,
+    scene: &'a Scene<'a>,
+    baseline: Option<&'a AttemptSweep>,
+    pids: Vec<u32>,
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn of(plan: &'a Plan, case: &CasePlan, attempt: &'a Attempt, scene: &'a Scene<'a>) -> Memory<'a> {
+        Memory { plan, attempt, scene, baseline: baseline(attempt), pids: own_pids(case, attempt) }
+    }
+
+    /// Memory by plan name after a step. Empty where nothing was read: without a baseline there is
+    /// no change to speak of.
+    pub(super) fn after(&self, step: usize, returned: bool) -> BTreeMap<String, MemoryObservation> {
+        let (Some(baseline), Some(sweep)) = (self.baseline, self.sweep_after(step, returned)) else {
+            return BTreeMap::new();
+        };
+        let gpus = self.scene.gpus.iter().enumerate();
+        gpus.filter_map(|(place, gpu)| {
+            let name = self.plan.gpu_name(&gpu.uuid)?;
+            let start = baseline.sweep.gpus.get(place)?;
+            let now = sweep.sweep.gpus.get(place)?;
+            let mut seen = change(start, now, self.scene.calibration_of(&gpu.uuid));
+            seen.peak_bytes = self.peak(step, place, gpu, now);
+            seen.process_bytes = self.process_bytes(gpu, now);
+            Some((name, seen))
+        })
+        .collect()
+    }
+
+    /// The sweep taken after a step. One that is missing was equal to the one before, if the step
+    /// returned; after one that did not, nobody may have looked.
+    fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a AttemptSweep> {
+        let mut within = self.attempt.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
+        if returned {
+            within.find(|sweep| sweep.step.is_none_or(|of| of <= step))
+        } else {
+            within.find(|sweep| sweep.step == Some(step))
+        }
+    }
+
+    /// The last sweep before a step began.
+    fn sweep_before(&self, step: usize) -> Option<&'a AttemptSweep> {
+        let mut within = self.attempt.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
+        within.find(|sweep| sweep.step.is_none_or(|of| of < step))
+    }
+
+    /// The largest change while a step was under way, where it stands out above both ends.
+    fn peak(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
+        let start = self.baseline?.sweep.gpus.get(place)?.used_bytes?;
+        let before = self.sweep_before(step)?.sweep.gpus.get(place)?.used_bytes?;
+        let ends = before.max(now.used_bytes?);
+        let (from, to) = self.window(step)?;
+        let changes = self.attempt.free_run.as_ref()?.changes.iter();
+        let within = changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
+        let highest = within.map(|change| change.used_bytes).max()?;
+        let noise = epsilon(self.scene.calibration_of(&gpu.uuid));
+        (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
+    }
+
+    /// From the beginning of a step to the beginning of the next one, or to the last reading after
+    /// it: a sweep that was left out has no stamp to end at.
+    fn window(&self, step: usize) -> Option<(u64, u64)> {
+        let from = self.began(step)?;
+        let to = self.began(step.saturating_add(1)).unwrap_or_else(|| {
+            let ended = self.attempt.events.iter().filter_map(|said| match said.event {
+                Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
+                _ => None,
+            });
+            let swept = self.attempt.sweeps.iter().filter(|sweep| !sweep.after_exit && sweep.step == Some(step));
+            let swept = swept.map(|sweep| sweep.sweep.t_ns.saturating_add(sweep.sweep.elapsed_ns));
+            ended.chain(swept).max().unwrap_or(from)
+        });
+        Some((from, to))
+    }
+
+    fn began(&self, step: usize) -> Option<u64> {
+        self.attempt.events.iter().find_map(|said| match said.event {
+            Event::Begin { step: of, t_ns } if of == step => Some(t_ns),
+            _ => None,
+        })
+    }
+
+    /// What NVML says that the attempt's own processes use. A list without them means nothing
+    /// used, unless calibration found that our PIDs are never in it.
+    fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
+        let listed = now.processes.as_ref()?.iter().filter(|process| self.pids.contains(&process.pid));
+        let bytes: Vec<u64> = listed.map(|process| process.used_bytes).collect::<Option<_>>()?;
+        let matched = !bytes.is_empty() || self.scene.calibration_of(&gpu.uuid).is_some_and(|it| it.pid_listed);
+        matched.then(|| bytes.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+/// The last sweep before the first step.
+pub(crate) fn baseline(attempt: &Attempt) -> Option<&AttemptSweep> {
+    attempt.sweeps.iter().rev().find(|sweep| sweep.step.is_none() && !sweep.after_exit)
+}
+
+/// The PIDs of the worker and of the processes it forked, as those processes see themselves.
+pub(crate) fn own_pids(case: &CasePlan, attempt: &Attempt) -> Vec<u32> {
+    let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.call == "fork");
+    let mut pids = vec![attempt.pid];
+    for said in &attempt.events {
+        match &said.event {
+            Event::Ready { pid, .. } => pids.push(*pid),
+            // A forked child does not introduce itself; its parent knows its PID.
+            Event::End { step, values, .. } if forks(step) => {
+                if let Some(Value::Int(pid)) = values.get("pid") {
+                    pids.extend(u32::try_from(*pid));
+                }
+            }
+            _ => {}
+        }
+    }
+    pids
+}
+
+fn change(start: &Reading, now: &Reading, calibration: Option<&Calibration>) -> MemoryObservation {
+    let used = both(start.used_bytes, now.used_bytes);
+    let v1_used = both(start.v1_used_bytes, now.v1_used_bytes);
+    MemoryObservation {
+        class: used.and_then(|delta| classify(delta, calibration)),
+        used_bytes: used,
+        v1_used_bytes: v1_used.filter(|_| v1_used != used),
+        ..MemoryObservation::default()
+    }
+}
+
+fn both(start: Option<u64>, now: Option<u64>) -> Option<i64> {
+    Some(difference(now?, start?))
+}
+
+/// The change from `start` to `now`; memory sizes are far below the 8 EiB at which it would clip.
+pub(crate) fn difference(now: u64, start: u64) -> i64 {
+    let size = i64::try_from(now.abs_diff(start)).unwrap_or(i64::MAX);
+    if now < start { -size } else { size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
+    use crate::observe::{Observation, observe};
+    use crate::plan::fixture::gpu;
+    use crate::sample::{Change, FreeRun, Process};
+    use crate::scenario::Class;
+
+    fn seen(script: &Script, calls: &[&str]) -> Observation {
+        let case = case("trap", calls);
+        let mut plan = plan(2, vec![case.clone()]);
+        // Plan order is not NVML order.
+        plan.gpus.reverse();
+        let gpus = [gpu("GPU-0"), gpu("GPU-1")];
+        let calibration = [calibration("GPU-0"), Calibration { pid_listed: false, ..calibration("GPU-1") }];
+        observe(&plan, &case, &script.attempt(), &Scene { calibration: &calibration, gpus: &gpus })
+    }
+
+    #[test]
+    fn a_missing_sweep_is_as_the_one_before_and_gpus_bear_plan_names() {
+        let mut script = Script::new();
+        script.sweep(None, &[10, 20]);
+        for step in 0..3 {
+            script.step(step, 0, &[]);
+            if step == 1 {
+                script.sweep(Some(1), &[10 + CONTEXT, 20]);
+            }
+        }
+        let observation = seen(&script, &["cuInit", "mark", "mark"]);
+        let class = |step: usize, gpu: &str| observation.steps[step].memory[gpu].class;
+        assert_eq!((class(0, "gpu1"), class(0, "gpu0")), (Some(Class::None), Some(Class::None)));
+        assert_eq!((class(1, "gpu1"), class(1, "gpu0")), (Some(Class::Context), Some(Class::None)));
+        assert_eq!(class(2, "gpu1"), Some(Class::Context));
+        assert_eq!(observation.steps[2].memory["gpu1"].used_bytes, Some(CONTEXT as i64));
+    }
+
+    #[test]
+    fn nothing_is_said_about_memory_that_nobody_read() {
+        let mut script = Script::new();
+        script.sweep(None, &[10, 20]);
+        script.step(0, 0, &[]);
+        script.begin(1);
+        let observation = seen(&script, &["cuInit", "pause"]);
+        assert!(observation.steps[1].memory.is_empty());
+        let mut script = Script::new();
+        script.step(0, 0, &[]);
+        assert!(seen(&script, &["cuInit"]).steps[0].memory.is_empty());
+    }
+
+    #[test]
+    fn an_unreadable_gpu_has_null_and_never_zero() {
+        let mut script = Script::new();
+        script.sweep(None, &[10, 20]);
+        script.step(0, 0, &[]);
+        script.sweep(Some(0), &[10, 20]);
+        script.sweeps[1].sweep.gpus[0].used_bytes = None;
+        let observation = seen(&script, &["cuInit"]);
+        assert_eq!(observation.steps[0].memory["gpu1"].class, None);
+        assert_eq!(observation.steps[0].memory["gpu1"].used_bytes, None);
+        assert_eq!(observation.steps[0].memory["gpu0"].class, Some(Class::None));
+    }
+
+    #[test]
+    fn a_peak_is_one_only_above_both_ends_and_within_its_step() {
+        let mut script = Script::new();
+        script.sweep(None, &[100, 0]);
+        script.step(0, 0, &[]);
+        script.step(1, 0, &[]);
+        let began = |script: &Script, step: usize| {
+            script.events.iter().find_map(|event| match event {
+                Event::Begin { step: of, t_ns } if *of == step => Some(*t_ns),
+                _ => None,
+            })
+        };
+        let at = began(&script, 0).unwrap();
+        let change = |t_ns, used_bytes| Change { t_ns, gpu: 0, used_bytes };
+        script.free_run = Some(FreeRun {
+            changes: vec![change(at - 1, 9 * CONTEXT), change(at + 1, CONTEXT + 100), change(at + 2, 100)],
+            ..FreeRun::default()
+        });
+        let observation = seen(&script, &["cuInit", "mark"]);
+        assert_eq!(observation.steps[0].memory["gpu1"].peak_bytes, Some(CONTEXT as i64));
+        assert_eq!(observation.steps[0].memory["gpu0"].peak_bytes, None);
+        assert_eq!(observation.steps[1].memory["gpu1"].peak_bytes, None);
+    }
+
+    #[test]
+    fn process_memory_is_the_sum_over_our_own() {
+        let mut script = Script::new();
+        script.sweep(None, &[0, 0]);
+        script.step(0, 0, &[("pid", Value::Int(4243))]);
+        script.sweep(Some(0), &[CONTEXT, 0]);
+        let process = |pid, used_bytes| Process { pid, used_bytes };
+        script.sweeps[1].sweep.gpus[0].processes =
+            Some(vec![process(script.pid, Some(5)), process(4243, Some(6)), process(1, Some(1000))]);
+        let bytes = |script: &Script, gpu: &str| seen(script, &["fork"]).steps[0].memory[gpu].process_bytes;
+        assert_eq!(bytes(&script, "gpu1"), Some(11));
+        // On the other GPU calibration never found our PID in the list.
+        assert_eq!(bytes(&script, "gpu0"), None);
+        script.sweeps[1].sweep.gpus[0].processes = Some(vec![]);
+        assert_eq!(bytes(&script, "gpu1"), Some(0));
+        script.sweeps[1].sweep.gpus[0].processes = None;
+        assert_eq!(bytes(&script, "gpu1"), None);
+    }
+
+    #[test]
+    fn v1_is_kept_only_where_it_tells_something_else() {
+        let mut script = Script::new();
+        script.sweep(None, &[10, 20]);
+        script.step(0, 0, &[]);
+        script.sweep(Some(0), &[30, 20]);
+        script.sweeps[0].sweep.gpus[0].v1_used_bytes = Some(110);
+        script.sweeps[1].sweep.gpus[0].v1_used_bytes = Some(130);
+        assert_eq!(seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes, None);
+        script.sweeps[1].sweep.gpus[0].v1_used_bytes = Some(131);
+        assert_eq!(seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes, Some(21));
+    }
+}

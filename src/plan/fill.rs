@@ -1,0 +1,188 @@
+//! Filling in what a file leaves open: `${gpus}` and `${gpu0}`, `${gpu1}`, ….
+
+use std::collections::BTreeMap;
+
+use crate::scenario::{Check, Matcher, Operand, Scalar, Step};
+use crate::step::{self, Kind};
+use crate::verdict::Reason;
+
+use super::Unmet;
+
+/// What the templates stand for.
+pub(super) struct Filler<'a> {
+    /// The UUIDs of [`super::Plan::gpus`], in that order.
+    pub(super) gpus: &'a [String],
+}
+
+impl Filler<'_> {
+    /// A text with its templates filled in. Braces that are no template of ours stay as they are:
+    /// the loader refuses unknown names, so what is left is meant literally.
+    pub(super) fn text(&self, text: &str) -> Result<String, Unmet> {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            filled.push_str(before);
+            let Some((name, behind)) = after.split_once('}') else {
+                filled.push_str("${");
+                rest = after;
+                continue;
+            };
+            match self.meaning(name)? {
+                Some(meaning) => filled.push_str(&meaning),
+                None => filled.push_str(&format!("${{{name}}}")),
+            }
+            rest = behind;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    fn meaning(&self, name: &str) -> Result<Option<String>, Unmet> {
+        if name == "gpus" {
+            return Ok(Some(self.gpus.len().to_string()));
+        }
+        let Some(place) = name.strip_prefix("gpu").and_then(|digits| digits.parse::<usize>().ok()) else {
+            return Ok(None);
+        };
+        match self.gpus.get(place) {
+            Some(uuid) => Ok(Some(uuid.clone())),
+            None => Err(Unmet {
+                reason: Reason::TooFewGpus,
+                detail: format!("the scenario names gpu{place}, and the machine has {} GPUs", self.gpus.len()),
+            }),
+        }
+    }
+
+    /// Every value of an environment.
+    pub(super) fn environment(&self, env: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Unmet> {
+        env.iter().map(|(name, value)| Ok((name.clone(), self.text(value)?))).collect()
+    }
+
+    /// A step with its arguments filled in.
+    pub(super) fn step(&self, step: &Step) -> Result<Step, Unmet> {
+        let row = step::find(&step.call);
+        let mut filled = step.clone();
+        for (name, value) in &mut filled.args {
+            let kind = row.and_then(|row| row.params.iter().find(|param| param.name == name)).map(|param| param.kind);
+            *value = self.argument(kind, value)?;
+        }
+        Ok(filled)
+    }
+
+    /// Where C wants an integer, a template that became one is passed as one: the worker has
+    /// nothing left to parse.
+    fn argument(&self, kind: Option<Kind>, value: &Scalar) -> Result<Scalar, Unmet> {
+        Ok(match value {
+            Scalar::Int(value) => Scalar::Int(*value),
+            Scalar::Text(text) => {
+                let filled = self.text(text)?;
+                let wants_integer = match kind {
+                    Some(Kind::I32 | Kind::U32 | Kind::U64 | Kind::Bytes | Kind::Constant(_)) => true,
+                    Some(Kind::Arguments) => filled != *text,
+                    _ => false,
+                };
+                match integer(&filled) {
+                    Some(number) if wants_integer => Scalar::Int(number),
+                    _ => Scalar::Text(filled),
+                }
+            }
+            Scalar::List(values) => {
+                Scalar::List(values.iter().map(|value| self.argument(kind, value)).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// Checks with their operands filled in.
+    pub(super) fn checks(&self, checks: &[Check]) -> Result<Vec<Check>, Unmet> {
+        checks.iter().map(|check| self.check(check)).collect()
+    }
+
+    fn check(&self, check: &Check) -> Result<Check, Unmet> {
+        let mut filled = check.clone();
+        let maps = [
+            &mut filled.value,
+            &mut filled.used_bytes,
+            &mut filled.grown_bytes,
+            &mut filled.peak_bytes,
+            &mut filled.process_bytes,
+        ];
+        for matcher in maps.into_iter().flat_map(BTreeMap::values_mut) {
+            self.matcher(matcher)?;
+        }
+        Ok(filled)
+    }
+
+    fn matcher(&self, matcher: &mut Matcher) -> Result<(), Unmet> {
+        let Matcher { eq, ne, ge, le, gt, lt } = matcher;
+        for operand in [eq, ne, ge, le, gt, lt].into_iter().flatten() {
+            if let Operand::Text(text) = operand {
+                let filled = self.text(text)?;
+                *operand = integer(&filled).map_or(Operand::Text(filled), Operand::Int);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number, of text that is nothing but digits.
+fn integer(text: &str) -> Option<i64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> Result<String, Unmet> {
+        Filler { gpus: &["GPU-a".into(), "GPU-b".into()] }.text(text)
+    }
+
+    #[test]
+    fn templates_are_filled_in_wherever_they_stand() {
+        assert_eq!(filled("${gpu1},${gpu0}").unwrap(), "GPU-b,GPU-a");
+        assert_eq!(filled("${gpus}").unwrap(), "2");
+        assert_eq!(filled("plain").unwrap(), "plain");
+        assert_eq!(filled("${home} ${gpu} ${").unwrap(), "${home} ${gpu} ${");
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_there_is_an_unmet_need() {
+        assert_eq!(filled("${gpu2}").unwrap_err().reason, Reason::TooFewGpus);
+    }
+
+    #[test]
+    fn integers_become_integers_only_where_c_wants_one() {
+        let gpus = ["GPU-a".to_string()];
+        let filler = Filler { gpus: &gpus };
+        let step = |call: &str, name: &str| Step {
+            call: call.into(),
+            args: [(name.to_string(), Scalar::Text("${gpus}".into()))].into(),
+            bind: None,
+            on: None,
+            label: call.into(),
+            line: 1,
+        };
+        assert_eq!(filler.step(&step("cudaSetDevice", "device")).unwrap().args["device"], Scalar::Int(1));
+        assert_eq!(filler.step(&step("setenv", "value")).unwrap().args["value"], Scalar::Text("1".into()));
+    }
+
+    #[test]
+    fn operands_become_integers_and_references_stay() {
+        let gpus = ["GPU-a".to_string(), "GPU-b".to_string()];
+        let reference = Operand::Value { label: "count".into(), name: "count".into() };
+        let check = Check {
+            value: [
+                ("count".to_string(), Matcher::equal(Operand::Text("${gpus}".into()))),
+                ("uuid".to_string(), Matcher::equal(Operand::Text("${gpu1}".into()))),
+                ("again".to_string(), Matcher::equal(reference.clone())),
+            ]
+            .into(),
+            ..Check::default()
+        };
+        let filled = Filler { gpus: &gpus }.checks(&[check]).unwrap();
+        assert_eq!(filled[0].value["count"], Matcher::equal(Operand::Int(2)));
+        assert_eq!(filled[0].value["uuid"], Matcher::equal(Operand::Text("GPU-b".into())));
+        assert_eq!(filled[0].value["again"], Matcher::equal(reference));
+    }
+}

@@ -1,0 +1,88 @@
+//! Machines and scenarios for tests.
+
+use crate::machine::{Isolation, Machine};
+use crate::sample::Gpu;
+use crate::scenario::{Case, Gpus, Instance, Needs, Scenario, Step};
+
+/// A machine with this many GPUs: `GPU-0`, `GPU-1`, ….
+pub(crate) fn machine(gpus: usize) -> Machine {
+    Machine {
+        driver_version: Some("580.159.04".into()),
+        cuda_driver_version: Some(13000),
+        nvml_version: None,
+        gpus: (0..gpus).map(|place| gpu(&format!("GPU-{place}"))).collect(),
+        libraries: Vec::new(),
+        libcudart: Vec::new(),
+        kernel: None,
+        architecture: "x86_64".into(),
+        isolation: Isolation::default(),
+        environment: Default::default(),
+        mps: false,
+        unavailable: Vec::new(),
+    }
+}
+
+/// A GPU with this UUID.
+pub(crate) fn gpu(uuid: &str) -> Gpu {
+    Gpu {
+        uuid: uuid.into(),
+        name: Some("NVIDIA H200".into()),
+        pci_bus_id: None,
+        compute_capability: Some("9.0".into()),
+        total_bytes: Some(150 << 30),
+        reserved_bytes: None,
+        compute_mode: None,
+        persistence: Some(true),
+        mig: Some(false),
+        unread: Default::default(),
+    }
+}
+
+/// An instance whose cases make one step each.
+pub(crate) fn instance(cases: &[(&str, Gpus)]) -> Instance {
+    let case = |&(name, gpus): &(&str, Gpus)| Case {
+        name: name.into(),
+        does: String::new(),
+        gpus,
+        env: Default::default(),
+        probes: true,
+        steps: vec![Step {
+            call: "cuInit".into(),
+            args: Default::default(),
+            bind: None,
+            on: None,
+            label: "cuInit".into(),
+            line: 1,
+        }],
+        expect: Vec::new(),
+    };
+    Instance {
+        name: "test/question".into(),
+        values: Default::default(),
+        cases: cases.iter().map(case).collect(),
+        effect: Vec::new(),
+        expect: Vec::new(),
+    }
+}
+
+/// A scenario about one GPU.
+pub(crate) fn scenario() -> Scenario {
+    Scenario {
+        name: "test/question".into(),
+        question: "Does it?".into(),
+        folklore: String::new(),
+        answer: String::new(),
+        remedy: String::new(),
+        tags: Vec::new(),
+        sources: Vec::new(),
+        needs: Needs { gpus: 1, ..Needs::default() },
+        hazards: Vec::new(),
+        repeat: 5,
+        step_timeout_ms: 10_000,
+        timeout_ms: 60_000,
+        nondeterministic: false,
+        parameters: Vec::new(),
+        instances: vec![instance(&[("trap", Gpus::Masked(1)), ("control", Gpus::Masked(1))])],
+        sha256: String::new(),
+    }
+}

@@ -1,0 +1,280 @@
+//! What a machine must have for a question to be asked: a table of needs, each with its probe.
+//!
+//! Whether GPUs can address each other's memory cannot be told from the machine's facts: asking
+//! takes CUDA calls, which nobody makes before the worker. A scenario that needs `peer_access` asks
+//! for it in a step of its own, and the judge sees the status.
+
+use crate::machine::Machine;
+use crate::scenario::{Gpus, Instance, Range, Scenario};
+use crate::step::{self, Library};
+use crate::verdict::Reason;
+
+use super::resolve::{Options, Unmet};
+
+/// The first need of the scenario that the machine does not meet; none if it can be asked.
+///
+/// A scenario whose instances differ is judged by the least demanding one; [`super::resolve`] looks
+/// at its own instance again.
+pub fn unmet(scenario: &Scenario, machine: &Machine, options: &Options) -> Option<Unmet> {
+    first_unmet(scenario, &scenario.instances, machine, options)
+}
+
+/// The same for some of the instances.
+pub(super) fn first_unmet(
+    scenario: &Scenario,
+    instances: &[Instance],
+    machine: &Machine,
+    options: &Options,
+) -> Option<Unmet> {
+    let asked = Asked { scenario, instances, machine, options };
+    NEEDS.iter().find_map(|need| {
+        (need.probe)(&asked).map(|detail| Unmet { reason: need.reason, detail: format!("{}: {detail}", need.name) })
+    })
+}
+
+/// How many GPUs an instance is about.
+pub(super) fn wanted(scenario: &Scenario, instance: &Instance) -> usize {
+    let masked = instance.cases.iter().map(|case| match case.gpus {
+        Gpus::All => 0,
+        Gpus::Masked(count) => count,
+    });
+    usize::try_from(masked.fold(scenario.needs.gpus, u32::max)).unwrap_or(usize::MAX)
+}
+
+/// Whether some worker of an instance starts without a mask, and so may touch every GPU.
+pub(super) fn unmasked(instance: &Instance) -> bool {
+    instance.cases.iter().any(|case| case.gpus == Gpus::All)
+}
+
+/// The GPUs a plan may use, by place in NVML order: those allowed, the idle ones first.
+pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
+    let uuid_is_in = |list: &[String], uuid: &String| list.contains(uuid);
+    let mut allowed: Vec<(bool, usize)> = machine
+        .gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, gpu)| options.restrict.as_ref().is_none_or(|restrict| uuid_is_in(restrict, &gpu.uuid)))
+        .map(|(place, gpu)| (uuid_is_in(&options.busy, &gpu.uuid), place))
+        .collect();
+    allowed.sort();
+    allowed.into_iter().map(|(_, place)| place).collect()
+}
+
+/// Everything a probe may look at.
+struct Asked<'a> {
+    scenario: &'a Scenario,
+    instances: &'a [Instance],
+    machine: &'a Machine,
+    options: &'a Options,
+}
+
+/// One need: its name, the reason given where it is not met, and the probe, which says in words
+/// what is missing.
+struct Need {
+    name: &'static str,
+    reason: Reason,
+    probe: fn(&Asked) -> Option<String>,
+}
+
+/// In the order in which they are worth knowing: what is missing altogether before what is too old.
+const NEEDS: &[Need] = &[
+    // NVML that is there and fails is as good as none: nothing can be measured without it.
+    need("NVML", Reason::NoNvml, |asked| asked.unavailable(|word| matches!(word, "no_nvml" | "nvml_error"))),
+    need("driver", Reason::NoDriver, |asked| asked.unavailable(|word| word == "no_driver")),
+    need("GPU", Reason::NoGpu, |asked| {
+        let none = asked.machine.gpus.is_empty().then(|| "NVML lists no GPU".to_string());
+        asked.unavailable(|word| word == "no_gpu").or(none)
+    }),
+    need("libcuda", Reason::NoLibcuda, |asked| asked.unavailable(|word| word == "no_libcuda")),
+    // A word this version does not know must not pass for a working machine.
+    need("machine", Reason::System, |asked| asked.unavailable(|word| !KNOWN.contains(&word))),
+    need("libcudart", Reason::NoLibcudart, |asked| asked.libcudart()),
+    need("gpus", Reason::Restricted, |asked| asked.restricted()),
+    need("gpus", Reason::TooFewGpus, |asked| asked.too_few_gpus()),
+    need("driver", Reason::DriverVersion, |asked| {
+        outside(asked.scenario.needs.driver.as_ref(), asked.machine.driver_version.as_deref())
+    }),
+    need("libcudart", Reason::LibcudartVersion, |asked| {
+        let version = asked.options.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref());
+        outside(asked.scenario.needs.libcudart.as_ref(), version)
+    }),
+    need("compute_capability", Reason::ComputeCapability, |asked| asked.compute_capability()),
+    need("root", Reason::NotRoot, |asked| {
+        (asked.scenario.needs.root && !asked.options.root).then(|| "the worker must run as root".to_string())
+    }),
+    need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
+];
+
+const KNOWN: [&str; 6] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart"];
+
+const fn need(name: &'static str, reason: Reason, probe: fn(&Asked) -> Option<String>) -> Need {
+    Need { name, reason, probe }
+}
+
+impl Asked<'_> {
+    fn unavailable(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        self.machine.unavailable.iter().find(|found| wanted(&found.reason)).map(|found| found.detail.clone())
+    }
+
+    /// Only a scenario that calls the runtime needs one.
+    fn libcudart(&self) -> Option<String> {
+        let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
+        let calls = |call: &str| step::find(call).is_some_and(|row| row.library == Library::Runtime);
+        let needed_by = steps.find(|step| calls(&step.call))?;
+        // A libcudart that did not even say its number is the one that could not be loaded.
+        if self.options.libcudart.as_ref().is_some_and(|runtime| runtime.number.is_some()) {
+            return None;
+        }
+        match self.unavailable(|word| word == "no_libcudart") {
+            Some(detail) => Some(detail),
+            None if self.options.libcudart.is_none() => Some(format!("{} needs one", needed_by.call)),
+            None => None,
+        }
+    }
+
+    fn restricted(&self) -> Option<String> {
+        let all = !self.instances.is_empty() && self.instances.iter().all(unmasked);
+        let allowed = allowed(self.machine, self.options).len();
+        (all && allowed < self.machine.gpus.len()).then(|| {
+            format!(
+                "the question needs a worker that sees all {} GPUs, and only {allowed} may be used",
+                self.machine.gpus.len()
+            )
+        })
+    }
+
+    fn wanted(&self) -> usize {
+        self.instances.iter().map(|instance| wanted(self.scenario, instance)).min().unwrap_or(0)
+    }
+
+    fn too_few_gpus(&self) -> Option<String> {
+        let (wanted, allowed) = (self.wanted(), allowed(self.machine, self.options).len());
+        let machine = self.machine.gpus.len();
+        let used = if allowed < machine { format!(", of which {allowed} may be used") } else { String::new() };
+        (allowed < wanted).then(|| format!("{wanted} are needed, and the machine has {machine}{used}"))
+    }
+
+    fn compute_capability(&self) -> Option<String> {
+        let needed = self.scenario.needs.compute_capability.as_ref();
+        let all = !self.instances.is_empty() && self.instances.iter().all(unmasked);
+        let count = if all { self.machine.gpus.len() } else { self.wanted() };
+        let used = allowed(self.machine, self.options).into_iter().take(count);
+        used.filter_map(|place| self.machine.gpus.get(place))
+            .find_map(|gpu| Some(format!("{}: {}", gpu.uuid, outside(needed, gpu.compute_capability.as_deref())?)))
+    }
+
+    fn hazards(&self) -> Option<String> {
+        let refused: Vec<&str> = self
+            .scenario
+            .hazards
+            .iter()
+            .filter(|hazard| !self.options.allow.contains(hazard))
+            .map(|hazard| hazard.name())
+            .collect();
+        let flags: Vec<String> = refused.iter().map(|name| format!("`--allow {name}`")).collect();
+        (!refused.is_empty()).then(|| format!("{} not allowed; {} would", refused.join(" and "), flags.join(" with ")))
+    }
+}
+
+/// Why a version is outside a range. A version that could not be read is outside every range:
+/// the question would stand on a guess.
+fn outside(range: Option<&Range>, version: Option<&str>) -> Option<String> {
+    let range = range?;
+    match version {
+        Some(version) if range.matches(version) => None,
+        Some(version) => Some(format!("{version} is outside `{}`", range.0)),
+        None => Some(format!("`{}` is needed, and the version could not be read", range.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Runtime, Unavailable};
+    use crate::plan::fixture::{instance, machine, scenario};
+    use crate::scenario::{Hazard, Needs};
+
+    fn reason(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Reason> {
+        let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
+        change(&mut scenario, &mut machine, &mut options);
+        unmet(&scenario, &machine, &options).map(|unmet| unmet.reason)
+    }
+
+    fn range(text: &str) -> Option<Range> {
+        Some(Range(text.into()))
+    }
+
+    fn lacks(machine: &mut Machine, word: &str) {
+        machine.unavailable.push(Unavailable { reason: word.into(), detail: "not there".into() });
+    }
+
+    #[test]
+    fn a_machine_that_has_everything_lacks_nothing() {
+        assert_eq!(reason(|_, _, _| ()), None);
+    }
+
+    #[test]
+    fn each_need_has_its_reason() {
+        type Change = fn(&mut Scenario, &mut Machine, &mut Options);
+        let table: [(Change, Reason); 17] = [
+            (|_, m, _| lacks(m, "no_nvml"), Reason::NoNvml),
+            (|_, m, _| lacks(m, "nvml_error"), Reason::NoNvml),
+            (|_, m, _| lacks(m, "no_driver"), Reason::NoDriver),
+            (|_, m, _| lacks(m, "no_gpu"), Reason::NoGpu),
+            (|_, m, _| m.gpus.clear(), Reason::NoGpu),
+            (|_, m, _| lacks(m, "no_libcuda"), Reason::NoLibcuda),
+            (|_, m, _| lacks(m, "a word of tomorrow"), Reason::System),
+            (|s, _, _| s.needs.gpus = 3, Reason::TooFewGpus),
+            (|_, _, o| o.restrict = Some(vec!["GPU-9".into()]), Reason::TooFewGpus),
+            (|s, _, _| s.needs.driver = range(">= 600"), Reason::DriverVersion),
+            (|_, m, _| m.driver_version = None, Reason::DriverVersion),
+            (|s, _, _| s.needs.libcudart = range(">= 12.0"), Reason::LibcudartVersion),
+            (|s, _, _| s.needs.compute_capability = range("< 9.0"), Reason::ComputeCapability),
+            (|s, _, _| s.needs.root = true, Reason::NotRoot),
+            (|s, _, _| s.hazards = vec![Hazard::Fault], Reason::HazardNotAllowed),
+            (|s, _, _| s.instances = vec![instance(&[("trap", Gpus::Masked(3))])], Reason::TooFewGpus),
+            (
+                |s, _, o| {
+                    s.instances = vec![instance(&[("trap", Gpus::All)])];
+                    o.restrict = Some(vec!["GPU-0".into()]);
+                },
+                Reason::Restricted,
+            ),
+        ];
+        for (number, (change, expected)) in table.into_iter().enumerate() {
+            let found = reason(|s, m, o| {
+                s.needs = Needs { driver: range(">= 525"), ..s.needs.clone() };
+                change(s, m, o);
+            });
+            assert_eq!(found, Some(expected), "row {number}");
+        }
+    }
+
+    #[test]
+    fn only_a_scenario_that_calls_the_runtime_needs_a_libcudart() {
+        assert_eq!(reason(|_, m, _| lacks(m, "no_libcudart")), None);
+        let runtime = |s: &mut Scenario| {
+            for step in s.instances.iter_mut().flat_map(|i| &mut i.cases).flat_map(|c| &mut c.steps) {
+                step.call = "cudaGetDeviceCount".into();
+            }
+        };
+        assert_eq!(reason(|s, _, _| runtime(s)), Some(Reason::NoLibcudart));
+        let there = Runtime { path: "/lib/libcudart.so.13".into(), version: Some("13.0".into()), number: Some(13000) };
+        let found = reason(|s, m, o| {
+            runtime(s);
+            lacks(m, "no_libcudart");
+            o.libcudart = Some(there);
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn the_detail_of_a_hazard_names_the_flag() {
+        let mut scenario = scenario();
+        scenario.hazards = vec![Hazard::Fault];
+        let unmet = unmet(&scenario, &machine(1), &Options::default()).unwrap();
+        assert!(unmet.detail.contains("--allow fault"), "{}", unmet.detail);
+        let options = Options { allow: vec![Hazard::Fault], ..Options::default() };
+        assert_eq!(super::unmet(&scenario, &machine(1), &options), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Deciding what is left open: which GPUs, which masks, how often.
+
+use crate::machine::{Machine, Runtime};
+use crate::scenario::{Case, Gpus, Hazard, Instance, Scenario};
+use crate::verdict::Reason;
+
+use super::fill::Filler;
+use super::needs::{allowed, first_unmet, unmasked, wanted};
+use super::{CasePlan, Plan};
+
+/// What the command line and the moment decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Attempts of each case, instead of what the file says.
+    pub repeat: Option<u32>,
+    /// One attempt of each case, whatever else is said.
+    pub quick: bool,
+    /// UUIDs of the GPUs that may be used; all of them if absent.
+    pub restrict: Option<Vec<String>>,
+    /// Hazards that may be taken.
+    pub allow: Vec<Hazard>,
+    /// The libcudart that workers are pointed at.
+    pub libcudart: Option<Runtime>,
+    /// Whether workers run as root.
+    pub root: bool,
+    /// UUIDs of GPUs on which other processes are; they are taken last.
+    pub busy: Vec<String>,
+}
+
+/// A need that the machine does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// A word for it.
+    pub reason: Reason,
+    /// What is missing, in words.
+    pub detail: String,
+}
+
+/// One instance of a scenario on this machine, with nothing left to decide.
+///
+/// # Errors
+/// The first need that the machine does not meet.
+pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, options: &Options) -> Result<Plan, Unmet> {
+    if let Some(unmet) = first_unmet(scenario, std::slice::from_ref(instance), machine, options) {
+        return Err(unmet);
+    }
+    let (gpus, used_gpus) = chosen(scenario, instance, machine, options);
+    let filler = Filler { gpus: &gpus };
+    let cases = instance.cases.iter().map(|case| planned(case, &filler)).collect::<Result<Vec<_>, _>>()?;
+    let repeat = if options.quick { 1 } else { options.repeat.unwrap_or(scenario.repeat) };
+    Ok(Plan {
+        repeat: repeat.max(1),
+        step_timeout_ms: scenario.step_timeout_ms,
+        timeout_ms: scenario.timeout_ms,
+        used_gpus,
+        needs: scenario.needs.clone(),
+        hazards: scenario.hazards.clone(),
+        parameters: instance.values.clone(),
+        nondeterministic: scenario.nondeterministic,
+        effect: filler.checks(&instance.effect)?,
+        expect: instance.expect.clone(),
+        cases,
+        gpus,
+    })
+}
+
+/// All GPUs in the plan's order, and how many of them are used.
+fn chosen(scenario: &Scenario, instance: &Instance, machine: &Machine, options: &Options) -> (Vec<String>, usize) {
+    let mut places: Vec<usize> = (0..machine.gpus.len()).collect();
+    let mut used = places.len();
+    // A worker without a mask may touch any GPU, so there is nothing to choose, and NVML order is
+    // the only one that a question about visibility can be asked in.
+    if !unmasked(instance) {
+        let mut chosen = allowed(machine, options);
+        chosen.truncate(wanted(scenario, instance));
+        used = chosen.len();
+        places.retain(|place| !chosen.contains(place));
+        chosen.append(&mut places);
+        places = chosen;
+    }
+    let gpus = places.into_iter().filter_map(|place| machine.gpus.get(place)).map(|gpu| gpu.uuid.clone()).collect();
+    (gpus, used)
+}
+
+fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
+    let mask = match case.gpus {
+        Gpus::All => None,
+        Gpus::Masked(count) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            Some(filler.gpus.iter().take(count).cloned().collect())
+        }
+    };
+    Ok(CasePlan {
+        name: case.name.clone(),
+        does: case.does.clone(),
+        mask,
+        env: filler.environment(&case.env)?,
+        probes: case.probes,
+        steps: case.steps.iter().map(|step| filler.step(step)).collect::<Result<_, _>>()?,
+        expect: filler.checks(&case.expect)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::{instance, machine, scenario};
+
+    fn plan(cases: &[(&str, Gpus)], gpus: usize, options: &Options) -> Result<Plan, Unmet> {
+        resolve(&scenario(), &instance(cases), &machine(gpus), options)
+    }
+
+    #[test]
+    fn busy_gpus_are_taken_last_and_the_others_follow_in_nvml_order() {
+        let options = Options { busy: vec!["GPU-0".into(), "GPU-2".into()], ..Options::default() };
+        let plan = plan(&[("trap", Gpus::Masked(3)), ("control", Gpus::Masked(1))], 5, &options).unwrap();
+        assert_eq!(plan.gpus, ["GPU-1", "GPU-3", "GPU-4", "GPU-0", "GPU-2"]);
+        assert_eq!(plan.used_gpus, 3);
+        assert_eq!(plan.cases[0].mask.as_deref().unwrap(), ["GPU-1", "GPU-3", "GPU-4"]);
+        assert_eq!(plan.cases[1].mask.as_deref().unwrap(), ["GPU-1"]);
+    }
+
+    #[test]
+    fn without_a_mask_every_gpu_is_used_in_nvml_order() {
+        let options = Options { busy: vec!["GPU-0".into()], ..Options::default() };
+        let plan = plan(&[("trap", Gpus::All), ("control", Gpus::Masked(1))], 3, &options).unwrap();
+        assert_eq!((plan.gpus.len(), plan.used_gpus), (3, 3));
+        assert_eq!(plan.gpus[0], "GPU-0");
+        assert_eq!(plan.cases[0].mask, None);
+    }
+
+    #[test]
+    fn the_users_choice_of_gpus_is_kept_to() {
+        let options = Options { restrict: Some(vec!["GPU-2".into(), "GPU-1".into()]), ..Options::default() };
+        let masked = plan(&[("trap", Gpus::Masked(2))], 3, &options).unwrap();
+        assert_eq!(masked.gpus, ["GPU-1", "GPU-2", "GPU-0"]);
+        assert_eq!(masked.used_gpus, 2);
+        assert_eq!(plan(&[("trap", Gpus::All)], 3, &options).unwrap_err().reason, Reason::Restricted);
+        assert_eq!(plan(&[("trap", Gpus::Masked(3))], 3, &options).unwrap_err().reason, Reason::TooFewGpus);
+        assert!(plan(&[("trap", Gpus::All)], 2, &Options::default()).is_ok());
+    }
+
+    #[test]
+    fn repeat_comes_from_the_file_unless_said_otherwise() {
+        let repeat = |options: Options| plan(&[("trap", Gpus::Masked(1))], 1, &options).unwrap().repeat;
+        assert_eq!(repeat(Options::default()), 5);
+        assert_eq!(repeat(Options { repeat: Some(8), ..Options::default() }), 8);
+        assert_eq!(repeat(Options { repeat: Some(8), quick: true, ..Options::default() }), 1);
+        assert_eq!(repeat(Options { repeat: Some(0), ..Options::default() }), 1);
+    }
+
+    #[test]
+    fn templates_in_the_environment_are_filled_in() {
+        let mut instance = instance(&[("trap", Gpus::Masked(1))]);
+        instance.cases[0].env.insert("CUDA_VISIBLE_DEVICES".into(), "${gpu1}".into());
+        let plan = resolve(&scenario(), &instance, &machine(2), &Options::default()).unwrap();
+        assert_eq!(plan.cases[0].env["CUDA_VISIBLE_DEVICES"], "GPU-1");
+        let unmet = resolve(&scenario(), &instance, &machine(1), &Options::default()).unwrap_err();
+        assert_eq!(unmet.reason, Reason::TooFewGpus);
+    }
+}

@@ -1,0 +1,62 @@
+//! Renderings: the same report for other eyes.
+//!
+//! Every renderer is a function from the report to text: no clock, file, environment or process.
+//! A report may come from a stranger, so whatever it says passes through [`escape`] first, and
+//! nothing here can panic on it.
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+pub mod escape;
+pub mod facts;
+pub mod github;
+pub mod html;
+pub mod junit;
+pub mod listing;
+pub mod markdown;
+pub mod npd;
+pub mod prometheus;
+pub mod svg;
+pub mod tally;
+pub mod text;
+pub mod units;
+pub mod words;
+
+#[cfg(test)]
+mod fixture;
+
+use crate::report::Report;
+
+/// What a report can be rendered as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Format {
+    /// What the terminal shows during a run.
+    Text,
+    /// One page without scripts or links to anything outside.
+    Html,
+    /// A page for issue trackers and job summaries.
+    Markdown,
+    /// XML that CI systems read as test results.
+    Junit,
+    /// A file for the textfile collector of a Prometheus node exporter.
+    Prometheus,
+    /// Annotations for a GitHub Actions log.
+    Github,
+    /// One line of at most 80 bytes for node-problem-detector.
+    Npd,
+}
+
+/// Renders a report. The text ends with a newline.
+pub fn render(report: &Report, format: Format) -> String {
+    match format {
+        Format::Text => text::report(report),
+        Format::Html => html::report(report),
+        Format::Markdown => markdown::report(report),
+        Format::Junit => junit::report(report),
+        Format::Prometheus => prometheus::report(report),
+        Format::Github => github::report(report),
+        Format::Npd => npd::report(report),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Foreign text made harmless, one function per place it can end up in.
+//!
+//! Names, details and output tails come from scenario files, libraries and other people's reports.
+//! Every function here starts from [`visible`], so that no format can be the one that forgot.
+
+/// Text on one line, with everything that acts instead of showing written as an escape: control
+/// characters, changes of writing direction, characters that cannot be seen, and the marks by
+/// which CI systems recognise commands in a log.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut before = None;
+    while let Some(c) = rest.next() {
+        let starts_word = before.is_none_or(|b: char| b.is_whitespace() || b.is_control());
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // A CI system takes `::` for a command where a line begins, even after blanks. Nobody
+            // knows where a line will be broken, so no word may begin with it.
+            ':' if starts_word && rest.peek() == Some(&':') => out.push_str("\\x3a"),
+            // And it takes this one for a command anywhere in a line.
+            '#' if before == Some('#') && rest.peek() == Some(&'[') => out.push_str("\\x23"),
+            c if acts(c) && (c as u32) < 0x100 => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if acts(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+        before = Some(c);
+    }
+    out
+}
+
+/// Whether a character does something other than show itself.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e000}'..='\u{f8ff}'
+            | '\u{e0000}'..='\u{e0fff}')
+        || (c as u32) & 0xfffe == 0xfffe
+}
+
+/// Text for a terminal.
+pub fn terminal(text: &str) -> String {
+    visible(text)
+}
+
+/// Text for an element or a quoted attribute of HTML or SVG.
+pub fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text for a cell of a Markdown table, which is also safe anywhere else on a page.
+pub fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A space of no width keeps a name after it from being notified.
+            '@' => out.push_str("@&#8203;"),
+            '|' | '`' | '*' | '_' | '[' | ']' | '!' | '~' | '\\' | '#' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text without characters that XML forbids. Markup is left to the XML writer.
+pub fn xml(text: &str) -> String {
+    visible(text)
+}
+
+/// Text for the value of a Prometheus label, without the quotes around it.
+pub fn prometheus(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text for the message of a GitHub annotation.
+pub fn github_message(text: &str) -> String {
+    visible(text).replace('%', "%25")
+}
+
+/// Text for a property of a GitHub annotation, such as its title.
+pub fn github_property(text: &str) -> String {
+    github_message(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// The last lines of a process's output, each made [`visible`] and put behind a bar, so that none
+/// of them can pass for a line of ours. `limit` is in bytes.
+pub fn tail(text: &str, limit: usize) -> String {
+    let start = (text.len().saturating_sub(limit)..text.len()).find(|at| text.is_char_boundary(*at));
+    let kept = start.and_then(|start| text.get(start..)).unwrap_or_default();
+    let mut out = String::new();
+    for line in kept.lines() {
+        out.push_str("| ");
+        out.push_str(&visible(line));
+        out.push('\n');
+    }
+    out
+}
+
+/// The start of a text, at most `limit` bytes of it, with `…` where something is left out.
+pub fn shorten(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let room = limit.saturating_sub('…'.len_utf8());
+    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    match text.get(..end) {
+        Some(kept) if limit >= '…'.len_utf8() => format!("{kept}…"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_acts_is_shown_as_an_escape() {
+        assert_eq!(visible("a\x1b]52;c;aGk=\x07b"), "a\\x1b]52;c;aGk=\\x07b");
+        assert_eq!(visible("x\u{9b}31m\u{202e}y\r\nz"), "x\\x9b31m\\u{202e}y\\r\\nz");
+        assert_eq!(visible("GPU 0: größer ✓"), "GPU 0: größer ✓");
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let shown = visible(&c.to_string());
+            assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{c:?} as {shown:?}");
+        }
+    }
+
+    #[test]
+    fn no_word_is_a_command_of_a_ci_system() {
+        assert_eq!(visible("::set-output name=x::y"), "\\x3a:set-output name=x::y");
+        assert_eq!(visible("ok\n ::error::x"), "ok\\n \\x3a:error::x");
+        assert_eq!(visible("a ##[group]b std::mem"), "a #\\x23[group]b std::mem");
+        assert_eq!(visible("###[x]"), "##\\x23[x]");
+    }
+
+    #[test]
+    fn markup_is_taken_literally() {
+        assert_eq!(html("<img src='' onerror=x>&"), "&lt;img src=&#39;&#39; onerror=x&gt;&amp;");
+        assert_eq!(markdown("a|b`c`<br>@me"), "a\\|b\\`c\\`&lt;br&gt;@&#8203;me");
+        assert_eq!(prometheus("a\"b\\c\nd"), "a\\\"b\\\\c\\\\nd");
+        assert_eq!(github_property("a: 5%, b\r\n"), "a%3A 5%25%2C b\\r\\n");
+    }
+
+    #[test]
+    fn lines_of_a_tail_stay_behind_their_bar() {
+        assert_eq!(tail("one\n::error::two", 100), "| one\n| \\x3a:error::two\n");
+        assert_eq!(tail("größer", 5), "| ßer\n");
+        assert_eq!(tail("", 5), "");
+    }
+
+    #[test]
+    fn shortening_counts_bytes_and_keeps_characters() {
+        assert_eq!(shorten("context", 7), "context");
+        assert_eq!(shorten("contexts", 7), "cont…");
+        assert_eq!(shorten("ßßßß", 6), "ß…");
+        assert_eq!(shorten("ßßßß", 2), "");
+    }
+}

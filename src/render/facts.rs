@@ -1,0 +1,293 @@
+//! What a case showed, in a few words: the same words in every format.
+//!
+//! Nothing is escaped here; each format escapes what it prints.
+
+use crate::event::{Status, Value};
+use crate::observe::{MemoryObservation, Observation, StepObservation};
+use crate::report::{Attempt, CaseReport, Outcome, Provenance, ScenarioReport};
+use crate::scenario::{Check, Class};
+use crate::verdict::Verdict;
+
+use super::units;
+
+/// The verdict with its reason and, where it applies, that it is simulated.
+pub fn verdict(verdict: &Verdict) -> String {
+    let mut words = verdict.kind.name().to_owned();
+    if let Some(reason) = verdict.reason {
+        words.push_str(": ");
+        words.push_str(&reason.name());
+    }
+    if verdict.provenance == Provenance::Simulated {
+        words.push_str(" (simulated)");
+    }
+    words
+}
+
+/// Whether the verdict is what the file says, in words.
+pub fn expectation(verdict: &Verdict) -> String {
+    verdict.expectation.name().replace('_', " ")
+}
+
+/// The libcudart a scenario ran on: `libcudart 13.0`.
+pub fn libcudart(scenario: &ScenarioReport) -> Option<String> {
+    scenario.libcudart.as_ref().map(|runtime| match &runtime.version {
+        Some(version) => format!("libcudart {version}"),
+        None => "libcudart of unknown version".to_owned(),
+    })
+}
+
+/// A case by its name.
+pub fn case<'a>(scenario: &'a ScenarioReport, name: &str) -> Option<&'a CaseReport> {
+    scenario.cases.iter().find(|case| case.name == name)
+}
+
+/// How often the most frequent outcome was seen among all attempts: `5/5`.
+pub fn frequency(case: &CaseReport) -> String {
+    format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.attempts.len())
+}
+
+/// Everything worth a line about a case: what its most frequent outcome showed, how many others
+/// there were, and how many attempts do not count.
+pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
+    let mut facts = match case.outcomes.first() {
+        Some(outcome) => shown(scenario, outcome),
+        None if case.attempts.is_empty() => vec!["no attempt was made".to_owned()],
+        None => vec!["no attempt counts".to_owned()],
+    };
+    if case.outcomes.len() > 1 {
+        facts.push(format!("{} different outcomes", case.outcomes.len()));
+    }
+    facts.extend(invalid(case).into_iter().map(|(reason, count)| format!("{count} not counted ({reason})")));
+    facts
+}
+
+/// What one outcome showed at the steps that the question asks about, and at the last step.
+pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
+    let effect: &[Check] = scenario.plan.as_ref().map_or(&[], |plan| &plan.effect);
+    let observation = &outcome.observation;
+    let last = observation.steps.last();
+    let mut facts = Vec::new();
+    for (place, check) in effect.iter().enumerate() {
+        let earlier = effect.iter().take(place).any(|other| other.at == check.at);
+        let Some(step) = observation.step(&check.at) else { continue };
+        if earlier || last.is_some_and(|last| last.label == step.label) {
+            continue;
+        }
+        let asked: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
+        let mut words = call(step, &asked);
+        words.extend(surroundings(step, Some(&asked)));
+        facts.push(format!("{}: {}", step.label, words.join(", ")));
+    }
+    if let Some(step) = last {
+        let asked: Vec<&Check> = effect.iter().filter(|check| check.at == step.label).collect();
+        let returned = call(step, &asked);
+        if !returned.is_empty() {
+            facts.push(format!("{}: {}", step.label, returned.join(", ")));
+        }
+        facts.extend(surroundings(step, None));
+    }
+    if observation.end != "0" && !observation.end.is_empty() {
+        facts.push(format!("ended {}", observation.end));
+    }
+    facts
+}
+
+/// What the call of a step gave back: the status where it was asked for or is an error, the values
+/// that were asked for.
+fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
+    let mut words = Vec::new();
+    if !step.returned {
+        words.push("did not return".to_owned());
+    }
+    let status_asked = asked.iter().any(|check| !check.status.is_empty());
+    if let Some(status) = step.status.as_ref().filter(|status| status_asked || status.code != 0) {
+        words.push(self::status(status));
+    }
+    for (name, value) in step.values.iter().chain(&step.varying) {
+        if asked.iter().any(|check| check.value.contains_key(name)) {
+            words.push(format!("{name}={}", self::value(value)));
+        }
+    }
+    words
+}
+
+/// What was seen around a step; only what was asked for, unless all of it is wanted.
+fn surroundings(step: &StepObservation, asked: Option<&[&Check]>) -> Vec<String> {
+    let wants = |field: fn(&Check) -> bool| asked.is_none_or(|checks| checks.iter().any(|check| field(check)));
+    let mut words = Vec::new();
+    if let Some(visible) = step.visible.as_ref().filter(|_| wants(|check| check.visible.is_some())) {
+        words.push(format!("sees {}", gpus(visible)));
+    }
+    if let Some(contexts) = step.contexts.as_ref().filter(|_| wants(|check| check.contexts.is_some())) {
+        words.push(if contexts.is_empty() { "no context".to_owned() } else { format!("contexts {}", gpus(contexts)) });
+    }
+    if asked.is_some() {
+        if let Some(current) = step.current.as_ref().filter(|_| wants(|check| check.current.is_some())) {
+            words.push(format!("current {current}"));
+        }
+        if let Some(initialised) = step.initialised.filter(|_| wants(|check| check.initialised.is_some())) {
+            words.push(if initialised { "initialised" } else { "not initialised" }.to_owned());
+        }
+    }
+    let memory_asked: fn(&Check) -> bool = |check| {
+        !(check.memory.is_empty()
+            && check.used_bytes.is_empty()
+            && check.peak_bytes.is_empty()
+            && check.process_bytes.is_empty())
+    };
+    if wants(memory_asked) && !step.memory.is_empty() {
+        let changed: Vec<String> = in_order(&step.memory)
+            .into_iter()
+            .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
+            .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
+            .collect();
+        words.push(if changed.is_empty() { "memory unchanged".to_owned() } else { changed.join(", ") });
+    }
+    words
+}
+
+/// One GPU's memory: `+530 MiB (context)`, with the peak where it was higher.
+pub fn memory(memory: &MemoryObservation) -> String {
+    let mut words = units::delta_or_unread(memory.used_bytes);
+    if let Some(class) = memory.class.filter(|class| *class != Class::None) {
+        words.push_str(&format!(" ({})", class.name()));
+    }
+    if let Some(peak) = memory.peak_bytes {
+        words.push_str(&format!(" peak {}", units::delta(peak)));
+    }
+    words
+}
+
+/// Memory after a step, a line per GPU that changed or could not be read and one for all others.
+pub fn memory_lines(step: &StepObservation) -> Vec<String> {
+    let quiet = |memory: &MemoryObservation| memory.used_bytes == Some(0) && memory.peak_bytes.is_none();
+    let mut lines: Vec<String> = in_order(&step.memory)
+        .into_iter()
+        .filter(|(_, memory)| !quiet(memory))
+        .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
+        .collect();
+    match (lines.len(), step.memory.len()) {
+        (changed, all) if changed == all => {}
+        (0, _) => lines.push("0".to_owned()),
+        _ => lines.push("others 0".to_owned()),
+    }
+    lines
+}
+
+/// A status by its C name, or by its number where it has none.
+pub fn status(status: &Status) -> String {
+    status.name.clone().unwrap_or_else(|| format!("status {}", status.code))
+}
+
+/// A value as a word.
+pub fn value(value: &Value) -> String {
+    match value {
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Text(value) => value.clone(),
+    }
+}
+
+/// A list of GPUs: `gpu0,gpu1`, or `no GPU`.
+pub fn gpus(names: &[String]) -> String {
+    if names.is_empty() { "no GPU".to_owned() } else { names.join(",") }
+}
+
+/// For each GPU, the change of largest size seen after any step; null where none could be read.
+pub fn largest_change(observation: &Observation) -> Vec<(String, Option<i64>)> {
+    let mut largest: Vec<(String, Option<i64>)> = Vec::new();
+    for (gpu, memory) in observation.steps.iter().flat_map(|step| &step.memory) {
+        match largest.iter_mut().find(|(known, _)| known == gpu) {
+            Some((_, so_far)) => *so_far = larger(*so_far, memory.used_bytes),
+            None => largest.push((gpu.clone(), memory.used_bytes)),
+        }
+    }
+    largest.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
+    largest
+}
+
+/// The memory of `trap` beside that of `control`, a line per GPU on which either changed:
+/// `gpu0 +530 MiB / 0`.
+pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
+    let of =
+        |name| case(scenario, name).and_then(|case| case.outcomes.first()).map(|top| largest_change(&top.observation));
+    let (trap, control) = (of("trap").unwrap_or_default(), of("control").unwrap_or_default());
+    let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
+    gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+    gpus.dedup();
+    let at =
+        |case: &[(String, Option<i64>)], gpu: &str| case.iter().find(|(name, _)| name == gpu).map(|(_, bytes)| *bytes);
+    let word = |bytes: Option<Option<i64>>| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread);
+    gpus.into_iter()
+        .map(|gpu| (gpu, at(&trap, gpu), at(&control, gpu)))
+        .filter(|(_, trap, control)| [trap, control].into_iter().flatten().any(|bytes| *bytes != Some(0)))
+        .map(|(gpu, trap, control)| format!("{gpu} {} / {}", word(trap), word(control)))
+        .collect()
+}
+
+/// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
+pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for reason in case.attempts.iter().filter_map(|attempt| attempt.invalid.first()).map(|doubt| doubt.reason.name()) {
+        match counts.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((reason, 1)),
+        }
+    }
+    counts
+}
+
+/// The attempt to show where only one is shown: the first that counts, else the first.
+pub fn example(case: &CaseReport) -> Option<&Attempt> {
+    case.attempts.iter().find(|attempt| attempt.outcome.is_some()).or(case.attempts.first())
+}
+
+/// GPUs in the order of their numbers, which is not the order of the map past `gpu9`.
+pub fn in_order(memory: &std::collections::BTreeMap<String, MemoryObservation>) -> Vec<(&String, &MemoryObservation)> {
+    let mut memory: Vec<_> = memory.iter().collect();
+    memory.sort_by_key(|(gpu, _)| (gpu.len(), *gpu));
+    memory
+}
+
+/// The change of larger size, whatever its sign; one that was read before one that was not.
+fn larger(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) { b } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture;
+
+    #[test]
+    fn a_case_is_told_in_one_line() {
+        let report = fixture::report();
+        let scenario = &report.scenarios[0];
+        assert_eq!(frequency(&scenario.cases[0]), "3/3");
+        assert_eq!(
+            case_line(scenario, &scenario.cases[0]).join(" · "),
+            "cudaGetDeviceCount: count=2 · sees gpu0,gpu1 · contexts gpu0 · gpu0 +530 MiB (context)"
+        );
+        assert_eq!(
+            case_line(scenario, &scenario.cases[1]).join(" · "),
+            "cudaGetDeviceCount: count=1 · sees gpu1 · no context · memory unchanged"
+        );
+        assert_eq!(trap_and_control(scenario), ["gpu0 +530 MiB / 0"]);
+    }
+
+    #[test]
+    fn attempts_that_do_not_count_are_told_with_their_reason() {
+        let report = fixture::report();
+        let scenario = &report.scenarios[2];
+        let line = case_line(scenario, &scenario.cases[0]).join(" · ");
+        assert!(line.contains("2 different outcomes") && line.contains("1 not counted (contaminated)"), "{line}");
+        assert_eq!(verdict(&scenario.verdict), "inconclusive: intermittent");
+    }
+
+    #[test]
+    fn a_change_that_was_not_read_is_not_zero() {
+        assert_eq!(larger(Some(-5), Some(3)), Some(-5));
+        assert_eq!(larger(None, Some(0)), Some(0));
+        assert_eq!(memory(&MemoryObservation::default()), "not read");
+    }
+}

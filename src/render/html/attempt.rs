@@ -1,0 +1,127 @@
+//! One attempt on the page: memory over time, findings, and what the worker wrote.
+
+use std::fmt::Write as _;
+
+use crate::event::Event;
+use crate::render::escape::{html, tail};
+use crate::render::svg::{self, Chart, Line};
+use crate::render::units;
+use crate::report::{Attempt, CaseReport, Exit, Report, ScenarioReport};
+
+/// Output tails are cut to this many bytes.
+const TAIL: usize = 8192;
+
+/// The attempt, as the example of its case.
+pub(super) fn show(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt: &Attempt) {
+    let chart = chart(report, scenario, case, attempt);
+    if chart.lines.iter().any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0)) {
+        out.push_str(&svg::draw(&chart));
+        out.push_str("<p class=\"dim\">");
+        for line in &chart.lines {
+            let _ = write!(
+                out,
+                "<span class=\"key\"><svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"g{}\" d=\"M0 4H24\"/></svg> {}</span>",
+                line.colour % 8,
+                html(&line.name)
+            );
+        }
+        let _ = writeln!(out, "{}</p>", html(&reading(attempt)));
+    } else {
+        let _ = writeln!(out, "<p class=\"dim\">Memory did not change on any GPU. {}</p>", html(&reading(attempt)));
+    }
+    for finding in case.attempts.iter().flat_map(|attempt| &attempt.findings) {
+        let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(finding));
+    }
+    if let Some(end) = end(&attempt.exit) {
+        let _ = writeln!(out, "<p>The worker {}.</p>", html(&end));
+    }
+    for (name, text) in [("stdout", &attempt.stdout_tail), ("stderr", &attempt.stderr_tail)] {
+        if !text.is_empty() {
+            let lines: String = tail(text, TAIL).lines().map(|line| format!("{}\n", html(line))).collect();
+            let _ =
+                writeln!(out, "<details><summary>The end of the worker's {name}</summary><pre>{lines}</pre></details>");
+        }
+    }
+}
+
+/// How closely memory was watched, which decides what the chart can show.
+fn reading(attempt: &Attempt) -> String {
+    let mut words = format!("Attempt {}, {}", attempt.order + 1, units::duration(attempt.wall_ns));
+    if let Some(run) = &attempt.free_run {
+        words.push_str(&format!(
+            ", each GPU read {} times, longest gap {}",
+            run.reads,
+            units::duration(run.longest_gap_ns)
+        ));
+        if !run.stalls.is_empty() {
+            words.push_str(&format!(", {} stalls", run.stalls.len()));
+        }
+        if run.truncated {
+            words.push_str(", changes past the limit left out");
+        }
+    }
+    words.push('.');
+    words
+}
+
+/// How the worker ended, where it did not end as it should.
+fn end(exit: &Exit) -> Option<String> {
+    let mut words = Vec::new();
+    words.extend(exit.signal.as_ref().map(|signal| format!("died of {signal}")));
+    words.extend(exit.code.filter(|code| *code != 0).map(|code| format!("exited with {code}")));
+    words.extend(exit.died_at.map(|step| format!("was making step {}", step + 1)));
+    words.extend(exit.deadline_at.map(|step| format!("did not return from step {} in time", step + 1)));
+    if !exit.sent.is_empty() {
+        words.push(format!("was sent {}", exit.sent.join(", ")));
+    }
+    if exit.leaked_children > 0 {
+        words.push(format!("left {} processes behind", exit.leaked_children));
+    }
+    if exit.unkillable {
+        words.push("could not be killed".to_owned());
+    }
+    if exit.oom_killed {
+        words.push("was ended for lack of memory".to_owned());
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Memory of every GPU as changes since the baseline: what the sweeps read at the steps, joined
+/// with what was read in between.
+fn chart(report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt: &Attempt) -> Chart {
+    let mut marks: Vec<(u64, String)> = Vec::new();
+    for said in &attempt.events {
+        if let Event::Begin { step, t_ns } = said.event {
+            marks.push((t_ns, (step + 1).to_string()));
+        }
+    }
+    marks.sort();
+    let mut lines = Vec::new();
+    for (place, gpu) in report.machine.gpus.iter().enumerate() {
+        let name = scenario.plan.as_ref().and_then(|plan| plan.gpu_name(&gpu.uuid)).unwrap_or_else(|| gpu.uuid.clone());
+        lines.push(Line { name, colour: place, points: points(attempt, place) });
+    }
+    lines.retain(|line| !line.points.is_empty());
+    let stamps = || lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t).chain(marks.iter().map(|(t, _)| *t));
+    let from = stamps().min().unwrap_or(attempt.started_ns);
+    let to = stamps().max().unwrap_or(from).max(attempt.started_ns.saturating_add(attempt.wall_ns));
+    let title = format!("Memory over time in {} of {}; the numbers above are steps", case.name, scenario.name);
+    Chart { title, span_ns: (from, to), lines, marks }
+}
+
+/// One GPU's memory, in order of time, against what the first sweep read.
+fn points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
+    let swept = attempt.sweeps.iter().filter_map(|sweep| {
+        let read = sweep.sweep.gpus.get(gpu)?.used_bytes?;
+        Some((sweep.sweep.t_ns, read))
+    });
+    let changed = attempt.free_run.iter().flat_map(|run| &run.changes).filter(|change| change.gpu == gpu);
+    let mut points: Vec<(u64, u64)> = swept.collect();
+    let Some((_, baseline)) = points.first().copied() else { return Vec::new() };
+    points.extend(changed.map(|change| (change.t_ns, change.used_bytes)));
+    points.sort_by_key(|(t, _)| *t);
+    points
+        .into_iter()
+        .map(|(t, used)| (t, used.saturating_sub(baseline) as i64 - baseline.saturating_sub(used) as i64))
+        .collect()
+}

@@ -1,0 +1,180 @@
+//! One scenario on the page: the question, the answer, and what each case showed step by step.
+
+use std::fmt::Write as _;
+
+use crate::event::Value;
+use crate::observe::StepObservation;
+use crate::plan::CasePlan;
+use crate::render::escape::html;
+use crate::render::tally::Standing;
+use crate::render::{facts, units};
+use crate::report::{CaseReport, Outcome, Report, ScenarioReport};
+use crate::scenario::Step;
+
+use super::attempt;
+
+/// The most outcomes of a case that are shown step by step; all of them are counted.
+const OUTCOMES: usize = 4;
+
+/// The scenario's section; `place` is what the summary links to.
+pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioReport, place: usize) {
+    let verdict = &scenario.verdict;
+    let standing = Standing::of(verdict);
+    let _ = writeln!(
+        out,
+        "<section id=\"s{place}\">\n<h3>{}</h3>\n<p>{}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
+        html(&scenario.name),
+        html(&scenario.question),
+        super::class(standing),
+        standing.mark(),
+        html(&facts::verdict(verdict)),
+        html(&facts::expectation(verdict)),
+    );
+    if !verdict.detail.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", html(&verdict.detail));
+    }
+    for failed in &verdict.unexpected {
+        let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(failed));
+    }
+    if !scenario.cases.is_empty() {
+        // What needs attention is open; the rest is one click away, also without scripts.
+        let open = if standing >= Standing::Inconclusive { " open" } else { "" };
+        let _ = writeln!(out, "<details{open}><summary>Cases: {}</summary>", html(&frequencies(scenario)));
+        for case in &scenario.cases {
+            self::case(out, report, scenario, case);
+        }
+        out.push_str("</details>\n");
+    }
+    let _ = writeln!(out, "<p class=\"dim\">{}</p>\n</section>", html(&origin(scenario)));
+}
+
+fn frequencies(scenario: &ScenarioReport) -> String {
+    let cases: Vec<String> =
+        scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case))).collect();
+    cases.join(", ")
+}
+
+/// Where the section comes from: the library, the parameters, the file's hash.
+fn origin(scenario: &ScenarioReport) -> String {
+    let mut words = Vec::new();
+    words.extend(facts::libcudart(scenario));
+    words.extend(scenario.parameters.iter().map(|(name, value)| format!("{name}={value}")));
+    if !scenario.tags.is_empty() {
+        words.push(format!("tags {}", scenario.tags.join(" ")));
+    }
+    words.push(format!("SHA-256 {}", scenario.sha256));
+    words.join(" · ")
+}
+
+fn case(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &CaseReport) {
+    let plan = scenario.plan.as_ref().and_then(|plan| plan.case(&case.name));
+    let _ = writeln!(
+        out,
+        "<h4>{}{}</h4>\n<p>{} — {}</p>",
+        html(&case.name),
+        plan.map(|plan| format!(": {}", html(&plan.does))).unwrap_or_default(),
+        html(&facts::frequency(case)),
+        html(&facts::case_line(scenario, case).join(" · ")),
+    );
+    if let Some(start) = plan.map(start).filter(|start| !start.is_empty()) {
+        let _ = writeln!(out, "<p class=\"dim\">Started with {}</p>", html(&start));
+    }
+    for (place, outcome) in case.outcomes.iter().take(OUTCOMES).enumerate() {
+        if case.outcomes.len() > 1 {
+            let ended = facts::shown(scenario, outcome).join(" · ");
+            let _ = writeln!(
+                out,
+                "<p>Outcome {} of {}, seen {} times: {}</p>",
+                place + 1,
+                case.outcomes.len(),
+                outcome.count,
+                html(&ended)
+            );
+        }
+        steps(out, plan, outcome);
+    }
+    for doubt in case.attempts.iter().flat_map(|attempt| &attempt.invalid) {
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">Not counted, {}: {}</p>",
+            html(&doubt.reason.name()),
+            html(&doubt.detail)
+        );
+    }
+    if let Some(example) = facts::example(case) {
+        attempt::show(out, report, scenario, case, example);
+    }
+}
+
+/// The environment that the worker was started with, as far as the case has a say in it.
+fn start(plan: &CasePlan) -> String {
+    let mut words = Vec::new();
+    if let Some(mask) = &plan.mask {
+        words.push(format!("CUDA_VISIBLE_DEVICES={}", mask.join(",")));
+    }
+    words.extend(plan.env.iter().map(|(name, value)| format!("{name}={value}")));
+    words.join(" ")
+}
+
+fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
+    if outcome.observation.steps.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<div class=\"wide\"><table class=\"steps\">\n<thead><tr><th>Step</th><th>Result</th><th>Sees</th><th>Contexts</th>\
+         <th>Current</th><th>Memory</th><th>Took</th></tr></thead>\n<tbody>\n",
+    );
+    for (place, step) in outcome.observation.steps.iter().enumerate() {
+        let call = plan.and_then(|plan| plan.steps.get(place)).map_or_else(|| step.label.clone(), self::call);
+        let memory: Vec<String> = facts::memory_lines(step).iter().map(|line| html(line)).collect();
+        let _ = writeln!(
+            out,
+            "<tr><td>{}. {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            place + 1,
+            html(&call),
+            result(step),
+            list(step.visible.as_deref()),
+            list(step.contexts.as_deref()),
+            html(step.current.as_deref().unwrap_or("?")),
+            memory.join("<br>"),
+            html(&units::duration(step.elapsed_ns)),
+        );
+    }
+    let _ = writeln!(out, "</tbody>\n</table></div>\n<p class=\"dim\">Ended: {}</p>", html(&outcome.observation.end));
+}
+
+/// A step as it stands in the file: `cudaSetDevice(device=1) on t1`.
+fn call(step: &Step) -> String {
+    let args: Vec<String> = step.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut words = step.call.clone();
+    if !args.is_empty() {
+        words.push_str(&format!("({})", args.join(", ")));
+    }
+    if let Some(name) = &step.bind {
+        words.push_str(&format!(" as {name}"));
+    }
+    if let Some(actor) = &step.on {
+        words.push_str(&format!(" on {actor}"));
+    }
+    words
+}
+
+fn result(step: &StepObservation) -> String {
+    let mut lines = Vec::new();
+    if !step.returned {
+        lines.push("did not return".to_owned());
+    }
+    lines.extend(step.status.as_ref().map(|status| html(&facts::status(status))));
+    let value = |(name, value): (&String, &Value)| html(&format!("{name}={}", facts::value(value)));
+    lines.extend(step.values.iter().chain(&step.varying).map(value));
+    lines.join("<br>")
+}
+
+/// A list of GPUs; a question mark where the driver would not say.
+fn list(names: Option<&[String]>) -> String {
+    match names {
+        None => "?".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(names) => html(&names.join(" ")),
+    }
+}

@@ -1,0 +1,191 @@
+//! Test results for CI systems, in the dialect of Jenkins: a suite per run, a test per scenario.
+//!
+//! An unexpected verdict is a failure. What could not be concluded is an error, because a test that
+//! did not measure has not passed either. What did not run is skipped.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
+
+use crate::report::{Provenance, Report, ScenarioReport};
+
+use super::escape::{shorten, tail, xml};
+use super::tally::{self, Standing};
+use super::{facts, text, units};
+
+/// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
+/// for CI systems that load it whole.
+const LIMIT: usize = 4096;
+
+/// The whole file.
+pub fn report(report: &Report) -> String {
+    let mut suite = TestSuite::new(xml(&format!("cuda-pitfalls {}", report.run.id)));
+    suite.set_time(Duration::from_nanos(report.run.elapsed_ns));
+    suite.timestamp = report.run.started_at.parse().ok();
+    for (name, value) in properties(report) {
+        suite.add_property(Property::new(name, xml(&value)));
+    }
+    if !report.complete {
+        suite.add_test_case(partial(report));
+    }
+    for scenario in &report.scenarios {
+        suite.add_test_case(test_case(scenario));
+    }
+    let mut file = Xml::new("cuda-pitfalls");
+    file.set_time(Duration::from_nanos(report.run.elapsed_ns));
+    file.timestamp = report.run.started_at.parse().ok();
+    file.add_test_suite(suite);
+    // Writing to memory does not fail, and text without forbidden characters can be written.
+    let mut text = file.to_string().unwrap_or_default();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+fn properties(report: &Report) -> Vec<(&'static str, String)> {
+    let mut properties = vec![
+        ("provenance", provenance(report.provenance).to_owned()),
+        ("complete", report.complete.to_string()),
+        ("version", report.run.version.clone()),
+        ("on", report.run.on.clone()),
+        ("driver", report.machine.driver_version.clone().unwrap_or_else(|| "none".to_owned())),
+        ("gpus", report.machine.gpus.len().to_string()),
+    ];
+    for gpu in &report.machine.gpus {
+        properties.push(("gpu", format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or_default())));
+    }
+    properties.extend(report.machine.libcudart.iter().filter_map(|it| it.version.clone()).map(|it| ("libcudart", it)));
+    properties.extend(tally::banners(report).into_iter().map(|banner| ("banner", banner)));
+    properties.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
+    properties
+}
+
+fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Measured => "measured",
+        Provenance::Simulated => "simulated",
+    }
+}
+
+/// The test that stands for the run itself where the run did not come to its end: a file without it
+/// would look like a smaller success.
+fn partial(report: &Report) -> TestCase {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    let words = tally::banners(report).join(" ");
+    status.set_type("partial").set_message(shorten(&xml(&words), LIMIT));
+    let mut case = TestCase::new("the run came to its end", status);
+    case.set_classname(classname(report.provenance, "run"));
+    case
+}
+
+/// `cuda-pitfalls.visibility`, or `cuda-pitfalls.simulated.visibility`.
+fn classname(provenance: Provenance, subject: &str) -> String {
+    match provenance {
+        Provenance::Measured => format!("cuda-pitfalls.{subject}"),
+        Provenance::Simulated => format!("cuda-pitfalls.simulated.{subject}"),
+    }
+}
+
+fn test_case(scenario: &ScenarioReport) -> TestCase {
+    let verdict = &scenario.verdict;
+    let mut status = match Standing::of(verdict) {
+        Standing::Unexpected => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        Standing::Inconclusive | Standing::HarnessError => TestCaseStatus::non_success(NonSuccessKind::Error),
+        Standing::Skipped => TestCaseStatus::skipped(),
+        Standing::AsExpected | Standing::Answered => TestCaseStatus::success(),
+    };
+    let mut message = vec![facts::verdict(verdict)];
+    message.extend(verdict.unexpected.iter().cloned());
+    if !verdict.detail.is_empty() {
+        message.push(verdict.detail.clone());
+    }
+    status
+        .set_type(verdict.reason.map_or_else(|| verdict.kind.name().to_owned(), |reason| reason.name()))
+        .set_message(shorten(&xml(&message.join("; ")), LIMIT));
+    let name = match facts::libcudart(scenario) {
+        Some(runtime) => format!("{} ({runtime})", scenario.name),
+        None => scenario.name.clone(),
+    };
+    let mut case = TestCase::new(xml(&name), status);
+    let subject = scenario.scenario.split('/').next().unwrap_or_default();
+    case.set_classname(xml(&classname(verdict.provenance, subject)));
+    let wall_ns = scenario.cases.iter().flat_map(|case| &case.attempts).map(|attempt| attempt.wall_ns);
+    case.set_time(Duration::from_nanos(wall_ns.fold(0, u64::saturating_add)));
+    for (name, value) in [
+        ("verdict", verdict.kind.name()),
+        ("expectation", verdict.expectation.name()),
+        ("provenance", provenance(verdict.provenance)),
+        ("question", &scenario.question),
+        ("sha256", &scenario.sha256),
+    ] {
+        case.add_property(Property::new(name, xml(value)));
+    }
+    for (gpu, case_name, bytes) in memory(scenario) {
+        let name = xml(&format!("memory of {gpu} in {case_name}"));
+        case.add_property(Property::new(name, units::delta_or_unread(bytes)));
+    }
+    // What the terminal shows; its lines cannot be taken for commands of a CI system.
+    case.set_system_out(shorten(&text::scenario(scenario, text::WIDTH, text::Style::Plain), 2 * LIMIT));
+    let said: String =
+        scenario.cases.iter().filter_map(facts::example).map(|attempt| tail(&attempt.stderr_tail, LIMIT / 2)).collect();
+    if !said.is_empty() {
+        case.set_system_err(shorten(&said, 2 * LIMIT));
+    }
+    case
+}
+
+/// The change of largest size on each GPU, case by case.
+fn memory(scenario: &ScenarioReport) -> Vec<(String, &str, Option<i64>)> {
+    let tops = scenario.cases.iter().filter_map(|case| Some((case.name.as_str(), case.outcomes.first()?)));
+    tops.flat_map(|(name, top)| {
+        facts::largest_change(&top.observation).into_iter().map(move |(gpu, bytes)| (gpu, name, bytes))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture;
+
+    fn counts(xml: &str) -> Vec<&str> {
+        let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
+        ["tests=\"", "errors=\"", "failures=\"", "skipped=\"", "disabled=\""]
+            .into_iter()
+            .filter_map(|name| suite.split_once(name).and_then(|(_, rest)| rest.split('"').next()))
+            .collect()
+    }
+
+    #[test]
+    fn verdicts_become_failures_errors_and_skips() {
+        let xml = report(&fixture::report());
+        assert_eq!(counts(&xml)[..3], ["4", "1", "1"], "{xml}");
+        assert!(xml.contains("<failure message=\"not_reproduced; expected reproduced"), "{xml}");
+        assert!(xml.contains("<skipped message=\"skipped: too_few_gpus"), "{xml}");
+        assert!(xml.contains("classname=\"cuda-pitfalls.visibility\""), "{xml}");
+    }
+
+    #[test]
+    fn simulated_results_are_in_a_class_of_their_own() {
+        let xml = report(&fixture::simulated());
+        assert!(xml.contains("classname=\"cuda-pitfalls.simulated.visibility\""), "{xml}");
+        assert!(xml.contains("<property name=\"provenance\" value=\"simulated\"/>"), "{xml}");
+        assert!(!xml.contains("classname=\"cuda-pitfalls.visibility\""), "{xml}");
+    }
+
+    #[test]
+    fn a_partial_run_is_an_error_of_its_own() {
+        let xml = report(&fixture::partial());
+        assert!(xml.contains("<testcase name=\"the run came to its end\""), "{xml}");
+        assert!(xml.contains("type=\"partial\""), "{xml}");
+    }
+
+    #[test]
+    fn foreign_text_is_a_value_and_the_file_can_be_read_back() {
+        let xml = report(&fixture::hostile());
+        assert!(!xml.contains("<img") && !xml.contains('\u{1b}'), "{xml}");
+        let back = Xml::deserialize_from_str(&xml).unwrap();
+        assert_eq!(back.test_suites[0].test_cases.len(), 5);
+    }
+}

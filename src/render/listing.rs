@@ -1,0 +1,351 @@
+//! What there is, and what one scenario does: `list` and `show`.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::scenario::{
+    Case, Check, Class, ExitCheck, Expectation, Expected, GpuList, Gpus, Matcher, Needs, Operand, Scenario, Step, When,
+};
+use crate::step;
+
+const WIDTH: usize = 100;
+
+/// One scenario a row: name, tags and question, in columns.
+pub fn list_text(scenarios: &[Scenario]) -> String {
+    let tags = |scenario: &Scenario| scenario.tags.join(" ");
+    let name_width = scenarios.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
+    let tags_width = scenarios.iter().map(|s| tags(s).chars().count()).max().unwrap_or(0).min(24);
+    let indent = name_width + tags_width + 4;
+    let mut text = String::new();
+    for scenario in scenarios {
+        // Long names leave little room, but a question in a column of ten letters helps nobody.
+        let question = wrap(&scenario.question, WIDTH.saturating_sub(indent).max(30));
+        let tags = wrap(&tags(scenario), tags_width.max(1));
+        for row in 0..question.len().max(tags.len()) {
+            let name = if row == 0 { scenario.name.as_str() } else { "" };
+            let cell = |column: &[String]| column.get(row).cloned().unwrap_or_default();
+            let line = format!("{name:name_width$}  {:tags_width$}  {}", cell(&tags), cell(&question));
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+    text
+}
+
+/// The document that `list --json` prints.
+pub fn list_json(scenarios: &[Scenario]) -> Value {
+    let listed: Vec<Value> = scenarios
+        .iter()
+        .map(|scenario| {
+            let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
+            let parameters = scenario.parameters.iter().map(|(name, values)| (name.clone(), json!(values)));
+            json!({
+                "name": scenario.name,
+                "question": scenario.question,
+                "tags": scenario.tags,
+                "cases": cases.iter().map(|case| &case.name).collect::<Vec<_>>(),
+                "needs": scenario.needs,
+                "hazards": scenario.hazards,
+                "parameters": parameters.collect::<serde_json::Map<_, _>>(),
+                "instances": scenario.instances.iter().map(|instance| &instance.name).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({ "scenarios": listed })
+}
+
+/// One scenario in words: what is asked, which calls are made, what is expected and why. Of several
+/// instances it shows the first.
+pub fn show_text(scenario: &Scenario) -> String {
+    let mut text = format!("{}\n", scenario.name);
+    field(&mut text, "question", &scenario.question);
+    field(&mut text, "folklore", &scenario.folklore);
+    field(&mut text, "answer", &scenario.answer);
+    field(&mut text, "remedy", &scenario.remedy);
+    field(&mut text, "tags", &scenario.tags.join(" "));
+    field(&mut text, "needs", &needs(&scenario.needs));
+    let hazards: Vec<&str> = scenario.hazards.iter().map(|hazard| hazard.name()).collect();
+    field(&mut text, "hazards", &hazards.join(", "));
+    let seconds =
+        |ms: u64| format!("{}.{:03}", ms / 1000, ms % 1000).trim_end_matches('0').trim_end_matches('.').to_string();
+    let limits = (seconds(scenario.step_timeout_ms), seconds(scenario.timeout_ms));
+    let runs =
+        format!("{} of each case; a step takes at most {} s, an attempt {} s", scenario.repeat, limits.0, limits.1);
+    field(&mut text, "attempts", &runs);
+    if scenario.nondeterministic {
+        field(&mut text, "outcomes", "a mixture is an answer");
+    }
+    for (name, values) in &scenario.parameters {
+        let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
+        field(&mut text, &format!("${{{name}}}"), &values.join(", "));
+    }
+    let Some(instance) = scenario.instances.first() else { return text };
+    if scenario.instances.len() > 1 {
+        let _ = writeln!(text, "\nThe first of {} instances, {}:", scenario.instances.len(), instance.name);
+    }
+    for case in &instance.cases {
+        show_case(&mut text, case);
+    }
+    let _ = writeln!(text, "\nThe pitfall shows in an attempt when");
+    for check in &instance.effect {
+        bullet(&mut text, &words(check));
+    }
+    if !instance.expect.is_empty() {
+        let _ = writeln!(text, "\nExpected");
+    }
+    for expectation in &instance.expect {
+        bullet(&mut text, &expected(expectation));
+    }
+    if !scenario.sources.is_empty() {
+        let _ = writeln!(text, "\nSources");
+    }
+    for source in &scenario.sources {
+        let _ = writeln!(text, "  - {source}");
+    }
+    text
+}
+
+fn show_case(text: &mut String, case: &Case) {
+    let _ = writeln!(text, "\n{}: {}", case.name, case.does);
+    let gpus = match case.gpus {
+        Gpus::All => "all GPUs, no mask".to_string(),
+        Gpus::Masked(1) => "1 GPU by mask".to_string(),
+        Gpus::Masked(n) => format!("{n} GPUs by mask"),
+    };
+    let env: String = case.env.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    let probes = if case.probes { "" } else { ", no probes" };
+    let _ = writeln!(text, "  starts with {gpus}{env}{probes}");
+    for (i, step) in case.steps.iter().enumerate() {
+        let _ = writeln!(text, "  {:3}  {}", i + 1, call(step));
+    }
+    for check in &case.expect {
+        bullet(text, &words(check));
+    }
+}
+
+/// A step as a call in C, with what it binds before it and where it runs after it.
+fn call(step: &Step) -> String {
+    let in_c_order = step::find(&step.call).into_iter().flat_map(|kind| kind.inputs());
+    let args: Vec<String> = in_c_order
+        .filter_map(|param| step.args.get(param.name).map(|value| format!("{} = {value}", param.name)))
+        .collect();
+    let mut call = format!("{}({})", step.call, args.join(", "));
+    if let Some(name) = &step.bind {
+        call = format!("{name} = {call}");
+    }
+    if let Some(on) = &step.on {
+        let _ = write!(call, "  on {on}");
+    }
+    if step.label != step.call && !step.label.contains('#') {
+        let _ = write!(call, "  [{}]", step.label);
+    }
+    call
+}
+
+fn field(text: &mut String, name: &str, value: &str) {
+    for (i, line) in wrap(value, WIDTH - 13).iter().enumerate() {
+        let _ = writeln!(text, "  {:10} {line}", if i == 0 { name } else { "" });
+    }
+}
+
+fn bullet(text: &mut String, words: &str) {
+    for (i, line) in wrap(words, WIDTH - 4).iter().enumerate() {
+        let _ = writeln!(text, "  {} {line}", if i == 0 { "-" } else { " " });
+    }
+}
+
+fn needs(needs: &Needs) -> String {
+    let mut all = vec![format!("{} GPU{}", needs.gpus, if needs.gpus == 1 { "" } else { "s" })];
+    let ranges =
+        [("driver", &needs.driver), ("libcudart", &needs.libcudart), ("compute capability", &needs.compute_capability)];
+    for (name, range) in ranges {
+        all.extend(range.as_ref().map(|range| format!("{name} {range}")));
+    }
+    all.extend(needs.root.then(|| "root".to_string()));
+    all.extend(needs.peer_access.then(|| "peer access".to_string()));
+    all.join(", ")
+}
+
+fn expected(expectation: &Expectation) -> String {
+    let verdict = match expectation.verdict {
+        Expected::Reproduced => "reproduced",
+        Expected::NotReproduced => "not reproduced",
+    };
+    let mut words = format!("{verdict}{}", condition(&expectation.when));
+    reason(&mut words, &expectation.because, &expectation.evidence);
+    words
+}
+
+fn condition(when: &When) -> String {
+    let mut all = Vec::new();
+    let ranges = [
+        ("driver", &when.driver),
+        ("libcudart", &when.libcudart),
+        ("compute capability", &when.compute_capability),
+        ("GPUs", &when.gpus),
+    ];
+    for (name, range) in ranges {
+        all.extend(range.as_ref().map(|range| format!("{name} {range}")));
+    }
+    for (name, values) in &when.parameters {
+        let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
+        all.push(format!("{name} is {}", values.join(" or ")));
+    }
+    if all.is_empty() { String::new() } else { format!(", where {}", all.join(" and ")) }
+}
+
+fn reason(words: &mut String, because: &str, evidence: &str) {
+    if !because.is_empty() {
+        let _ = write!(words, ": {because}");
+    }
+    if !evidence.is_empty() {
+        let _ = write!(words, " ({evidence})");
+    }
+}
+
+/// A check as a sentence.
+pub fn words(check: &Check) -> String {
+    let mut facts = Vec::new();
+    if !check.status.is_empty() {
+        facts.push(format!("it returns {}", check.status.join(" or ")));
+    }
+    facts.extend(check.value.iter().map(|(name, matcher)| format!("{name} is {}", compared(matcher, false))));
+    facts.extend(check.visible.as_ref().map(|gpus| format!("the process sees {}", list(gpus))));
+    facts.extend(check.contexts.as_ref().map(|gpus| format!("contexts are active on {}", list(gpus))));
+    facts.extend(check.current.as_ref().map(|gpu| match gpu.as_str() {
+        "none" => "no context is current".to_string(),
+        gpu => format!("the current context is on {gpu}"),
+    }));
+    facts.extend(check.initialised.map(|yes| format!("the driver is {}initialised", if yes { "" } else { "not " })));
+    for (gpu, classes) in &check.memory {
+        let names: Vec<&str> = classes.iter().map(|class| class.name()).collect();
+        facts.push(match classes.as_slice() {
+            [Class::None] => format!("memory of {gpu} has not changed"),
+            _ => format!("memory of {gpu} has changed by: {}", names.join(" or ")),
+        });
+    }
+    let amounts = [
+        ("memory in use on", &check.used_bytes),
+        ("the growth of memory on", &check.grown_bytes),
+        ("the peak of memory on", &check.peak_bytes),
+        ("memory of the worker on", &check.process_bytes),
+    ];
+    for (what, by_gpu) in amounts {
+        facts.extend(by_gpu.iter().map(|(gpu, matcher)| format!("{what} {gpu} is {}", compared(matcher, true))));
+    }
+    let mut words = match &check.exit {
+        Some(ExitCheck::Code(code)) => format!("the worker exits with {code}"),
+        Some(ExitCheck::Signal(name)) => format!("the worker dies by {name}"),
+        Some(ExitCheck::Deadline) => "a step does not return before its deadline".to_string(),
+        None => format!("at {}: {}", check.at, facts.join(", and ")),
+    };
+    words.push_str(&condition(&check.when));
+    reason(&mut words, &check.because, &check.evidence);
+    words
+}
+
+fn list(gpus: &GpuList) -> String {
+    match gpus {
+        GpuList::All => "every GPU".to_string(),
+        GpuList::None => "no GPU".to_string(),
+        GpuList::Named(names) if names.is_empty() => "no GPU".to_string(),
+        GpuList::Named(names) => names.join(", "),
+    }
+}
+
+fn compared(matcher: &Matcher, in_bytes: bool) -> String {
+    let operand = |operand: &Operand| match operand {
+        Operand::Int(value) if in_bytes => bytes(*value),
+        Operand::Int(value) => value.to_string(),
+        Operand::Text(text) => format!("\"{text}\""),
+        Operand::Value { label, name } => format!("{name} of {label}"),
+    };
+    let bounds: Vec<String> = matcher
+        .bounds()
+        .map(|(word, bound)| if word == "=" { operand(bound) } else { format!("{word} {}", operand(bound)) })
+        .collect();
+    bounds.join(" and ")
+}
+
+/// A number of bytes in the largest unit that divides it.
+fn bytes(value: i64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| value != 0 && value % unit == 0) {
+        Some((unit, name)) => format!("{} {name}", value / unit),
+        None => format!("{value} B"),
+    }
+}
+
+/// The words of a text in lines of at most this width; a longer word has a line of its own.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::load;
+
+    const SOURCE: &str = r#"
+question = "Does CUDA_VISIBLE_DEVICES take effect when it is set after the driver was initialised, or is it too late?"
+folklore = "Yes, the process then sees GPU 1 only."
+tags = ["A01", "visibility"]
+needs = { gpus = 2, driver = ">= 525" }
+sources = ["https://example.org"]
+no_control = "an example"
+effect = [
+  { at = "count", status = "CUDA_SUCCESS", value = { count = { ge = 2 } }, memory = { gpu0 = "none" }, because = "it was late" },
+  { exit = 0 },
+]
+expect = [ { verdict = "reproduced", when = { driver = ">= 535" }, because = "measured", evidence = "reports/x" } ]
+[cases.trap]
+does = "cuInit first"
+steps = [
+  { cuInit = {} },
+  { pthread_create = { as = "B" } },
+  { cuDeviceGetCount = {}, label = "count", on = "B" },
+  { cudaMalloc = { bytes = "1 MiB", as = "p" } },
+]
+"#;
+
+    #[test]
+    fn a_scenario_is_shown_in_words() {
+        let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
+        let text = show_text(&scenario);
+        for line in [
+            "visibility/late\n",
+            "  needs      2 GPUs, driver >= 525\n",
+            "    2  B = pthread_create()\n",
+            "    3  cuDeviceGetCount()  on B  [count]\n",
+            "    4  p = cudaMalloc(bytes = 1048576)\n",
+            "  - at count: it returns CUDA_SUCCESS, and count is at least 2, and memory of gpu0 has not changed:\n    it was late\n",
+            "  - the worker exits with 0\n",
+            "  - reproduced, where driver >= 535: measured (reports/x)\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
+        let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
+        let text = list_text(std::slice::from_ref(&scenario));
+        assert!(text.starts_with("visibility/late  A01 visibility  Does CUDA_VISIBLE_DEVICES"), "{text}");
+        assert!(text.lines().count() > 1);
+        assert!(text.lines().all(|line| line.len() <= WIDTH && line.trim_end() == line), "{text}");
+        let listed = list_json(&[scenario]);
+        assert_eq!(listed["scenarios"][0]["cases"], json!(["trap"]));
+        assert_eq!(listed["scenarios"][0]["instances"], json!(["visibility/late"]));
+        assert_eq!(listed["scenarios"][0]["needs"]["gpus"], json!(2));
+    }
+}

@@ -1,0 +1,145 @@
+//! A page for issue trackers and job summaries: the machine, a summary table, and the details of
+//! whatever needs attention.
+
+use std::fmt::Write as _;
+
+use crate::report::{Report, ScenarioReport};
+
+use super::escape::{markdown, shorten};
+use super::tally::{self, Standing};
+use super::{facts, units, words};
+
+/// Output tails are cut to this many bytes each.
+const TAIL: usize = 2048;
+
+/// The whole page.
+pub fn report(report: &Report) -> String {
+    let mut out = format!("# cuda-pitfalls: {}\n\n", tally::sentence(report));
+    for banner in tally::banners(report) {
+        let _ = writeln!(out, "> **{}**\n", markdown(&banner));
+    }
+    machine(&mut out, report);
+    if !report.scenarios.is_empty() {
+        summary(&mut out, report);
+    }
+    let attention: Vec<&ScenarioReport> =
+        report.scenarios.iter().filter(|scenario| Standing::of(&scenario.verdict) >= Standing::Inconclusive).collect();
+    if !attention.is_empty() {
+        out.push_str("\n## Details\n");
+    }
+    for scenario in attention {
+        details(&mut out, scenario);
+    }
+    out
+}
+
+fn machine(out: &mut String, report: &Report) {
+    let mut rows = vec![
+        ("run", format!("{}, {}, on {}", report.run.id, units::duration(report.run.elapsed_ns), report.run.on)),
+        ("cuda-pitfalls", report.run.version.clone()),
+        ("driver", words::driver(&report.machine)),
+    ];
+    rows.extend(report.machine.libcudart.iter().map(|runtime| {
+        ("libcudart", format!("{} {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
+    }));
+    rows.push(("PIDs", words::pids(&report.machine.isolation)));
+    for gpu in &report.machine.gpus {
+        rows.push(("GPU", words::gpu(gpu)));
+        let found = report.run.calibration.iter().filter(|found| found.uuid == gpu.uuid);
+        rows.extend(found.map(|found| ("calibration", words::calibration(found))));
+    }
+    rows.extend(report.machine.unavailable.iter().map(|one| ("missing", format!("{}: {}", one.reason, one.detail))));
+    rows.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
+    out.push_str("| machine | |\n| --- | --- |\n");
+    for (name, value) in rows {
+        let _ = writeln!(out, "| {name} | {} |", markdown(&value));
+    }
+}
+
+fn summary(out: &mut String, report: &Report) {
+    out.push_str("\n| | scenario | question | verdict | expectation | trap | control | memory, trap / control |\n");
+    out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    for scenario in &report.scenarios {
+        let seen = |name| facts::case(scenario, name).map(facts::frequency).unwrap_or_default();
+        let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| markdown(line)).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            Standing::of(&scenario.verdict).mark(),
+            markdown(&scenario.name),
+            markdown(&scenario.question),
+            markdown(&facts::verdict(&scenario.verdict)),
+            markdown(&facts::expectation(&scenario.verdict)),
+            seen("trap"),
+            seen("control"),
+            memory.join("<br>"),
+        );
+    }
+}
+
+fn details(out: &mut String, scenario: &ScenarioReport) {
+    let _ = writeln!(out, "\n### {}: {}\n", markdown(&scenario.name), markdown(&facts::verdict(&scenario.verdict)));
+    let _ = writeln!(out, "{}\n", markdown(&scenario.question));
+    for failed in &scenario.verdict.unexpected {
+        let _ = writeln!(out, "- **unexpected**: {}", markdown(failed));
+    }
+    if !scenario.verdict.detail.is_empty() {
+        let _ = writeln!(out, "- what was seen: {}", markdown(&scenario.verdict.detail));
+    }
+    for case in &scenario.cases {
+        let facts = facts::case_line(scenario, case).join(" · ");
+        let _ = writeln!(out, "- {} {}: {}", markdown(&case.name), facts::frequency(case), markdown(&facts));
+        for outcome in case.outcomes.iter().skip(1) {
+            let facts = facts::shown(scenario, outcome).join(" · ");
+            let _ = writeln!(out, "  - also {} times: {}", outcome.count, markdown(&facts));
+        }
+        for doubt in case.attempts.iter().flat_map(|attempt| &attempt.invalid) {
+            let _ = writeln!(out, "  - not counted, {}: {}", markdown(&doubt.reason.name()), markdown(&doubt.detail));
+        }
+    }
+    let mut said = scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.stderr_tail.as_str());
+    if let Some(stderr) = said.rfind(|text| !text.is_empty()) {
+        let text = super::escape::tail(stderr, TAIL);
+        let fence = fence(&text);
+        let _ = writeln!(out, "\nThe worker's last words on stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
+    }
+    let _ = writeln!(out, "\nScenario file: SHA-256 {}", markdown(&scenario.sha256));
+}
+
+/// A fence longer than any run of backticks in a text.
+fn fence(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture;
+
+    #[test]
+    fn the_page_has_a_row_per_scenario_and_details_where_needed() {
+        let page = report(&fixture::report());
+        let row = "| ✓ | visibility/mask-after-count | Does CUDA\\_VISIBLE\\_DEVICES still count after a device count? \
+                   | reproduced | as expected | 3/3 | 3/3 | gpu0 +530 MiB / 0 |";
+        assert!(page.contains(row), "{page}");
+        assert!(page.contains("### context/set-device-makes-no-context: not\\_reproduced"), "{page}");
+        assert!(!page.contains("### visibility/"), "as expected needs no details");
+        assert!(page.contains("also 1 times: ended SIGSEGV"), "{page}");
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_its_table() {
+        let page = report(&fixture::hostile());
+        for line in page.lines().filter(|line| line.starts_with('|') && line.contains("&lt;img")) {
+            let cells = line.replace("\\|", "").matches('|').count();
+            assert!(cells == 3 || cells == 9, "{cells}: {line}");
+        }
+    }
+
+    #[test]
+    fn output_cannot_close_its_fence() {
+        assert_eq!(fence("a ```` b ``"), "`````");
+        assert_eq!(fence(""), "```");
+    }
+}

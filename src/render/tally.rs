@@ -1,0 +1,150 @@
+//! How the answers of a run stand: what each calls for, and how many there are of each.
+
+use crate::report::{Provenance, Report};
+use crate::verdict::{ExpectationMet, Kind, Verdict};
+
+/// What a verdict calls for, mildest first. Renderers choose marks, colours and elements by this,
+/// so that no two of them can disagree about what is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Answered as the file says.
+    AsExpected,
+    /// Answered, and the file says nothing for this machine.
+    Answered,
+    /// It did not run.
+    Skipped,
+    /// It ran, and nothing can be concluded.
+    Inconclusive,
+    /// The harness failed.
+    HarnessError,
+    /// Answered, and not as the file says.
+    Unexpected,
+}
+
+impl Standing {
+    /// All of them, mildest first.
+    pub const ALL: [Standing; 6] = [
+        Standing::AsExpected,
+        Standing::Answered,
+        Standing::Skipped,
+        Standing::Inconclusive,
+        Standing::HarnessError,
+        Standing::Unexpected,
+    ];
+
+    /// How a verdict stands.
+    pub fn of(verdict: &Verdict) -> Standing {
+        match (verdict.kind, verdict.expectation) {
+            (_, ExpectationMet::Unexpected) => Standing::Unexpected,
+            (Kind::HarnessError, _) => Standing::HarnessError,
+            (Kind::Inconclusive, _) => Standing::Inconclusive,
+            (Kind::Skipped, _) => Standing::Skipped,
+            (_, ExpectationMet::AsExpected) => Standing::AsExpected,
+            (_, ExpectationMet::NoExpectation) => Standing::Answered,
+        }
+    }
+
+    /// A mark of one column. Words always stand beside it.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Standing::AsExpected => "✓",
+            Standing::Answered => "·",
+            Standing::Skipped => "-",
+            Standing::Inconclusive => "?",
+            Standing::HarnessError => "!",
+            Standing::Unexpected => "✗",
+        }
+    }
+
+    /// What is counted under this standing.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::AsExpected => "as expected",
+            Standing::Answered => "without expectation",
+            Standing::Skipped => "skipped",
+            Standing::Inconclusive => "inconclusive",
+            Standing::HarnessError => "harness error",
+            Standing::Unexpected => "unexpected",
+        }
+    }
+}
+
+/// How many scenarios of a report stand so.
+pub fn count(report: &Report, standing: Standing) -> usize {
+    report.scenarios.iter().filter(|scenario| Standing::of(&scenario.verdict) == standing).count()
+}
+
+/// The counts that are not zero, mildest first: `21 as expected, 2 unexpected`.
+pub fn sentence(report: &Report) -> String {
+    let counts: Vec<String> = Standing::ALL
+        .into_iter()
+        .map(|standing| (standing, count(report, standing)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(standing, count)| format!("{count} {}", standing.name()))
+        .collect();
+    if counts.is_empty() { "no scenario ran".to_owned() } else { counts.join(", ") }
+}
+
+/// How many scenarios have each kind of verdict with each expectation, without zeros.
+pub fn by_verdict(report: &Report) -> Vec<(Kind, ExpectationMet, usize)> {
+    let mut counts: Vec<(Kind, ExpectationMet, usize)> = Vec::new();
+    for verdict in report.scenarios.iter().map(|scenario| &scenario.verdict) {
+        let known = counts.iter_mut().find(|(kind, met, _)| (*kind, *met) == (verdict.kind, verdict.expectation));
+        match known {
+            Some((_, _, count)) => *count += 1,
+            None => counts.push((verdict.kind, verdict.expectation, 1)),
+        }
+    }
+    counts.sort_by_key(|(kind, met, _)| (*kind, met.name()));
+    counts
+}
+
+/// What a reader must know before believing any verdict of a report, most serious first. Every
+/// renderer shows all of it.
+pub fn banners(report: &Report) -> Vec<String> {
+    let mut banners = Vec::new();
+    if report.provenance == Provenance::Simulated {
+        banners.push(SIMULATED.to_owned());
+    }
+    if !report.complete {
+        let why = match &report.run.interrupted {
+            Some(signal) => format!("{PARTIAL} Interrupted by {signal}."),
+            None => PARTIAL.to_owned(),
+        };
+        banners.push(why);
+    }
+    if let Some(reason) = &report.run.host_unsafe {
+        banners.push(format!("HOST UNSAFE — {reason}"));
+    }
+    banners
+}
+
+/// What is said above every simulated result.
+pub const SIMULATED: &str = "SIMULATED — not evidence. No driver and no GPU answered.";
+
+/// What is said above every partial report.
+pub const PARTIAL: &str = "PARTIAL — the run did not come to its end; this report is not a success.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture;
+
+    #[test]
+    fn every_scenario_is_counted_once() {
+        let report = fixture::report();
+        let total: usize = Standing::ALL.into_iter().map(|standing| count(&report, standing)).sum();
+        assert_eq!(total, report.scenarios.len());
+        assert_eq!(by_verdict(&report).iter().map(|(_, _, count)| count).sum::<usize>(), total);
+        assert_eq!(sentence(&report), "1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
+        assert_eq!(sentence(&fixture::empty()), "no scenario ran");
+    }
+
+    #[test]
+    fn simulated_and_partial_reports_say_so_first() {
+        assert!(banners(&fixture::report()).is_empty());
+        assert!(banners(&fixture::simulated()).iter().any(|line| line.starts_with("SIMULATED")));
+        let partial = banners(&fixture::partial());
+        assert!(partial.iter().any(|line| line.starts_with("PARTIAL") && line.contains("SIGINT")), "{partial:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What must hold in every format.
+
+use clap::ValueEnum as _;
+
+use super::{Format, fixture, render};
+
+#[test]
+fn nothing_foreign_acts_in_any_format() {
+    let report = fixture::hostile();
+    for format in Format::value_variants() {
+        let text = render(&report, *format);
+        if matches!(format, Format::Html | Format::Markdown | Format::Junit) {
+            assert!(!outside_fences(&text).contains("<img"), "{format:?}: a tag");
+        }
+        for acting in ['\u{1b}', '\u{7}', '\r', '\u{202e}'] {
+            assert!(!text.contains(acting), "{format:?}: {acting:?}");
+        }
+        assert!(!text.contains("##["), "{format:?}: a command in the middle of a line");
+        for line in text.lines() {
+            let ours = *format == Format::Github && line.contains(" title=");
+            assert!(ours || !line.trim_start().starts_with("::"), "{format:?}: {line}");
+        }
+    }
+}
+
+/// A text without the blocks that Markdown takes literally; other formats have none.
+fn outside_fences(text: &str) -> String {
+    text.split("\n```").step_by(2).collect()
+}
+
+#[test]
+fn every_report_has_a_rendering_in_every_format() {
+    let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
+    for report in &reports {
+        for format in Format::value_variants() {
+            let text = render(report, *format);
+            assert!(text.len() > 1 && text.ends_with('\n'), "{format:?}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn simulated_and_partial_reports_say_so_in_every_format() {
+    for format in Format::value_variants() {
+        let simulated = render(&fixture::simulated(), *format);
+        assert!(simulated.to_lowercase().contains("simulated"), "{format:?}: {simulated}");
+        assert!(!render(&fixture::report(), *format).to_lowercase().contains("simulated"), "{format:?}");
+        let partial = render(&fixture::partial(), *format);
+        let said = partial.contains("PARTIAL") || partial.contains("cuda_pitfalls_run_complete 0\n");
+        assert!(said, "{format:?}: {partial}");
+    }
+}
+
+#[test]
+fn a_rendering_is_the_same_every_time() {
+    let report = fixture::report();
+    for format in Format::value_variants() {
+        assert_eq!(render(&report, *format), render(&report, *format));
+    }
+}
+
+#[test]
+fn a_missing_plan_and_figures_that_were_not_read_are_shown_as_such() {
+    let mut report = fixture::report();
+    for scenario in &mut report.scenarios {
+        scenario.plan = None;
+        for outcome in scenario.cases.iter_mut().flat_map(|case| &mut case.outcomes) {
+            for memory in outcome.observation.steps.iter_mut().flat_map(|step| step.memory.values_mut()) {
+                memory.used_bytes = None;
+                memory.class = None;
+            }
+        }
+    }
+    for format in Format::value_variants() {
+        let text = render(&report, *format);
+        let memory_is_shown = !matches!(format, Format::Prometheus | Format::Npd);
+        assert_eq!(text.contains("not read"), memory_is_shown, "{format:?}: {text}");
+    }
+}

@@ -1,0 +1,136 @@
+//! The table at the end of a run: a row per scenario.
+
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+
+use crate::render::escape::terminal;
+use crate::render::facts;
+use crate::render::tally::Standing;
+use crate::report::{Provenance, Report, ScenarioReport};
+
+/// The widest that a name may be before it is broken.
+const NAME: usize = 28;
+
+/// The widest that a line of memory may be.
+const MEMORY: usize = 22;
+
+/// One line under the header: marks in the first column show where rows begin.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A row per scenario, at most [`super::WIDTH`] columns wide.
+pub(super) fn table(report: &Report) -> String {
+    let mut table = Table::new();
+    // The width is not asked of the terminal: a rendering is the same wherever it is made. Cells are
+    // broken here, because the table would break a name in the middle of a word.
+    table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled).load_style(STYLE).set_header([
+        "  scenario",
+        "verdict",
+        "trap",
+        "control",
+        "memory, trap / control",
+    ]);
+    for scenario in &report.scenarios {
+        table.add_row(row(scenario));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    let mut out = String::new();
+    for line in table.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn row(scenario: &ScenarioReport) -> [String; 5] {
+    let standing = Standing::of(&scenario.verdict);
+    let seen = |name: &str| match facts::case(scenario, name) {
+        Some(case) => facts::frequency(case),
+        None => "–".to_owned(),
+    };
+    let mut verdict = vec![scenario.verdict.kind.name().to_owned()];
+    if scenario.verdict.provenance == Provenance::Simulated {
+        verdict = vec![format!("{} (simulated)", scenario.verdict.kind.name())];
+    }
+    verdict.extend(scenario.verdict.reason.map(|reason| reason.name()));
+    if standing == Standing::Unexpected {
+        verdict.push("unexpected".to_owned());
+    }
+    let mut memory = facts::trap_and_control(scenario);
+    // Eight GPUs of a node mostly do the same; the report has them all.
+    if memory.len() > 4 {
+        let more = memory.len() - 3;
+        memory.truncate(3);
+        memory.push(format!("and {more} more GPUs"));
+    }
+    let memory: Vec<String> = memory.iter().map(|line| narrow(&terminal(line))).collect();
+    [
+        format!("{} {}", standing.mark(), broken(&terminal(&scenario.name)).join("\n  ")),
+        verdict.join("\n"),
+        seen("trap"),
+        seen("control"),
+        memory.join("\n"),
+    ]
+}
+
+/// A line of memory, broken before the control's part where both do not fit beside each other.
+fn narrow(line: &str) -> String {
+    match line.split_once(" / ") {
+        Some((trap, control)) if line.chars().count() > MEMORY => format!("{trap}\n/ {control}"),
+        _ => line.to_owned(),
+    }
+}
+
+/// A name in pieces of at most [`NAME`] columns, broken behind `/` and `,`, before `[`, and inside
+/// a word only where nothing else is left.
+fn broken(name: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for piece in name.replace('[', "\0[").split_inclusive(['/', ',', '-', ' ', '\0']) {
+        let piece = piece.trim_end_matches('\0');
+        for c in piece.chars().enumerate().map(|(place, c)| (place == 0, c)) {
+            let (starts, c) = c;
+            let Some(line) = lines.last_mut() else { continue };
+            let length = line.chars().count();
+            let whole = starts && length > 0 && length + piece.chars().count() > NAME;
+            if whole || length >= NAME {
+                lines.push(c.to_string());
+            } else {
+                line.push(c);
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{fixture, text::WIDTH};
+
+    #[test]
+    fn long_names_are_broken_between_their_parts() {
+        let name = "visibility/mask-after-device-count-in-another-thread[call=cudaGetDeviceCount,order=late]";
+        assert_eq!(
+            broken(name),
+            [
+                "visibility/mask-after-",
+                "device-count-in-another-",
+                "thread",
+                "[call=cudaGetDeviceCount,",
+                "order=late]"
+            ]
+        );
+        assert_eq!(broken("short/name"), ["short/name"]);
+        assert!(broken(&"x".repeat(100)).iter().all(|line| line.len() <= NAME));
+    }
+
+    #[test]
+    fn the_table_fits() {
+        let mut report = fixture::simulated();
+        report.scenarios[0].name =
+            "visibility/mask-after-device-count-in-another-thread[call=cudaGetDeviceCount]".into();
+        let text = table(&report);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("gpu0 +530 MiB / 0"), "{text}");
+    }
+}

@@ -1,0 +1,76 @@
+//! The machine in words: the same lines in every format.
+//!
+//! Nothing is escaped here; each format escapes what it prints.
+
+use crate::machine::{Isolation, Machine};
+use crate::report::Calibration;
+use crate::sample::Gpu;
+
+use super::units;
+
+/// The driver and what it runs on, in a line.
+pub fn driver(machine: &Machine) -> String {
+    let mut words = match &machine.driver_version {
+        Some(version) => version.clone(),
+        None => "not found".to_owned(),
+    };
+    if let Some(cuda) = machine.cuda_driver_version {
+        words.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
+    }
+    if let Some(nvml) = &machine.nvml_version {
+        words.push_str(&format!(", NVML {nvml}"));
+    }
+    match &machine.kernel {
+        Some(kernel) => words.push_str(&format!(", Linux {kernel} {}", machine.architecture)),
+        None => words.push_str(&format!(", {}", machine.architecture)),
+    }
+    words
+}
+
+/// Whether memory can be told apart by process, in words.
+pub fn pids(isolation: &Isolation) -> String {
+    let mut words = match isolation.own_pid_listed {
+        Some(true) => "matched: NVML lists the worker by its PID",
+        Some(false) => "not matched: NVML does not list the worker, so memory is known per GPU only",
+        None => "not asked",
+    }
+    .to_owned();
+    if let Some(container) = &isolation.container {
+        words.push_str(&format!(", container {container}"));
+    }
+    if isolation.pid_namespace == Some(true) {
+        words.push_str(", PID namespace of its own");
+    }
+    words
+}
+
+/// One GPU in a line.
+pub fn gpu(gpu: &Gpu) -> String {
+    let mut words = vec![format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or("of unknown name"))];
+    words.extend(gpu.total_bytes.map(units::bytes));
+    words.extend(gpu.compute_capability.as_ref().map(|capability| format!("compute capability {capability}")));
+    words
+        .extend(gpu.compute_mode.as_ref().filter(|mode| *mode != "Default").map(|mode| format!("compute mode {mode}")));
+    words.extend(gpu.persistence.map(|on| format!("persistence {}", if on { "on" } else { "off" })));
+    words.extend(gpu.mig.filter(|on| *on).map(|_| "MIG on".to_owned()));
+    words.extend(gpu.unread.iter().map(|(fact, error)| format!("{fact} not read ({error})")));
+    words.join(", ")
+}
+
+/// What calibration found on one GPU, in a line.
+pub fn calibration(found: &Calibration) -> String {
+    let mut words = format!(
+        "a context costs {}, an allocation of {} shows as {}, changes up to {} are noise",
+        units::bytes(found.context_bytes),
+        units::bytes(found.allocated_bytes),
+        units::bytes(found.allocation_bytes),
+        units::bytes(found.epsilon_bytes),
+    );
+    if !found.pid_listed {
+        words.push_str(", the worker's PID is not listed");
+    }
+    if !found.sound {
+        words.push_str("; NOT SOUND: nothing can be concluded from the absence of a change");
+    }
+    words
+}

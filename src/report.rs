@@ -1,0 +1,294 @@
+//! The report: one JSON document per run, the only thing that outlives it.
+//!
+//! Observation is stored apart from judgement: [`Attempt`]s hold what was seen, and
+//! [`crate::judge`] computes verdicts from them again at any time. Integers are bytes and
+//! nanoseconds with the unit in the name; a value that could not be read is null.
+
+mod store;
+
+pub use store::{Store, StoreError, read};
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, MappedLibrary};
+use crate::machine::{Machine, Runtime};
+use crate::observe::Observation;
+use crate::plan::Plan;
+use crate::sample::{FreeRun, Sweep};
+use crate::scenario::Scalar;
+use crate::verdict::Verdict;
+
+/// The name of the schema.
+pub const SCHEMA: &str = "cuda-pitfalls-report";
+/// Readers refuse another major.
+pub const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+pub const MINOR: u32 = 0;
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// Whether a real driver answered.
+    pub provenance: Provenance,
+    /// The run.
+    pub run: Run,
+    /// The host.
+    pub machine: Machine,
+    /// One per scenario instance and libcudart, in the order they ran.
+    pub scenarios: Vec<ScenarioReport>,
+    /// Whether the run came to its end. A report without this is partial and never a success.
+    pub complete: bool,
+}
+
+/// The identity of the schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SchemaId {
+    /// [`SCHEMA`].
+    pub name: String,
+    /// [`MAJOR`].
+    pub major: u32,
+    /// [`MINOR`].
+    pub minor: u32,
+}
+
+/// Who answered the calls. Simulated results are never evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Provenance {
+    /// A real driver.
+    Measured,
+    /// The built-in simulated node.
+    Simulated,
+}
+
+/// Facts about the run itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Start time and a few random letters; also the folder's name.
+    pub id: String,
+    /// The version of cuda-pitfalls.
+    pub version: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC; null while it runs.
+    pub finished_at: Option<String>,
+    /// `CLOCK_MONOTONIC` at the start, the zero of the stamps in this report.
+    pub started_ns: u64,
+    /// Wall time of the whole run.
+    pub elapsed_ns: u64,
+    /// What was selected on the command line; empty for all.
+    pub selectors: Vec<String>,
+    /// `cuda` or `sim:<machine>`.
+    pub on: String,
+    /// The seed of the order of attempts.
+    pub seed: u64,
+    /// Hazards that were allowed.
+    pub allowed: Vec<String>,
+    /// The signal that ended the run early.
+    pub interrupted: Option<String>,
+    /// The exit code and its name; null while it runs.
+    pub exit: Option<ExitCode>,
+    /// What the instrument was found to measure before the first scenario.
+    pub calibration: Vec<Calibration>,
+    /// Doubts about the measurement as a whole, in words.
+    pub warnings: Vec<String>,
+    /// Whether a GPU or a worker was left in a state that is unsafe to go on with.
+    pub host_unsafe: Option<String>,
+    /// The largest resident set of the parent, in bytes.
+    pub parent_peak_rss_bytes: Option<u64>,
+}
+
+/// An exit code with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExitCode {
+    /// The number.
+    pub code: i32,
+    /// The name, such as `unexpected`.
+    pub name: String,
+}
+
+/// The instrument measured on one GPU: a worker that does nothing, and one that makes a context and
+/// a known allocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// The GPU.
+    pub uuid: String,
+    /// The largest change seen on it while a worker made no CUDA call.
+    pub null_bytes: u64,
+    /// The change that one primary context made.
+    pub context_bytes: u64,
+    /// The further change that the known allocation made.
+    pub allocation_bytes: u64,
+    /// How much was allocated.
+    pub allocated_bytes: u64,
+    /// Changes at most this large are noise.
+    pub epsilon_bytes: u64,
+    /// Whether the worker's PID was in NVML's list for this GPU.
+    pub pid_listed: bool,
+    /// Whether the controls behaved, so that absence of an effect may be concluded.
+    pub sound: bool,
+}
+
+/// One instance of a scenario on one libcudart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScenarioReport {
+    /// The instance's name.
+    pub name: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The question.
+    pub question: String,
+    /// Words to select by.
+    pub tags: Vec<String>,
+    /// Values of parameters.
+    pub parameters: BTreeMap<String, Scalar>,
+    /// SHA-256 of the scenario file.
+    pub sha256: String,
+    /// The libcudart it ran on; null if none was needed or found.
+    pub libcudart: Option<Runtime>,
+    /// What was going to be run; null where the machine lacks what the question needs.
+    pub plan: Option<Plan>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// What happened, case by case.
+    pub cases: Vec<CaseReport>,
+}
+
+/// What happened in one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseReport {
+    /// `trap`, `control`, …
+    pub name: String,
+    /// Distinct outcomes, most frequent first.
+    pub outcomes: Vec<Outcome>,
+    /// Every attempt, in the order it was made.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One distinct outcome and how often it was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// Valid attempts that ended so.
+    pub count: u32,
+    /// What was seen; figures that vary are those of the first such attempt.
+    pub observation: Observation,
+}
+
+/// One run of one case in one fresh process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attempt {
+    /// Place in the order in which this scenario's attempts were made.
+    pub order: u32,
+    /// When the worker was started.
+    pub started_ns: u64,
+    /// From start to the worker's end.
+    pub wall_ns: u64,
+    /// Of that, time in which no call of a step was under way: rendezvous, reading, process start.
+    pub overhead_ns: u64,
+    /// The worker's PID.
+    pub pid: u32,
+    /// Everything the worker's processes said, in order. Libraries are in the machine's part.
+    pub events: Vec<AttemptEvent>,
+    /// Every GPU at every rendezvous, as changes: a sweep equal to the one before is left out.
+    pub sweeps: Vec<AttemptSweep>,
+    /// The reading in between.
+    pub free_run: Option<FreeRun>,
+    /// How the worker ended.
+    pub exit: Exit,
+    /// Reasons for which this attempt does not count, by closed word; empty for a valid one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invalid: Vec<Doubt>,
+    /// Facts that are worth knowing and do not invalidate the attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
+    /// The last bytes of the worker's stdout, if it wrote any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout_tail: String,
+    /// How many bytes it wrote to stdout.
+    #[serde(default)]
+    pub stdout_bytes: u64,
+    /// The last bytes of the worker's stderr, if it wrote any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// Place of its outcome in `outcomes`; null if it does not count.
+    pub outcome: Option<usize>,
+}
+
+/// A reason for which an attempt does not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Doubt {
+    /// A word of [`crate::verdict::Reason`].
+    pub reason: crate::verdict::Reason,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// Something a process of the worker said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptEvent {
+    /// The actor whose process said it; absent for the worker's first process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// What it said.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Every GPU at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptSweep {
+    /// The step after which it was taken; null for the baseline before the first.
+    pub step: Option<usize>,
+    /// Whether it was taken after the worker had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_exit: bool,
+    /// What was read.
+    #[serde(flatten)]
+    pub sweep: Sweep,
+}
+
+/// How a worker ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exit {
+    /// The exit code, if it exited.
+    pub code: Option<i32>,
+    /// The signal that ended it, by name.
+    pub signal: Option<String>,
+    /// Signals that the harness sent, in order. An attempt that was signalled concludes nothing,
+    /// unless the scenario asks whether a step returns at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<String>,
+    /// The step that was under way when a deadline passed.
+    pub deadline_at: Option<usize>,
+    /// The step that was under way when the worker died.
+    pub died_at: Option<usize>,
+    /// Whether the process said that it was done before it left.
+    pub said_bye: bool,
+    /// Processes that were left behind, and killed.
+    pub leaked_children: u32,
+    /// Whether the worker could not be killed.
+    pub unkillable: bool,
+    /// Whether the kernel's out-of-memory killer is known to have ended it.
+    pub oom_killed: bool,
+}
+
+/// The JSON Schema of the report, generated from these types.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Report)).unwrap_or_default()
+}
+
+/// The libraries that matter to a reader, without repeats.
+pub fn unique_libraries(all: impl IntoIterator<Item = MappedLibrary>) -> Vec<MappedLibrary> {
+    let mut kept: Vec<MappedLibrary> = Vec::new();
+    for library in all {
+        if !kept.contains(&library) {
+            kept.push(library);
+        }
+    }
+    kept
+}

@@ -1,0 +1,148 @@
+//! One instance of a scenario: plan, attempts, judgement.
+
+use std::collections::VecDeque;
+
+use super::console::Console;
+use super::stage::Stage;
+use super::{Options, clock};
+use crate::judge::{self, Facts};
+use crate::observe::Scene;
+use crate::plan::{self, Plan, Unmet};
+use crate::report::{Attempt, CaseReport, Provenance, Report, ScenarioReport};
+use crate::scenario::{Instance, Scenario};
+use crate::supervisor::Trouble;
+use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
+
+/// Runs one instance on the libcudart at `place`.
+pub(super) fn run(
+    stage: &mut Stage,
+    scenario: &Scenario,
+    instance: &Instance,
+    report: &Report,
+    options: &Options,
+    place: usize,
+    console: &Console,
+) -> ScenarioReport {
+    let runtime = stage.runtime(place);
+    let mut done = ScenarioReport {
+        name: instance.name.clone(),
+        scenario: scenario.name.clone(),
+        question: scenario.question.clone(),
+        tags: scenario.tags.clone(),
+        parameters: instance.values.clone(),
+        sha256: scenario.sha256.clone(),
+        libcudart: runtime.clone(),
+        plan: None,
+        verdict: nothing(stage.provenance, Kind::Skipped, Reason::HostUnsafe, String::new()),
+        cases: Vec::new(),
+    };
+    if let Some(why) = &report.run.host_unsafe {
+        done.verdict.detail.clone_from(why);
+        return done;
+    }
+    let planning = plan::Options {
+        repeat: options.repeat,
+        quick: options.quick,
+        restrict: stage.restrict.clone(),
+        allow: options.allow.clone(),
+        libcudart: runtime,
+        root: rustix::process::geteuid().is_root(),
+        busy: busy(stage),
+    };
+    let plan = match plan::resolve(scenario, instance, &stage.machine, &planning) {
+        Ok(plan) => plan,
+        Err(Unmet { reason, detail }) => {
+            done.verdict = nothing(stage.provenance, Kind::Skipped, reason, detail);
+            return done;
+        }
+    };
+    done.cases = plan
+        .cases
+        .iter()
+        .map(|case| CaseReport { name: case.name.clone(), outcomes: Vec::new(), attempts: Vec::new() })
+        .collect();
+    let scene = Scene { calibration: &report.run.calibration, gpus: &stage.machine.gpus.clone() };
+    let trouble = attempts(stage, &plan, &mut done.cases, &scene, report.run.seed, console).err();
+    let facts = Facts::new(&stage.machine, done.libcudart.as_ref(), &plan, stage.provenance);
+    done.verdict = match trouble {
+        Some(trouble) => troubled(stage.provenance, &trouble),
+        None => judge::judge(&plan, &mut done.cases, &scene, &facts),
+    };
+    done.plan = Some(plan);
+    done
+}
+
+/// Makes every attempt in a seeded, interleaved order, and makes those again that a stranger's
+/// memory spoilt, within bounds.
+fn attempts(
+    stage: &mut Stage,
+    plan: &Plan,
+    cases: &mut [CaseReport],
+    scene: &Scene,
+    seed: u64,
+    console: &Console,
+) -> Result<(), Trouble> {
+    let mut pending: VecDeque<usize> = plan::order(plan.cases.len(), plan.repeat, seed).into();
+    let mut order = 0;
+    while let Some(place) = pending.pop_front() {
+        if stage.supervisor.interrupt.check() {
+            return Ok(());
+        }
+        let (Some(case), Some(kept)) = (plan.cases.get(place), cases.get_mut(place)) else { continue };
+        let mut attempt = stage.supervisor.attempt(plan, case, order)?;
+        order += 1;
+        attempt.invalid = judge::doubts(plan, case, &attempt, scene);
+        let unkillable = attempt.exit.unkillable;
+        kept.attempts.push(attempt);
+        if unkillable {
+            return Ok(());
+        }
+        if pending.is_empty() {
+            pending.extend(judge::additional_attempts(plan, cases));
+        }
+        console.tick();
+    }
+    Ok(())
+}
+
+/// GPUs on which somebody else's processes run right now.
+fn busy(stage: &mut Stage) -> Vec<String> {
+    let Ok(sweep) = stage.supervisor.sampler.sweep() else { return Vec::new() };
+    let is_busy = |reading: &crate::sample::Reading| reading.processes.as_ref().is_some_and(|list| !list.is_empty());
+    let gpus = stage.machine.gpus.iter().zip(&sweep.gpus);
+    gpus.filter(|(_, reading)| is_busy(reading)).map(|(gpu, _)| gpu.uuid.clone()).collect()
+}
+
+fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -> Verdict {
+    Verdict {
+        kind,
+        reason: Some(reason),
+        detail,
+        expectation: ExpectationMet::NoExpectation,
+        unexpected: Vec::new(),
+        provenance,
+    }
+}
+
+/// What a scenario that could not be run at all concludes.
+fn troubled(provenance: Provenance, trouble: &Trouble) -> Verdict {
+    let detail = trouble.to_string();
+    match trouble {
+        // The simulated node exports what it models; the rest it does not know.
+        Trouble::Missing(_) if provenance == Provenance::Simulated => {
+            nothing(provenance, Kind::Inconclusive, Reason::NotModelled, detail)
+        }
+        Trouble::Missing(_) => nothing(provenance, Kind::Skipped, Reason::MissingSymbol, detail),
+        Trouble::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
+        Trouble::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
+        Trouble::System(_) => nothing(provenance, Kind::HarnessError, Reason::System, detail),
+    }
+}
+
+/// Why the host must not be used further, if a worker of this scenario could not be killed.
+pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
+    let is_stuck = |attempt: &&Attempt| attempt.exit.unkillable;
+    let stuck = done.cases.iter().flat_map(|case| &case.attempts).find(is_stuck)?;
+    let after = clock::now_ns().saturating_sub(stuck.started_ns) / 1_000_000;
+    Some(format!("process {} of {} could not be killed ({after} ms after its start)", stuck.pid, done.name))
+}

@@ -1,0 +1,160 @@
+//! What the sampler reads: the memory and the processes of every physical GPU.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the parent says to the sampler.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// Read everything once.
+    Sweep,
+    /// Read memory again and again until told otherwise.
+    FreeRun,
+    /// Stop reading and hand over what changed.
+    Stop,
+}
+
+/// What the sampler says to the parent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// NVML is up.
+    Ready(Box<Inventory>),
+    /// NVML is not there.
+    Unavailable {
+        /// The reason, as a closed word: `no_nvml`, `no_driver`, `no_gpu`, `nvml_error`.
+        reason: String,
+        /// The error's own words.
+        detail: String,
+    },
+    /// The answer to [`Command::Sweep`].
+    Sweep(Sweep),
+    /// The answer to [`Command::Stop`].
+    FreeRun(FreeRun),
+}
+
+/// The machine as NVML knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Inventory {
+    /// The driver's version, such as `580.159.04`.
+    pub driver_version: Option<String>,
+    /// The CUDA version the driver supports, as `13000` for 13.0.
+    pub cuda_driver_version: Option<i32>,
+    /// NVML's own version.
+    pub nvml_version: Option<String>,
+    /// The GPUs in NVML order.
+    pub gpus: Vec<Gpu>,
+    /// The library that answered, with links resolved.
+    pub nvml_path: Option<String>,
+    /// Whether that library is the simulated node's.
+    pub simulated: bool,
+    /// How long `nvmlInit` took.
+    pub init_ns: u64,
+}
+
+/// One physical GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gpu {
+    /// The identity used everywhere.
+    pub uuid: String,
+    /// The product name.
+    pub name: Option<String>,
+    /// The PCI address.
+    pub pci_bus_id: Option<String>,
+    /// The compute capability, such as `9.0`.
+    pub compute_capability: Option<String>,
+    /// Memory in bytes, as NVML v2 counts it.
+    pub total_bytes: Option<u64>,
+    /// What the driver keeps for itself, in bytes.
+    pub reserved_bytes: Option<u64>,
+    /// `Default`, `ExclusiveProcess`, …
+    pub compute_mode: Option<String>,
+    /// Whether the driver stays loaded without clients.
+    pub persistence: Option<bool>,
+    /// Whether MIG is on; null where the GPU has none.
+    pub mig: Option<bool>,
+    /// Facts that could not be read, with the error's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unread: BTreeMap<String, String>,
+}
+
+/// Every GPU, read once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sweep {
+    /// When reading began.
+    pub t_ns: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// The GPUs in NVML order.
+    pub gpus: Vec<Reading>,
+}
+
+/// One GPU, read once. What could not be read is null, with the error's name in `errors`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reading {
+    /// NVML v2 `used`: without the driver's reserve.
+    pub used_bytes: Option<u64>,
+    /// NVML v2 `reserved`.
+    pub reserved_bytes: Option<u64>,
+    /// NVML v1 `used`: with the driver's reserve.
+    pub v1_used_bytes: Option<u64>,
+    /// Compute processes with a context on this GPU; null where the list could not be read.
+    pub processes: Option<Vec<Process>>,
+    /// Names of the errors of what could not be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}
+
+/// A process that NVML lists on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// The PID, as the driver sees it.
+    pub pid: u32,
+    /// Its memory; null where NVML does not say.
+    pub used_bytes: Option<u64>,
+}
+
+/// What was seen while reading as fast as NVML answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FreeRun {
+    /// When it began.
+    pub t_ns: u64,
+    /// How long it ran.
+    pub elapsed_ns: u64,
+    /// How often each GPU was read.
+    pub reads: u64,
+    /// The longest time between two reads of the same GPU.
+    pub longest_gap_ns: u64,
+    /// Times when NVML did not answer for longer than [`STALL_NS`].
+    pub stalls: Vec<Stall>,
+    /// Memory, by GPU in NVML order, stored only when it changed.
+    pub changes: Vec<Change>,
+    /// Whether changes were dropped because there were more than a report should hold.
+    pub truncated: bool,
+}
+
+/// An NVML call slower than this is a stall worth reporting.
+pub const STALL_NS: u64 = 20_000_000;
+
+/// A time when NVML did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stall {
+    /// When the call was made.
+    pub t_ns: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+}
+
+/// Device memory after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// When it was read.
+    pub t_ns: u64,
+    /// The GPU, by its place in NVML order.
+    pub gpu: usize,
+    /// NVML v2 `used`.
+    pub used_bytes: u64,
+}

@@ -1,0 +1,151 @@
+//! The process that reads NVML, and the only user of nvml-wrapper.
+//!
+//! It is a process of its own because NVML can hang with the driver: then the sampler hangs, and
+//! never the harness. It keeps one NVML session open for the whole run, reads every physical GPU
+//! whenever it is asked, and in between, when told to, as fast as NVML answers.
+
+mod inventory;
+mod read;
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+
+use nvml_wrapper::Nvml;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::channel::{Channel, ChannelError};
+use crate::clock;
+use crate::sample::{Change, Command, Event, FreeRun, STALL_NS, Stall};
+use read::Gpus;
+
+/// More changes than this are dropped from one free run, and the report says so.
+const MOST_CHANGES: usize = 2000;
+/// More stalls than this are dropped likewise.
+const MOST_STALLS: usize = 200;
+
+/// Runs the sampler on an inherited channel until the parent goes away.
+///
+/// # Safety
+/// `fd` must be the sampler's end of a channel, inherited and owned by nobody else.
+pub unsafe fn run(fd: RawFd, library: Option<OsString>) -> ! {
+    // SAFETY: the caller vouches for the descriptor.
+    let mut channel = unsafe { Channel::inherited(fd) };
+    let code = match serve(&mut channel, library.as_deref()) {
+        Ok(()) | Err(ChannelError::Closed) => 0,
+        Err(_) => 70,
+    };
+    std::process::exit(code)
+}
+
+fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(), ChannelError> {
+    let started = clock::now_ns();
+    let mut builder = Nvml::builder();
+    if let Some(path) = library {
+        builder.lib_path(path);
+    }
+    let nvml = match builder.init() {
+        Ok(nvml) => nvml,
+        Err(error) => return channel.send(&inventory::unavailable(&error)),
+    };
+    let init_ns = clock::now_ns() - started;
+    let gpus = match Gpus::open(&nvml) {
+        Ok(gpus) => gpus,
+        Err(unavailable) => return channel.send(&unavailable),
+    };
+    channel.send(&Event::Ready(Box::new(inventory::take(&nvml, &gpus, init_ns))))?;
+    let mut free: Option<Running> = None;
+    loop {
+        while let Some(command) = channel.take()? {
+            match command {
+                Command::Sweep => {
+                    let sweep = gpus.sweep();
+                    if let Some(free) = &mut free {
+                        free.account(&sweep);
+                    }
+                    channel.send(&Event::Sweep(sweep))?;
+                }
+                Command::FreeRun => free = Some(Running::start(gpus.len())),
+                Command::Stop => {
+                    let run = free.take().map(Running::finish).unwrap_or_default();
+                    channel.send(&Event::FreeRun(run))?;
+                }
+            }
+        }
+        match &mut free {
+            Some(free) => {
+                if free.round(&gpus, channel) {
+                    channel.fill()?;
+                }
+            }
+            None => channel.fill()?,
+        }
+    }
+}
+
+/// Whether the parent has said something.
+fn is_spoken_to(channel: &Channel) -> bool {
+    let mut fds = [PollFd::new(channel, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+/// A free run under way.
+struct Running {
+    run: FreeRun,
+    last: Vec<Option<(u64, u64)>>,
+}
+
+impl Running {
+    fn start(gpus: usize) -> Running {
+        Running { run: FreeRun { t_ns: clock::now_ns(), ..FreeRun::default() }, last: vec![None; gpus] }
+    }
+
+    /// Reads every GPU once, or as many as the parent leaves time for. True if it was interrupted.
+    fn round(&mut self, gpus: &Gpus, channel: &Channel) -> bool {
+        for gpu in 0..gpus.len() {
+            if is_spoken_to(channel) {
+                return true;
+            }
+            let asked = clock::now_ns();
+            let used = gpus.used_bytes(gpu);
+            let answered = clock::now_ns();
+            if answered - asked > STALL_NS && self.run.stalls.len() < MOST_STALLS {
+                self.run.stalls.push(Stall { t_ns: asked, elapsed_ns: answered - asked });
+            }
+            if let Some(used) = used {
+                self.saw(gpu, answered, used);
+            }
+        }
+        self.run.reads += 1;
+        false
+    }
+
+    fn account(&mut self, sweep: &crate::sample::Sweep) {
+        for (gpu, reading) in sweep.gpus.iter().enumerate() {
+            if let Some(used) = reading.used_bytes {
+                self.saw(gpu, sweep.t_ns + sweep.elapsed_ns, used);
+            }
+        }
+    }
+
+    fn saw(&mut self, gpu: usize, t_ns: u64, used_bytes: u64) {
+        let Some(last) = self.last.get_mut(gpu) else { return };
+        if let Some((before, same)) = *last {
+            self.run.longest_gap_ns = self.run.longest_gap_ns.max(t_ns.saturating_sub(before));
+            if same == used_bytes {
+                *last = Some((t_ns, used_bytes));
+                return;
+            }
+        }
+        *last = Some((t_ns, used_bytes));
+        if self.run.changes.len() < MOST_CHANGES {
+            self.run.changes.push(Change { t_ns, gpu, used_bytes });
+        } else {
+            self.run.truncated = true;
+        }
+    }
+
+    fn finish(mut self) -> FreeRun {
+        self.run.elapsed_ns = clock::now_ns() - self.run.t_ns;
+        self.run
+    }
+}

@@ -1,0 +1,62 @@
+//! What the machine has, as NVML tells it.
+
+use std::collections::BTreeMap;
+
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+use super::read::Gpus;
+use crate::sample::{Event, Gpu, Inventory};
+use crate::worker::versions::mapped_nvml;
+
+/// Why NVML cannot be used, as a closed word and in its own words.
+pub(super) fn unavailable(error: &NvmlError) -> Event {
+    let reason = match error {
+        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
+        NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => "no_driver",
+        NvmlError::NotFound => "no_gpu",
+        _ => "nvml_error",
+    };
+    Event::Unavailable { reason: reason.to_string(), detail: error.to_string() }
+}
+
+/// Reads the facts that do not change during a run.
+pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> Inventory {
+    let library = mapped_nvml();
+    Inventory {
+        driver_version: nvml.sys_driver_version().ok(),
+        cuda_driver_version: nvml.sys_cuda_driver_version().ok(),
+        nvml_version: nvml.sys_nvml_version().ok(),
+        gpus: gpus.devices().iter().map(gpu).collect(),
+        nvml_path: library.as_ref().map(|library| library.path.clone()),
+        simulated: library.is_some_and(|library| library.simulated),
+        init_ns,
+    }
+}
+
+fn gpu(device: &Device) -> Gpu {
+    let mut unread = BTreeMap::new();
+    let mut fact = |name: &str, error: NvmlError| {
+        unread.insert(name.to_string(), error.to_string());
+    };
+    let memory = device.memory_info().map_err(|error| fact("total_bytes", error)).ok();
+    let capability = device.cuda_compute_capability().map_err(|error| fact("compute_capability", error)).ok();
+    let name = device.name().map_err(|error| fact("name", error)).ok();
+    let pci = device.pci_info().map_err(|error| fact("pci_bus_id", error)).ok();
+    let mode = device.compute_mode().map_err(|error| fact("compute_mode", error)).ok();
+    let persistence = device.is_in_persistent_mode().map_err(|error| fact("persistence", error)).ok();
+    let mig = device.mig_mode().map_err(|error| fact("mig", error)).ok();
+    let uuid = device.uuid().unwrap_or_else(|error| format!("unreadable: {error}"));
+    Gpu {
+        uuid,
+        name,
+        pci_bus_id: pci.map(|pci| pci.bus_id),
+        compute_capability: capability.map(|capability| format!("{}.{}", capability.major, capability.minor)),
+        total_bytes: memory.as_ref().map(|memory| memory.total),
+        reserved_bytes: memory.as_ref().map(|memory| memory.reserved),
+        compute_mode: mode.map(|mode| format!("{mode:?}")),
+        persistence,
+        mig: mig.map(|mig| mig.current == 1),
+        unread,
+    }
+}

@@ -1,0 +1,101 @@
+//! Reading memory and processes of every GPU.
+
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings::nvmlMemory_t;
+
+use crate::clock;
+use crate::sample::{Event, Process, Reading, Sweep};
+
+/// Handles of every GPU, in NVML order.
+pub(super) struct Gpus<'nvml> {
+    nvml: &'nvml Nvml,
+    devices: Vec<Device<'nvml>>,
+}
+
+impl<'nvml> Gpus<'nvml> {
+    pub(super) fn open(nvml: &'nvml Nvml) -> Result<Gpus<'nvml>, Event> {
+        let count = nvml.device_count().map_err(|error| super::inventory::unavailable(&error))?;
+        if count == 0 {
+            return Err(Event::Unavailable { reason: "no_gpu".to_string(), detail: "NVML counts 0 GPUs".to_string() });
+        }
+        let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
+        let devices = devices.map_err(|error| super::inventory::unavailable(&error))?;
+        Ok(Gpus { nvml, devices })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    pub(super) fn devices(&self) -> &[Device<'nvml>] {
+        &self.devices
+    }
+
+    /// NVML v2 `used` of one GPU, and nothing else: the quickest look there is.
+    pub(super) fn used_bytes(&self, gpu: usize) -> Option<u64> {
+        self.devices.get(gpu)?.memory_info().ok().map(|memory| memory.used)
+    }
+
+    /// Everything of every GPU.
+    pub(super) fn sweep(&self) -> Sweep {
+        let t_ns = clock::now_ns();
+        let gpus = self.devices.iter().map(|device| self.read(device)).collect();
+        Sweep { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
+    }
+
+    fn read(&self, device: &Device) -> Reading {
+        let mut reading = Reading::default();
+        match device.memory_info() {
+            Ok(memory) => {
+                reading.used_bytes = Some(memory.used);
+                reading.reserved_bytes = Some(memory.reserved);
+            }
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {error}")),
+        }
+        match self.memory_v1(device) {
+            Ok(used) => reading.v1_used_bytes = Some(used),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo: {error}")),
+        }
+        match processes(device) {
+            Ok(processes) => reading.processes = Some(processes),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {error}")),
+        }
+        reading
+    }
+
+    /// NVML v1 `used`, which counts the driver's reserve; the wrapper has only v2.
+    fn memory_v1(&self, device: &Device) -> Result<u64, String> {
+        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(ToString::to_string)?;
+        let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
+        // SAFETY: the handle lives as long as the session, and the struct is v1's.
+        match unsafe { function(device.handle(), &raw mut memory) } {
+            0 => Ok(memory.used),
+            code => Err(format!("code {code}")),
+        }
+    }
+}
+
+/// Compute processes, sorted by PID. A list that grew between NVML's two calls is asked for again.
+fn processes(device: &Device) -> Result<Vec<Process>, NvmlError> {
+    let mut tries = 0;
+    let listed = loop {
+        match device.running_compute_processes() {
+            Err(NvmlError::InsufficientSize(_)) if tries < 3 => tries += 1,
+            other => break other?,
+        }
+    };
+    let mut processes: Vec<_> = listed
+        .into_iter()
+        .map(|process| Process {
+            pid: process.pid,
+            used_bytes: match process.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => Some(bytes),
+                UsedGpuMemory::Unavailable => None,
+            },
+        })
+        .collect();
+    processes.sort_unstable();
+    Ok(processes)
+}

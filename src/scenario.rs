@@ -1,0 +1,263 @@
+//! A scenario: one question, its cases, and what is expected and why.
+//!
+//! [`load`] turns the text of a file into a [`Scenario`] or into every error of the file at once,
+//! each with its place. Nothing here touches a clock, a file, the environment or a GPU.
+
+mod check;
+pub mod environment;
+mod load;
+mod matcher;
+pub mod schema;
+mod size;
+mod version;
+
+pub use check::{Check, Class, ExitCheck, GpuList};
+pub(crate) use load::nearest;
+pub use load::{Diagnostic, load};
+pub use matcher::{Matcher, Operand};
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One file: one question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// `<subject>/<what-happens>`, from the file's path.
+    pub name: String,
+    /// The question, ending in a question mark.
+    pub question: String,
+    /// What people believe or hope.
+    pub folklore: String,
+    /// What was measured, in a sentence or two. Empty until it was.
+    pub answer: String,
+    /// The order or call that works. Empty where there is none.
+    pub remedy: String,
+    /// Words to select by; catalogue numbers among them.
+    pub tags: Vec<String>,
+    /// Where the question comes from.
+    pub sources: Vec<String>,
+    /// What the machine must have.
+    pub needs: Needs,
+    /// What may go wrong for others on the machine; refused unless allowed by name.
+    pub hazards: Vec<Hazard>,
+    /// Attempts of each case, unless the command line says otherwise.
+    pub repeat: u32,
+    /// The most that one step may take.
+    pub step_timeout_ms: u64,
+    /// The most that one attempt may take.
+    pub timeout_ms: u64,
+    /// Whether a mixture of outcomes is an answer (with its rate) rather than a doubt.
+    pub nondeterministic: bool,
+    /// Parameter names and values, in file order; empty for most.
+    pub parameters: Vec<(String, Vec<Scalar>)>,
+    /// One per combination of parameter values; exactly one where there are no parameters.
+    pub instances: Vec<Instance>,
+    /// SHA-256 of the file's bytes, in hex.
+    pub sha256: String,
+}
+
+/// A scenario with values for its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// The scenario's name, with `[parameter=value,…]` where it has parameters.
+    pub name: String,
+    /// The values.
+    pub values: BTreeMap<String, Scalar>,
+    /// The cases in file order; `trap` and `control` among them.
+    pub cases: Vec<Case>,
+    /// The pitfall: it shows in an attempt when all of these hold.
+    pub effect: Vec<Check>,
+    /// Which verdict is expected where; the first whose `when` matches counts.
+    pub expect: Vec<Expectation>,
+}
+
+/// One ordered list of steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Case {
+    /// `trap`, `control`, or another name.
+    pub name: String,
+    /// What is special about this order, in a few words.
+    pub does: String,
+    /// How many GPUs the worker is started with.
+    pub gpus: Gpus,
+    /// Environment at exec, beside what every worker gets.
+    pub env: BTreeMap<String, String>,
+    /// Whether the worker looks around after each step.
+    pub probes: bool,
+    /// The calls.
+    pub steps: Vec<Step>,
+    /// Facts that every attempt of this case must show.
+    pub expect: Vec<Check>,
+}
+
+/// How many GPUs a worker is started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Gpus {
+    /// No mask at all: the question is about visibility.
+    All,
+    /// A mask that names this many by UUID.
+    Masked(u32),
+}
+
+/// One call with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// The exact C name; a row of [`crate::step`].
+    pub call: String,
+    /// The inputs that the file gives, by parameter name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub args: BTreeMap<String, Scalar>,
+    /// The name that the call's handle is bound to.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub bind: Option<String>,
+    /// The thread or process that makes the call; the worker's main thread if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// What checks call this step: its label, or its C name where that is unique in the case.
+    pub label: String,
+    /// The line of the file.
+    pub line: u32,
+}
+
+/// A value in a scenario file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// An integer.
+    Int(i64),
+    /// Text; `${gpus}` and `${gpu0}` in it are filled in by the plan.
+    Text(String),
+    /// A list, for kernel arguments.
+    List(Vec<Scalar>),
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scalar::Int(value) => write!(f, "{value}"),
+            Scalar::Text(value) => f.write_str(value),
+            Scalar::List(values) => {
+                f.write_str("[")?;
+                for (i, value) in values.iter().enumerate() {
+                    write!(f, "{}{value}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+/// What the machine must have before any step is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Needs {
+    /// At least this many GPUs.
+    pub gpus: u32,
+    /// A range for the driver's version, such as `>= 525`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Range>,
+    /// A range for libcudart's version, such as `>= 12.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libcudart: Option<Range>,
+    /// A range for the compute capability of the GPUs used, such as `>= 9.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<Range>,
+    /// Whether the worker must be root.
+    #[serde(default)]
+    pub root: bool,
+    /// Whether the GPUs must be able to address each other's memory.
+    #[serde(default)]
+    pub peer_access: bool,
+}
+
+/// A comparison with a dotted version: one of `>= > <= < =` and numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Range(pub String);
+
+/// What a scenario may do to others on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Hazard {
+    /// Raises a GPU fault (an Xid in the kernel log).
+    Fault,
+    /// Asks for more managed memory than the GPU has.
+    Oversubscribe,
+    /// Takes most of a GPU's memory.
+    Bigmem,
+    /// Needs root.
+    Root,
+    /// Changes a setting of the machine.
+    Settings,
+}
+
+impl Hazard {
+    /// All of them, for messages and help.
+    pub const ALL: [Hazard; 5] =
+        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
+
+    /// The word in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hazard::Fault => "fault",
+            Hazard::Oversubscribe => "oversubscribe",
+            Hazard::Bigmem => "bigmem",
+            Hazard::Root => "root",
+            Hazard::Settings => "settings",
+        }
+    }
+}
+
+/// Which verdict is expected, where, and on what evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expectation {
+    /// `reproduced` or `not_reproduced`.
+    pub verdict: Expected,
+    /// Where it holds; everywhere if empty.
+    #[serde(default, skip_serializing_if = "When::is_empty")]
+    pub when: When,
+    /// The reason, in a sentence.
+    pub because: String,
+    /// The committed report it stands on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub evidence: String,
+}
+
+/// The verdicts that can be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// The pitfall shows in every trap and in no control.
+    Reproduced,
+    /// The pitfall shows nowhere.
+    NotReproduced,
+}
+
+/// Conditions on the machine; all that are given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct When {
+    /// A range for the driver's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Range>,
+    /// A range for libcudart's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libcudart: Option<Range>,
+    /// A range for the compute capability of `gpu0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<Range>,
+    /// A range for the number of GPUs in the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<Range>,
+    /// Values of the scenario's own parameters: the instance's value must be among those listed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Vec<Scalar>>,
+}
+
+impl When {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        *self == When::default()
+    }
+}

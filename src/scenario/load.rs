@@ -1,0 +1,258 @@
+//! Reading a scenario file: strict, every error of the file at once, each at its place.
+//!
+//! The TOML tree is walked by hand rather than deserialised, because that stops at the first error
+//! and cannot say which of a hundred calls was probably meant.
+
+mod arguments;
+mod cases;
+mod checks;
+mod conditions;
+mod diagnostic;
+mod matchers;
+mod parameters;
+mod reader;
+mod tree;
+
+pub use diagnostic::Diagnostic;
+pub(crate) use diagnostic::nearest;
+
+use sha2::{Digest, Sha256};
+use toml::de::DeTable;
+
+use self::cases::{Common, Scope};
+use self::conditions::beginning;
+use self::parameters::{Combination, Parameters};
+use self::reader::{Reader, get};
+use self::tree::{Entry, Node, Place};
+use super::size;
+use super::{Gpus, Instance, Needs, Scenario};
+
+const MOST_SOURCE_BYTES: usize = 256 << 10;
+const MOST_CASES: usize = 16;
+const KEYS: [&str; 18] = [
+    "question",
+    "folklore",
+    "answer",
+    "remedy",
+    "tags",
+    "sources",
+    "needs",
+    "gpus",
+    "hazards",
+    "repeat",
+    "step_timeout",
+    "timeout",
+    "nondeterministic",
+    "effect",
+    "expect",
+    "no_control",
+    "parameters",
+    "cases",
+];
+
+/// Turns the text of a file into a scenario, or into every error of the file, sorted by place.
+///
+/// `name` is what the scenario will be called, `file` what messages call the file, and
+/// `known_kernels` the names that a `ptx` argument can have.
+pub fn load(name: &str, file: &str, source: &str, known_kernels: &[&str]) -> Result<Scenario, Vec<Diagnostic>> {
+    let mut reader = Reader::new(file, source, known_kernels);
+    let scenario = read(&mut reader, name);
+    let mut errors = reader.errors;
+    errors.sort_by(|a, b| (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message)));
+    match scenario {
+        Some(scenario) if errors.is_empty() => Ok(scenario),
+        _ => Err(errors),
+    }
+}
+
+fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
+    let source = reader.source;
+    if source.len() > MOST_SOURCE_BYTES {
+        reader.error(&Place::at(0..0), "a scenario file has at most 256 KiB", None);
+        return None;
+    }
+    let (table, errors) = DeTable::parse_recoverable(source);
+    for error in &errors {
+        let end = source.len()..source.len();
+        reader.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
+    }
+    if !errors.is_empty() {
+        // What could be recovered lacks what stood at the errors, and would be blamed for it.
+        return None;
+    }
+    let entries = tree::entries(table.get_ref());
+    File { reader, entries: &entries }.read(name)
+}
+
+/// The top level of a file.
+struct File<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    entries: &'r [Entry],
+}
+
+impl<'r> File<'r, '_> {
+    fn read(mut self, name: &str) -> Option<Scenario> {
+        self.reader.known_keys(self.entries, &KEYS);
+        let question = self.required("question").and_then(|node| self.question(node));
+        let folklore = self.required("folklore").and_then(|node| self.reader.sentence(node));
+        let answer = self.sentence("answer");
+        let remedy = self.sentence("remedy");
+        let tags = self.tags();
+        let sources = self.sources();
+        let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
+        let needs = needs.unwrap_or(Needs { gpus: 1, ..Needs::default() });
+        let gpus = get(self.entries, "gpus").and_then(|node| cases::gpus(self.reader, node, needs.gpus));
+        let hazards = get(self.entries, "hazards").map(|node| conditions::hazards(self.reader, node));
+        let hazards = hazards.unwrap_or_default();
+        let repeat = get(self.entries, "repeat").and_then(|node| self.reader.integer(node, 1..=100));
+        let step_timeout_ms = self.duration("step_timeout", 120_000);
+        let timeout_ms = self.duration("timeout", 600_000);
+        let nondeterministic = get(self.entries, "nondeterministic").and_then(|node| self.reader.boolean(node));
+        let cases = self.required("cases").and_then(|node| self.reader.table(node)).unwrap_or_default();
+        let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
+        self.controls(cases, cases_entry);
+        let parameters = match get(self.entries, "parameters") {
+            // Without its parameters the rest of the file would be blamed for theirs.
+            Some(node) => Parameters::read(self.reader, node)?,
+            None => Parameters::default(),
+        };
+        let common =
+            Common { gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)), needed_gpus: needs.gpus, hazards: &hazards };
+        let mut instances = Vec::new();
+        for combination in parameters.combinations() {
+            let filled = combination.fill_entries(self.reader, cases);
+            instances.push(self.instance(name, &combination, &filled, &common, &parameters));
+        }
+        Some(Scenario {
+            name: name.to_string(),
+            question: question?,
+            folklore: folklore?,
+            answer: answer.unwrap_or_default(),
+            remedy: remedy.unwrap_or_default(),
+            tags,
+            sources,
+            needs,
+            hazards,
+            repeat: repeat.and_then(|repeat| u32::try_from(repeat).ok()).unwrap_or(5),
+            step_timeout_ms: step_timeout_ms.unwrap_or(30_000),
+            timeout_ms: timeout_ms.unwrap_or(120_000),
+            nondeterministic: nondeterministic.unwrap_or(false),
+            parameters: parameters.into_list(),
+            instances,
+            sha256: Sha256::digest(self.reader.source).iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    }
+
+    fn instance(
+        &mut self,
+        scenario: &str,
+        combination: &Combination<'_>,
+        entries: &[Entry],
+        common: &Common<'_>,
+        parameters: &Parameters,
+    ) -> Instance {
+        let mut cases = Vec::new();
+        let mut scopes: Vec<Scope> = Vec::new();
+        for entry in entries {
+            let Some((mut case, scope)) = cases::case(self.reader, entry, common) else { continue };
+            if let tree::Data::Table(keys) = &entry.value.data
+                && let Some(expect) = get(keys, "expect")
+            {
+                case.expect = checks::checks(self.reader, expect, &[&scope], parameters);
+            }
+            cases.push(case);
+            scopes.push(scope);
+        }
+        let fill = |reader: &mut Reader<'_>, node: &Node| combination.fill(reader, node);
+        let effect = self.required("effect").map(|node| fill(self.reader, node));
+        if let Some(node) = &effect
+            && matches!(&node.data, tree::Data::List(checks) if checks.is_empty())
+        {
+            self.reader.error(&node.place, "the effect needs a check", None);
+        }
+        let compared: Vec<&Scope> = scopes.iter().filter(|s| matches!(s.case.as_str(), "trap" | "control")).collect();
+        let effect = effect.map(|node| checks::checks(self.reader, &node, &compared, parameters));
+        let expect = get(self.entries, "expect").map(|node| fill(self.reader, node));
+        let expect = expect.map(|node| conditions::expectations(self.reader, &node, parameters));
+        Instance {
+            name: combination.instance_name(scenario),
+            values: combination.values(),
+            cases,
+            effect: effect.unwrap_or_default(),
+            expect: expect.unwrap_or_default(),
+        }
+    }
+
+    fn required(&mut self, key: &str) -> Option<&'r Node> {
+        self.reader.required(self.entries, key, &beginning(self.entries), "a scenario")
+    }
+
+    fn sentence(&mut self, key: &str) -> Option<String> {
+        get(self.entries, key).and_then(|node| self.reader.sentence(node))
+    }
+
+    fn question(&mut self, node: &Node) -> Option<String> {
+        let question = self.reader.sentence(node)?;
+        if !question.ends_with('?') {
+            self.reader.error(&node.place, "a question ends in a question mark", None);
+        }
+        Some(question)
+    }
+
+    fn tags(&mut self) -> Vec<String> {
+        let nodes = get(self.entries, "tags").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        nodes.iter().filter_map(|node| self.reader.name(node, "tag").map(str::to_string)).collect()
+    }
+
+    fn sources(&mut self) -> Vec<String> {
+        let nodes = get(self.entries, "sources").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        nodes.iter().filter_map(|node| self.reader.sentence(node)).collect()
+    }
+
+    fn duration(&mut self, key: &str, most_ms: u64) -> Option<u64> {
+        let node = get(self.entries, key)?;
+        let text = self.reader.text(node)?;
+        match size::milliseconds(text) {
+            Ok(ms) if ms <= most_ms => return Some(ms),
+            Ok(_) => {
+                let message = format!("`{key}` is at most {}s", most_ms / 1000);
+                self.reader.error(&node.place, message, None);
+            }
+            Err(wrong) => self.reader.error(&node.place, wrong.message, Some(wrong.help)),
+        }
+        None
+    }
+
+    /// There is a trap, and either a control or a reason why there can be none.
+    fn controls(&mut self, cases: &[Entry], of: Option<&Entry>) {
+        let Some(of) = of else { return };
+        if cases.len() > MOST_CASES {
+            self.reader.error(&of.key.place, format!("more than {MOST_CASES} cases"), None);
+        }
+        let find = |name: &str| cases.iter().find(|entry| entry.key.text == name);
+        let Some(trap) = find("trap") else {
+            let help = Some("add `[cases.trap]`, the order that people write".to_string());
+            let place = cases.first().map_or(&of.key.place, |entry| &entry.key.place);
+            self.reader.error(place, "no case is called `trap`", help);
+            return;
+        };
+        let no_control = self.entries.iter().find(|entry| entry.key.text == "no_control");
+        if let Some(entry) = no_control {
+            self.reader.sentence(&entry.value);
+        }
+        match (find("control"), no_control) {
+            (None, None) => {
+                let help = Some("add `[cases.control]`, or say in `no_control` why there can be none".to_string());
+                self.reader.error(&trap.key.place, "this trap has no control", help);
+            }
+            (Some(control), Some(entry)) => {
+                let message = "`no_control` stands beside a control";
+                self.reader.error_with(&entry.key.place, message, &control.key.place, "the control");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! The arguments of a call, held against the row of the step table.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::diagnostic::{nearest, suggest};
+use super::reader::Reader;
+use super::tree::{Data, Entry, Key, Node, Place};
+use crate::scenario::{Hazard, Scalar, environment, size};
+use crate::step::constants::Constants;
+use crate::step::{self, Kind, Param, StepKind};
+
+/// More than this must be announced by a hazard.
+const MOST_BYTES: i64 = 1 << 30;
+
+/// A name that an earlier step bound with `as`.
+pub(super) struct Bound {
+    /// The type of handle; none if the step that binds it is itself in error.
+    pub(super) of: Option<&'static str>,
+    /// The call that bound it.
+    pub(super) call: String,
+    pub(super) place: Place,
+}
+
+/// The names bound so far in a case.
+pub(super) type Names = BTreeMap<String, Bound>;
+
+/// What the arguments of a call are read with.
+pub(super) struct Arguments<'r, 'a> {
+    pub(super) reader: &'r mut Reader<'a>,
+    pub(super) names: &'r Names,
+    pub(super) hazards: &'r [Hazard],
+}
+
+impl Arguments<'_, '_> {
+    /// The inputs of a call. `as` is not among them. An input that stands `beside` the call is in
+    /// error already, and so not missing.
+    pub(super) fn read(
+        &mut self,
+        key: &Key,
+        kind: &StepKind,
+        entries: &[Entry],
+        beside: &[Entry],
+    ) -> BTreeMap<String, Scalar> {
+        let mut args = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| entry.key.text != "as") {
+            match kind.inputs().find(|param| param.name == entry.key.text) {
+                Some(param) => {
+                    if let Some(value) = self.value(kind, param, &entry.value) {
+                        args.insert(param.name.to_string(), value);
+                    }
+                }
+                None => self.unknown(kind, &entry.key),
+            }
+        }
+        for param in kind.inputs() {
+            let given = entries.iter().chain(beside).any(|entry| entry.key.text == param.name);
+            let given = given || self.reader.misspelt(entries, param.name);
+            if matches!(param.default, step::Default::Required) && !given {
+                let help = Some(format!("write `{} = {{ {} = … }}`", kind.name, param.name));
+                self.reader.error(&key.place, format!("`{}` needs `{}`", kind.name, param.name), help);
+            }
+        }
+        args
+    }
+
+    fn unknown(&mut self, kind: &StepKind, key: &Key) {
+        let Key { text, place } = key;
+        let message = format!("`{}` has no argument `{text}`", kind.name);
+        let help = match kind.params.iter().find(|param| param.name == text).map(|param| param.kind) {
+            Some(Kind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
+            Some(_) => Some(format!("`{text}` is what the call gives back; check it with `value`")),
+            None if matches!(text.as_str(), "label" | "on") => {
+                Some(format!("`{text}` stands beside the call, not inside its table"))
+            }
+            None => suggest(text, kind.inputs().map(|param| param.name)).or(Some("it takes none".to_string())),
+        };
+        self.reader.error(place, message, help);
+    }
+
+    fn value(&mut self, kind: &StepKind, param: &Param, node: &Node) -> Option<Scalar> {
+        match param.kind {
+            Kind::I32 => self.integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
+            Kind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
+            Kind::U64 => self.integer(node, 0..=i64::MAX),
+            Kind::Bytes => self.bytes(param, node),
+            Kind::Text if param.name == "name" && environment::takes_name(kind.name) => variable(self.reader, node),
+            Kind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
+            Kind::Constant(constants) => self.constant(constants, node),
+            Kind::Handle(of) => self.handle(param, Some(of), node),
+            Kind::Ptx => self.kernel(node),
+            Kind::Arguments => self.list(param, node),
+            Kind::Actor => self.actor(kind, node),
+            // No input is of these kinds.
+            Kind::Fixed(_) | Kind::Out(_) => None,
+        }
+    }
+
+    /// An integer, or the number of GPUs, which only the plan knows.
+    fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<Scalar> {
+        match &node.data {
+            Data::Text(text) if text == "${gpus}" => Some(Scalar::Text(text.clone())),
+            _ => self.reader.integer(node, range).map(Scalar::Int),
+        }
+    }
+
+    fn bytes(&mut self, param: &Param, node: &Node) -> Option<Scalar> {
+        let bytes = bytes(self.reader, node)?;
+        let announced = self.hazards.iter().any(|hazard| matches!(hazard, Hazard::Bigmem | Hazard::Oversubscribe));
+        // What a pool is told to keep takes no memory by itself.
+        if bytes > MOST_BYTES && !announced && param.name != "keep_bytes" {
+            let help = Some("say `hazards = [\"bigmem\"]`, or ask for less".to_string());
+            self.reader.error(&node.place, "more than 1 GiB without a hazard that says so", help);
+            return None;
+        }
+        Some(Scalar::Int(bytes))
+    }
+
+    fn constant(&mut self, constants: &Constants, node: &Node) -> Option<Scalar> {
+        if let Data::Int(value) = node.data {
+            return Some(Scalar::Int(value));
+        }
+        let names: Vec<&str> = constants.values.iter().map(|(name, _)| *name).collect();
+        let name = self.reader.word(node, constants.name, &names)?;
+        Some(Scalar::Text(name.to_string()))
+    }
+
+    fn handle(&mut self, param: &Param, of: Option<&str>, node: &Node) -> Option<Scalar> {
+        if matches!(node.data, Data::Int(_)) {
+            let help = Some("write a name that an earlier step bound with `as`, or `\"NULL\"`".to_string());
+            self.reader.error(&node.place, "expected the name of a handle, found an integer", help);
+            return None;
+        }
+        let name = self.reader.text(node)?;
+        if name == "NULL" {
+            return Some(Scalar::Text(name.to_string()));
+        }
+        let Some(bound) = self.names.get(name) else {
+            self.unbound(name, node, |bound| of.is_none() || bound.of == of);
+            return None;
+        };
+        let fits = match (bound.of, of) {
+            (Some(bound), Some(of)) => bound == of,
+            (Some(bound), None) => bound != "actor",
+            (None, _) => true,
+        };
+        if !fits {
+            let message = format!(
+                "`{name}` is {}, and `{}` takes {}",
+                with_article(bound.of.unwrap_or("handle")),
+                param.name,
+                with_article(of.unwrap_or("handle")),
+            );
+            self.reader.error_with(&node.place, message, &bound.place, "bound here");
+            return None;
+        }
+        Some(Scalar::Text(name.to_string()))
+    }
+
+    fn unbound(&mut self, name: &str, node: &Node, fits: impl Fn(&Bound) -> bool) {
+        let names = self.names.iter().filter(|(_, bound)| fits(bound)).map(|(name, _)| name.as_str());
+        let help = match nearest(name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write `as = \"{name}\"` in the call that returns it"),
+        };
+        self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
+    }
+
+    fn actor(&mut self, kind: &StepKind, node: &Node) -> Option<Scalar> {
+        let name = self.reader.text(node)?;
+        let Some(bound) = self.names.get(name) else {
+            self.unbound(name, node, |bound| bound.of == Some("actor"));
+            return None;
+        };
+        let maker = if kind.name == "waitpid" { "fork" } else { "pthread_create" };
+        if bound.of.is_some() && bound.call != maker {
+            let message = format!("`{}` takes what `{maker}` bound; `{name}` is of `{}`", kind.name, bound.call);
+            self.reader.error_with(&node.place, message, &bound.place, "bound here");
+            return None;
+        }
+        Some(Scalar::Text(name.to_string()))
+    }
+
+    fn kernel(&mut self, node: &Node) -> Option<Scalar> {
+        let kernels = self.reader.kernels;
+        let name = self.reader.word(node, "kernel file", kernels)?;
+        Some(Scalar::Text(name.to_string()))
+    }
+
+    fn list(&mut self, param: &Param, node: &Node) -> Option<Scalar> {
+        let mut values = Vec::new();
+        for node in self.reader.list(node)? {
+            values.push(match node.data {
+                Data::Int(value) => Scalar::Int(value),
+                _ => self.handle(param, None, node)?,
+            });
+        }
+        Some(Scalar::List(values))
+    }
+}
+
+/// An integer, or text with a unit.
+pub(super) fn bytes(reader: &mut Reader<'_>, node: &Node) -> Option<i64> {
+    match &node.data {
+        Data::Text(text) => match size::bytes(text) {
+            Ok(bytes) => Some(bytes),
+            Err(wrong) => {
+                reader.error(&node.place, wrong.message, Some(wrong.help));
+                None
+            }
+        },
+        _ => reader.integer(node, 0..=i64::MAX),
+    }
+}
+
+/// The name of an environment variable on the list.
+pub(super) fn variable(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
+    let name = reader.text(node)?;
+    may_name(reader, name, &node.place).then(|| Scalar::Text(name.to_string()))
+}
+
+/// Whether a scenario may name this environment variable.
+pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &Place) -> bool {
+    let known = environment::NAMES.contains(&name);
+    if !known {
+        let message = format!("a scenario cannot name the environment variable `{name}`");
+        reader.error(place, message, suggest(name, environment::NAMES.iter().copied()));
+    }
+    known
+}
+
+fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {noun}")
+}

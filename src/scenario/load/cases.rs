@@ -1,0 +1,300 @@
+//! Cases and their steps.
+
+use std::collections::BTreeMap;
+
+use super::arguments::{Arguments, Bound, Names, may_name};
+use super::diagnostic::suggest;
+use super::reader::{Reader, get, is_name};
+use super::tree::{Data, Entry, Key, Node, Place};
+use crate::scenario::{Case, Gpus, Hazard, Step};
+use crate::step::{self, StepKind};
+
+const MOST_STEPS: usize = 256;
+
+/// What the file says for all its cases.
+pub(super) struct Common<'c> {
+    pub(super) gpus: Gpus,
+    pub(super) needed_gpus: u32,
+    pub(super) hazards: &'c [Hazard],
+}
+
+/// The steps of a case as checks can name them.
+pub(super) struct Scope {
+    /// The case.
+    pub(super) case: String,
+    steps: Vec<Named>,
+    /// Whether every step could be read; if not, a label that is missing may be that of a bad step.
+    complete: bool,
+}
+
+struct Named {
+    label: String,
+    /// Whether the label was written, rather than taken from the call.
+    written: Option<Place>,
+    kind: Option<&'static StepKind>,
+}
+
+/// What a name in a check stands for.
+pub(super) enum Found {
+    /// This step; its row, unless the step is in error.
+    Step(Option<&'static StepKind>),
+    /// Several steps.
+    Ambiguous,
+    /// No step.
+    Nothing,
+}
+
+impl Scope {
+    pub(super) fn find(&self, label: &str) -> Found {
+        match self.steps.iter().find(|step| step.label == label) {
+            Some(step) if step.written.is_none() && self.repeated(label) => Found::Ambiguous,
+            Some(step) if step.written.is_none() && label.contains('#') => Found::Ambiguous,
+            Some(step) => Found::Step(step.kind),
+            None if self.complete => Found::Nothing,
+            None => Found::Step(None),
+        }
+    }
+
+    /// The labels that a check may use.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map(|step| step.label.as_str()).filter(|label| matches!(self.find(label), Found::Step(_)))
+    }
+
+    fn repeated(&self, call: &str) -> bool {
+        let second = format!("{call}#2");
+        self.steps.iter().any(|step| step.label == second)
+    }
+}
+
+/// Reads `[cases.<name>]` but for what it expects, which takes the [`Scope`] that is returned.
+pub(super) fn case(
+    reader: &mut Reader<'_>,
+    Entry { key, value }: &Entry,
+    common: &Common<'_>,
+) -> Option<(Case, Scope)> {
+    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+    if key.text.is_empty() || !key.text.bytes().all(lower) {
+        let help = Some("use small letters, digits, `_` and `-`".to_string());
+        reader.error(&key.place, format!("`{}` is no name for a case", key.text), help);
+    }
+    let entries = reader.table_of(value, &["does", "gpus", "env", "probes", "expect", "steps"])?;
+    let does = reader.required(entries, "does", &key.place, "a case").and_then(|node| reader.sentence(node));
+    let masked = get(entries, "gpus").and_then(|node| gpus(reader, node, common.needed_gpus));
+    let env = get(entries, "env").map(|node| env(reader, node));
+    let probes = get(entries, "probes").and_then(|node| reader.boolean(node));
+    let steps = reader.required(entries, "steps", &key.place, "a case");
+    let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards);
+    let case = Case {
+        name: key.text.clone(),
+        does: does.unwrap_or_default(),
+        gpus: masked.unwrap_or(common.gpus),
+        env: env.unwrap_or_default(),
+        probes: probes.unwrap_or(true),
+        steps,
+        expect: Vec::new(),
+    };
+    Some((case, scope))
+}
+
+/// `"all"`, or how many GPUs the mask names.
+pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<Gpus> {
+    if matches!(&node.data, Data::Text(text) if text == "all") {
+        return Some(Gpus::All);
+    }
+    if matches!(node.data, Data::Text(_)) {
+        reader.error(&node.place, "expected an integer or `\"all\"`", None);
+        return None;
+    }
+    let masked = u32::try_from(reader.integer(node, 0..=64)?).ok()?;
+    if masked > needed {
+        let help = Some(format!("say `needs = {{ gpus = {masked} }}`"));
+        reader.error(&node.place, format!("{masked} GPUs, but the scenario needs only {needed}"), help);
+        return None;
+    }
+    Some(Gpus::Masked(masked))
+}
+
+fn env(reader: &mut Reader<'_>, node: &Node) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    for Entry { key, value } in reader.table(node).unwrap_or_default() {
+        let known = may_name(reader, &key.text, &key.place);
+        if let (true, Some(value)) = (known, reader.text(value)) {
+            env.insert(key.text.clone(), value.to_string());
+        }
+    }
+    env
+}
+
+fn steps_of(reader: &mut Reader<'_>, case: &str, node: Option<&Node>, hazards: &[Hazard]) -> (Vec<Step>, Scope) {
+    let scope = Scope { case: case.to_string(), steps: Vec::new(), complete: true };
+    let mut steps = Steps { reader, hazards, names: Names::new(), calls: BTreeMap::new(), scope, steps: Vec::new() };
+    let nodes = node.and_then(|node| steps.reader.list(node));
+    if let (Some(node), Some(nodes)) = (node, nodes) {
+        if nodes.is_empty() {
+            steps.reader.error(&node.place, "a case needs steps", None);
+        } else if nodes.len() > MOST_STEPS {
+            steps.reader.error(&node.place, format!("more than {MOST_STEPS} steps"), None);
+        }
+    }
+    steps.scope.complete = nodes.is_some();
+    for node in nodes.unwrap_or_default() {
+        if steps.step(node).is_none() {
+            steps.scope.complete = false;
+        }
+    }
+    steps.compare_labels();
+    (steps.steps, steps.scope)
+}
+
+/// The steps of one case while they are read.
+struct Steps<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    hazards: &'r [Hazard],
+    names: Names,
+    /// How many unlabelled steps make each call.
+    calls: BTreeMap<String, u32>,
+    scope: Scope,
+    steps: Vec<Step>,
+}
+
+impl Steps<'_, '_> {
+    /// Reads a step; nothing if not even its call and label could be told.
+    fn step(&mut self, node: &Node) -> Option<()> {
+        let entries = self.reader.table(node)?;
+        let Entry { key, value } = self.call(node, entries)?;
+        let kind = step::find(&key.text);
+        if kind.is_none() {
+            let message = format!("unknown step `{}`", key.text);
+            self.reader.error(&key.place, message, suggest(&key.text, step::all().map(|kind| kind.name)));
+        }
+        let arguments = self.reader.table(value).unwrap_or_default();
+        let args = kind.map(|kind| {
+            let mut reader = Arguments { reader: self.reader, names: &self.names, hazards: self.hazards };
+            reader.read(key, kind, arguments, entries)
+        });
+        let on = get(entries, "on").and_then(|node| self.on(node));
+        let bind = self.bind(key, kind, arguments, entries);
+        let written = get(entries, "label");
+        let label = written.and_then(|node| Some((self.reader.name(node, "label")?.to_string(), node.place.clone())));
+        // A call that is unknown may be the one that a check names.
+        let unreadable = if written.is_some() { label.is_none() } else { kind.is_none() };
+        let (label, written) = match label {
+            Some((label, place)) => (label, Some(place)),
+            None => (self.numbered(&key.text), None),
+        };
+        let line = self.reader.line(&node.place);
+        self.scope.steps.push(Named { label: label.clone(), written, kind });
+        self.steps.push(Step { call: key.text.clone(), args: args.unwrap_or_default(), bind, on, label, line });
+        (!unreadable).then_some(())
+    }
+
+    /// The one entry of a step that is its call.
+    fn call<'n>(&mut self, node: &Node, entries: &'n [Entry]) -> Option<&'n Entry> {
+        let others: Vec<&Entry> = entries.iter().filter(|e| !matches!(e.key.text.as_str(), "label" | "on")).collect();
+        let Some(call) = others.iter().find(|e| step::find(&e.key.text).is_some()).or(others.first()).copied() else {
+            let help = Some("write a call by its C name, such as `{ cuInit = {} }`".to_string());
+            self.reader.error(&node.place, "a step needs a call", help);
+            return None;
+        };
+        for other in others.into_iter().filter(|other| other.key.place != call.key.place) {
+            let Key { text, place } = &other.key;
+            let kind = step::find(&call.key.text);
+            if step::find(text).is_some() {
+                self.reader.error_with(place, "a step makes one call", &call.key.place, "the first call");
+            } else if text == "as" || kind.is_some_and(|kind| kind.inputs().any(|param| param.name == text)) {
+                let help = Some(format!("write `{} = {{ {text} = … }}`", call.key.text));
+                self.reader.error(place, format!("`{text}` belongs inside the table of the call"), help);
+            } else {
+                self.reader.error(place, format!("unknown key `{text}`"), suggest(text, ["label", "on", "as"]));
+            }
+        }
+        Some(call)
+    }
+
+    /// The label of a step that has none: its call, with a number from the second on.
+    fn numbered(&mut self, call: &str) -> String {
+        let count = self.calls.entry(call.to_string()).or_insert(0);
+        *count += 1;
+        if *count == 1 { call.to_string() } else { format!("{call}#{count}") }
+    }
+
+    fn on(&mut self, node: &Node) -> Option<String> {
+        let name = self.reader.text(node)?;
+        match self.names.get(name) {
+            Some(Bound { of: Some("actor") | None, .. }) => Some(name.to_string()),
+            Some(bound) => {
+                let message = format!("`{name}` is neither a thread nor a process");
+                self.reader.error_with(&node.place, message, &bound.place, "bound here");
+                None
+            }
+            None => {
+                let actors = self.names.iter().filter(|(_, bound)| bound.of == Some("actor"));
+                let help = super::diagnostic::nearest(name, actors.map(|(name, _)| name.as_str()));
+                let help = match help {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`"),
+                };
+                self.reader.error(&node.place, format!("no earlier step starts `{name}`"), Some(help));
+                None
+            }
+        }
+    }
+
+    fn bind(
+        &mut self,
+        key: &Key,
+        kind: Option<&'static StepKind>,
+        arguments: &[Entry],
+        beside: &[Entry],
+    ) -> Option<String> {
+        let of = kind.and_then(|kind| kind.binds());
+        // One that stands beside the call is in error already, and no less a name.
+        let Some(entry) = arguments.iter().chain(beside).find(|entry| entry.key.text == "as") else {
+            if of == Some("actor") {
+                let help = Some(format!("write `{} = {{ as = \"B\" }}`", key.text));
+                self.reader.error(&key.place, format!("`{}` needs `as`, for later steps to name", key.text), help);
+            }
+            return None;
+        };
+        if kind.is_some() && of.is_none() {
+            self.reader.error(&entry.key.place, format!("`{}` returns nothing that `as` could bind", key.text), None);
+            return None;
+        }
+        let name = self.reader.name(&entry.value, "handle")?.to_string();
+        let place = entry.value.place.clone();
+        if name == "NULL" || name == "main" {
+            let help = Some("choose another name".to_string());
+            self.reader.error(&place, format!("`{name}` has a meaning of its own"), help);
+            return None;
+        }
+        if let Some(before) = self.names.get(&name) {
+            // A pointer may be freed and its name used again, but a thread's name is its identity.
+            let clash = matches!((before.of, of), (Some(a), Some(b)) if a != b || a == "actor");
+            if clash {
+                self.reader.error_with(&place, format!("`{name}` is already taken"), &before.place, "first here");
+                return None;
+            }
+        }
+        self.names.insert(name.clone(), Bound { of, call: key.text.clone(), place });
+        Some(name)
+    }
+
+    fn compare_labels(&mut self) {
+        let mut seen: BTreeMap<&str, &Place> = BTreeMap::new();
+        for step in &self.scope.steps {
+            let Some(place) = &step.written else { continue };
+            if let Some(first) = seen.insert(&step.label, place) {
+                self.reader.error_with(
+                    place,
+                    format!("two steps have the label `{}`", step.label),
+                    first,
+                    "first here",
+                );
+            }
+            if self.calls.contains_key(&step.label) && is_name(&step.label) {
+                let message = format!("the label `{}` is also the call of a step without a label", step.label);
+                self.reader.error(place, message, Some("choose another label".to_string()));
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Conditions on the machine: what a scenario needs, where an expectation holds.
+
+use super::diagnostic::suggest;
+use super::parameters::{Parameters, scalar};
+use super::reader::{Reader, get};
+use super::tree::{Data, Entry, Node, Place};
+use crate::scenario::{Expectation, Expected, Hazard, Needs, Range, When};
+
+/// Reads `needs`.
+pub(super) fn needs(reader: &mut Reader<'_>, node: &Node) -> Needs {
+    let keys = ["gpus", "driver", "libcudart", "compute_capability", "root", "peer_access"];
+    let mut needs = Needs { gpus: 1, ..Needs::default() };
+    for Entry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
+        match key.text.as_str() {
+            "gpus" => {
+                let gpus = reader.integer(value, 0..=64).and_then(|gpus| u32::try_from(gpus).ok());
+                needs.gpus = gpus.unwrap_or(64);
+            }
+            "driver" => needs.driver = range(reader, value),
+            "libcudart" => needs.libcudart = range(reader, value),
+            "compute_capability" => needs.compute_capability = range(reader, value),
+            "root" => needs.root = reader.boolean(value).unwrap_or(false),
+            "peer_access" => needs.peer_access = reader.boolean(value).unwrap_or(false),
+            _ => {}
+        }
+    }
+    needs
+}
+
+/// Reads `hazards`.
+pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
+    let mut hazards = Vec::new();
+    for node in reader.list(node).unwrap_or_default() {
+        let word = reader.word(node, "hazard", &Hazard::ALL.map(Hazard::name));
+        hazards.extend(Hazard::ALL.into_iter().find(|hazard| Some(hazard.name()) == word));
+    }
+    hazards
+}
+
+/// Reads `when`.
+pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> When {
+    let keys = ["driver", "libcudart", "compute_capability", "gpus", "parameters"];
+    let mut when = When::default();
+    for Entry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
+        match key.text.as_str() {
+            "driver" => when.driver = range(reader, value),
+            "libcudart" => when.libcudart = range(reader, value),
+            "compute_capability" => when.compute_capability = range(reader, value),
+            "gpus" => when.gpus = range(reader, value),
+            "parameters" => {
+                for Entry { key, value } in reader.table(value).unwrap_or_default() {
+                    let Some(values) = parameters.values(&key.text) else {
+                        let help = suggest(&key.text, parameters.names());
+                        reader.error(&key.place, format!("unknown parameter `{}`", key.text), help);
+                        continue;
+                    };
+                    let known: Vec<_> = values.collect();
+                    for node in reader.one_or_more(value) {
+                        let Some(value) = scalar(reader, node) else { continue };
+                        if !known.contains(&&value) {
+                            let message = format!("`{}` never has the value `{value}`", key.text);
+                            let names: Vec<String> = known.iter().map(|value| value.to_string()).collect();
+                            let help = suggest(&value.to_string(), names.iter().map(String::as_str));
+                            reader.error(&node.place, message, help);
+                        }
+                        when.parameters.entry(key.text.clone()).or_default().push(value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    when
+}
+
+/// Reads the top-level `expect`.
+pub(super) fn expectations(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> Vec<Expectation> {
+    let nodes = reader.list(node).unwrap_or_default();
+    nodes.iter().filter_map(|node| expectation(reader, node, parameters)).collect()
+}
+
+fn expectation(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> Option<Expectation> {
+    let entries = reader.table_of(node, &["verdict", "when", "because", "evidence"])?;
+    let mut required = |key| reader.required(entries, key, &node.place, "an expectation");
+    let (verdict, because) = (required("verdict"), required("because"));
+    let word = verdict.and_then(|node| reader.word(node, "verdict", &["reproduced", "not_reproduced"]));
+    let because = because.and_then(|node| reader.sentence(node));
+    let when = get(entries, "when").map(|node| when(reader, node, parameters));
+    let evidence = get(entries, "evidence").and_then(|node| reader.sentence(node));
+    let verdict = if word? == "reproduced" { Expected::Reproduced } else { Expected::NotReproduced };
+    Some(Expectation {
+        verdict,
+        when: when.unwrap_or_default(),
+        because: because?,
+        evidence: evidence.unwrap_or_default(),
+    })
+}
+
+fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
+    if let Data::Int(value) = node.data {
+        let help = Some(format!("write `\">= {value}\"` or `\"= {value}\"`"));
+        reader.error(&node.place, "expected a range of versions, found an integer", help);
+        return None;
+    }
+    let text = reader.text(node)?;
+    match Range::parse(text) {
+        Ok(range) => Some(range),
+        Err(help) => {
+            reader.error(&node.place, format!("`{text}` is not a range"), Some(help));
+            None
+        }
+    }
+}
+
+/// The place to report that something is missing from the file as a whole.
+pub(super) fn beginning(entries: &[Entry]) -> Place {
+    entries.first().map_or(Place::at(0..0), |entry| entry.key.place.clone())
+}

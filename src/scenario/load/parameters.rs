@@ -1,0 +1,268 @@
+//! Parameters: their values, their combinations, and filling them into the tree.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::diagnostic::suggest;
+use super::reader::{Reader, is_gpu};
+use super::tree::{Data, Entry, Key, Node, Place};
+use crate::scenario::Scalar;
+
+/// More instances than this would keep a GPU for hours.
+const MOST_INSTANCES: usize = 64;
+
+/// One parameter: its name, and its values with their places.
+struct Parameter {
+    name: String,
+    values: Vec<(Scalar, Range<usize>)>,
+}
+
+/// The parameters of a file, in its order.
+#[derive(Default)]
+pub(super) struct Parameters(Vec<Parameter>);
+
+/// A value for each parameter.
+pub(super) struct Combination<'p>(Vec<(&'p str, &'p Scalar, &'p Range<usize>)>);
+
+impl Parameters {
+    /// Reads `[parameters]`.
+    pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Parameters> {
+        let before = reader.errors.len();
+        let mut parameters = Parameters::default();
+        for entry in reader.table(node)? {
+            parameters.0.extend(parameter(reader, entry));
+        }
+        let count = parameters.0.iter().try_fold(1usize, |n, parameter| n.checked_mul(parameter.values.len()));
+        if count.is_none_or(|count| count > MOST_INSTANCES) {
+            let message = format!("these parameters have more than {MOST_INSTANCES} combinations");
+            reader.error(&node.place, message, None);
+        }
+        (reader.errors.len() == before).then_some(parameters)
+    }
+
+    /// The values a parameter can have; nothing for a name that is none.
+    pub(super) fn values(&self, name: &str) -> Option<impl Iterator<Item = &Scalar>> {
+        let parameter = self.0.iter().find(|parameter| parameter.name == name)?;
+        Some(parameter.values.iter().map(|(value, _)| value))
+    }
+
+    /// The names, in the order of the file.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|parameter| parameter.name.as_str())
+    }
+
+    /// Every combination; the last parameter changes fastest. One, of nothing, if there are none.
+    pub(super) fn combinations(&self) -> Vec<Combination<'_>> {
+        let mut all = vec![Combination(Vec::new())];
+        for Parameter { name, values } in &self.0 {
+            let mut longer = Vec::new();
+            for done in &all {
+                for (value, span) in values {
+                    let mut next = done.0.clone();
+                    next.push((name.as_str(), value, span));
+                    longer.push(Combination(next));
+                }
+            }
+            all = longer;
+        }
+        all
+    }
+
+    /// As [`crate::scenario::Scenario`] has them.
+    pub(super) fn into_list(self) -> Vec<(String, Vec<Scalar>)> {
+        let values = |values: Vec<(Scalar, Range<usize>)>| values.into_iter().map(|(value, _)| value).collect();
+        self.0.into_iter().map(|parameter| (parameter.name, values(parameter.values))).collect()
+    }
+}
+
+fn parameter(reader: &mut Reader<'_>, Entry { key, value }: &Entry) -> Option<Parameter> {
+    let name = &key.text;
+    let in_form = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if !in_form {
+        let help = Some("use small letters, digits and `_`".to_string());
+        reader.error(&key.place, format!("`{name}` is no name for a parameter"), help);
+    } else if is_planned(name) {
+        reader.error(&key.place, format!("`{name}` is filled in by the plan"), Some("choose another name".to_string()));
+    }
+    let nodes = reader.list(value)?;
+    if nodes.is_empty() {
+        reader.error(&value.place, "a parameter needs values", None);
+    }
+    let mut values: Vec<(Scalar, Range<usize>)> = Vec::new();
+    for node in nodes {
+        let Some(scalar) = scalar(reader, node) else { continue };
+        if values.iter().any(|(known, _)| *known == scalar) {
+            reader.error(&node.place, format!("`{scalar}` is listed twice"), None);
+        }
+        values.push((scalar, node.place.span.clone()));
+    }
+    Some(Parameter { name: name.clone(), values })
+}
+
+/// Text or an integer. Text may hold only what the plan fills in.
+pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
+    match &node.data {
+        Data::Int(value) => Some(Scalar::Int(*value)),
+        Data::Text(text) => {
+            let text = Combination(Vec::new()).fill_text(reader, text, &node.place);
+            Some(Scalar::Text(text))
+        }
+        data => {
+            reader.error(&node.place, format!("expected text or an integer, found {}", data.kind()), None);
+            None
+        }
+    }
+}
+
+/// Whether `${name}` is left for the plan, which knows the machine.
+fn is_planned(name: &str) -> bool {
+    name == "gpus" || is_gpu(name)
+}
+
+impl Combination<'_> {
+    /// As [`crate::scenario::Instance`] has them.
+    pub(super) fn values(&self) -> BTreeMap<String, Scalar> {
+        self.0.iter().map(|(name, value, _)| (name.to_string(), (*value).clone())).collect()
+    }
+
+    /// The name of the instance of a scenario.
+    pub(super) fn instance_name(&self, scenario: &str) -> String {
+        if self.0.is_empty() {
+            return scenario.to_string();
+        }
+        let values: Vec<String> = self.0.iter().map(|(name, value, _)| format!("{name}={value}")).collect();
+        format!("{scenario}[{}]", values.join(","))
+    }
+
+    /// The tree with values in place of `${parameter}`.
+    pub(super) fn fill(&self, reader: &mut Reader<'_>, node: &Node) -> Node {
+        let place = node.place.clone();
+        let data = match &node.data {
+            Data::Text(text) => {
+                if let Some((value, span)) = self.whole(text) {
+                    let data = match value {
+                        Scalar::Int(value) => Data::Int(*value),
+                        value => Data::Text(value.to_string()),
+                    };
+                    return Node { data, place: Place { span: span.clone(), used: Some(place.span) } };
+                }
+                Data::Text(self.fill_text(reader, text, &place))
+            }
+            Data::List(nodes) => Data::List(nodes.iter().map(|node| self.fill(reader, node)).collect()),
+            Data::Table(entries) => Data::Table(self.fill_entries(reader, entries)),
+            data => data.clone(),
+        };
+        Node { data, place }
+    }
+
+    /// The entries of a table with values in place of `${parameter}`, in keys too.
+    pub(super) fn fill_entries(&self, reader: &mut Reader<'_>, entries: &[Entry]) -> Vec<Entry> {
+        let mut filled: Vec<Entry> = Vec::new();
+        for Entry { key, value } in entries {
+            let place = key.place.clone();
+            let key = match self.whole(&key.text) {
+                Some((value, span)) => {
+                    Key { text: value.to_string(), place: Place { span: span.clone(), used: Some(place.span) } }
+                }
+                None => Key { text: self.fill_text(reader, &key.text, &place), place },
+            };
+            if filled.iter().any(|known| known.key.text == key.text) {
+                reader.error(&key.place, format!("`{}` is written twice", key.text), None);
+            }
+            let value = self.fill(reader, value);
+            filled.push(Entry { key, value });
+        }
+        filled
+    }
+
+    /// The value of the parameter that is all of a text.
+    fn whole(&self, text: &str) -> Option<(&Scalar, &Range<usize>)> {
+        let name = text.strip_prefix("${")?.strip_suffix('}')?;
+        self.find(name)
+    }
+
+    fn find(&self, name: &str) -> Option<(&Scalar, &Range<usize>)> {
+        self.0.iter().find(|(known, _, _)| *known == name).map(|(_, value, span)| (*value, *span))
+    }
+
+    fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &Place) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            filled.push_str(before);
+            let Some((name, after)) = after.split_once('}') else {
+                reader.error(place, "`${` without `}`", None);
+                return text.to_string();
+            };
+            match self.find(name) {
+                Some((value, _)) => filled.push_str(&value.to_string()),
+                None => {
+                    if !is_planned(name) {
+                        let names = self.0.iter().map(|(name, _, _)| *name).chain(["gpus", "gpu0"]);
+                        let help = suggest(name, names);
+                        reader.error(place, format!("unknown parameter `${{{name}}}`"), help);
+                        reader.unfilled.push(place.span.clone());
+                    }
+                    filled.push_str(&format!("${{{name}}}"));
+                }
+            }
+            rest = after;
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::load::tree::entries;
+
+    fn read(source: &str) -> (Option<Parameters>, Reader<'_>, Vec<Entry>) {
+        let table = toml::de::DeTable::parse(source).unwrap();
+        let entries = entries(table.get_ref());
+        let mut reader = Reader::new("test.toml", source, &[]);
+        let parameters = Parameters::read(&mut reader, &entries[0].value);
+        (parameters, reader, entries)
+    }
+
+    #[test]
+    fn combinations_come_in_the_order_of_the_file() {
+        let (parameters, _, _) = read("parameters = { b = [\"x\", \"y\"], a = [1, 2] }");
+        let parameters = parameters.unwrap();
+        let names: Vec<String> = parameters.combinations().iter().map(|c| c.instance_name("s")).collect();
+        assert_eq!(names, ["s[b=x,a=1]", "s[b=x,a=2]", "s[b=y,a=1]", "s[b=y,a=2]"]);
+    }
+
+    #[test]
+    fn no_parameters_make_one_instance_with_the_scenarios_name() {
+        let parameters = Parameters::default();
+        let all = parameters.combinations();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].instance_name("s"), "s");
+    }
+
+    #[test]
+    fn a_text_that_is_one_parameter_takes_its_type_and_others_its_text() {
+        let source = "parameters = { n = [7] }\nuse = { \"${n}\" = [\"${n}\", \"n=${n} of ${gpus}\"] }";
+        let (parameters, mut reader, entries) = read(source);
+        let parameters = parameters.unwrap();
+        let filled = parameters.combinations()[0].fill(&mut reader, &entries[1].value);
+        let Data::Table(filled) = filled.data else { panic!("{filled:?}") };
+        assert_eq!(filled[0].key.text, "7");
+        let Data::List(nodes) = &filled[0].value.data else { panic!("{filled:?}") };
+        assert_eq!(nodes[0].data, Data::Int(7));
+        assert_eq!(nodes[1].data, Data::Text("n=7 of ${gpus}".to_string()));
+        assert!(reader.errors.is_empty());
+    }
+
+    #[test]
+    fn too_many_combinations_are_refused_before_they_are_made() {
+        let values: Vec<String> = (0..65).map(|n| n.to_string()).collect();
+        let list = format!("[{}]", values.join(","));
+        let source = format!("parameters = {{ a = {list}, b = {list}, c = {list}, d = {list}, e = {list} }}");
+        let (parameters, reader, _) = read(&source);
+        assert!(parameters.is_none());
+        assert_eq!(reader.errors.len(), 1);
+    }
+}

@@ -1,0 +1,224 @@
+//! Reading typed values out of the tree, collecting what is wrong on the way.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::diagnostic::{Diagnostic, did_you_mean, place, suggest};
+use super::tree::{Data, Entry, Node, Place};
+
+/// The file being read and its errors so far. Every method that returns `None` has said why.
+pub(super) struct Reader<'a> {
+    pub(super) file: &'a str,
+    pub(super) source: &'a str,
+    /// The kernels that a step can load.
+    pub(super) kernels: &'a [&'a str],
+    pub(super) errors: Vec<Diagnostic>,
+    /// Where a parameter is written that the file does not have: what stands there means nothing,
+    /// so nothing more is said about it.
+    pub(super) unfilled: Vec<Range<usize>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
+        Reader { file, source, kernels, errors: Vec::new(), unfilled: Vec::new() }
+    }
+
+    pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
+        let context = place.used.clone().map(|span| (span, "used here".to_string()));
+        self.push(place, message.into(), help, context);
+    }
+
+    /// An error that another place explains.
+    pub(super) fn error_with(&mut self, place: &Place, message: impl Into<String>, other: &Place, label: &str) {
+        let span = other.used.as_ref().unwrap_or(&other.span).clone();
+        self.push(place, message.into(), None, Some((span, label.to_string())));
+    }
+
+    fn push(&mut self, place: &Place, message: String, help: Option<String>, context: Option<(Range<usize>, String)>) {
+        let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
+        // Instances of a scenario repeat each other's errors.
+        let same = |known: &Diagnostic| known.span == diagnostic.span && known.message == diagnostic.message;
+        if !self.unfilled.contains(&diagnostic.span) && !self.errors.iter().any(same) {
+            self.errors.push(diagnostic);
+        }
+    }
+
+    /// The line of a part of the file.
+    pub(super) fn line(&self, at: &Place) -> u32 {
+        place(self.source, at.start()).0
+    }
+
+    fn mismatch(&mut self, node: &Node, wanted: &str) {
+        self.error(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None);
+    }
+
+    pub(super) fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+        match &node.data {
+            Data::Text(text) => Some(text),
+            Data::Int(value) => {
+                let help = Some(format!("write `\"{value}\"`"));
+                self.error(&node.place, "expected text, found an integer", help);
+                None
+            }
+            _ => {
+                self.mismatch(node, "text");
+                None
+            }
+        }
+    }
+
+    /// Text with something in it.
+    pub(super) fn sentence(&mut self, node: &Node) -> Option<String> {
+        let text = self.text(node)?;
+        if text.trim().is_empty() {
+            self.error(&node.place, "this is empty", None);
+            return None;
+        }
+        Some(text.to_string())
+    }
+
+    /// Text that is one of these.
+    pub(super) fn word<'w>(&mut self, node: &Node, what: &str, words: &[&'w str]) -> Option<&'w str> {
+        let text = self.text(node)?;
+        let found = words.iter().find(|word| **word == text).copied();
+        if found.is_none() {
+            self.error(&node.place, format!("unknown {what} `{text}`"), suggest(text, words.iter().copied()));
+        }
+        found
+    }
+
+    /// A name that the author makes up.
+    pub(super) fn name<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+        let text = self.text(node)?;
+        if !is_name(text) {
+            let help = Some("use letters, digits, `_` and `-`".to_string());
+            self.error(&node.place, format!("`{text}` is no name for a {what}"), help);
+            return None;
+        }
+        Some(text)
+    }
+
+    pub(super) fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
+        match &node.data {
+            Data::Int(value) if range.contains(value) => Some(*value),
+            Data::Int(value) => {
+                let (least, most) = (range.start(), range.end());
+                let message = match *most {
+                    i64::MAX => format!("{value} is less than {least}"),
+                    _ => format!("{value} is not in {least} to {most}"),
+                };
+                self.error(&node.place, message, None);
+                None
+            }
+            Data::Text(text) if text.trim().parse::<i64>().is_ok() => {
+                let help = Some(format!("write `{}` without quotes", text.trim()));
+                self.error(&node.place, "expected an integer, found text", help);
+                None
+            }
+            _ => {
+                self.mismatch(node, "an integer");
+                None
+            }
+        }
+    }
+
+    pub(super) fn boolean(&mut self, node: &Node) -> Option<bool> {
+        match node.data {
+            Data::Bool(value) => Some(value),
+            _ => {
+                self.mismatch(node, "true or false");
+                None
+            }
+        }
+    }
+
+    pub(super) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
+        match &node.data {
+            Data::List(nodes) => Some(nodes),
+            _ => {
+                self.mismatch(node, "a list");
+                None
+            }
+        }
+    }
+
+    /// A list, or one value in place of a list of one.
+    pub(super) fn one_or_more<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        match &node.data {
+            Data::List(nodes) => {
+                if nodes.is_empty() {
+                    self.error(&node.place, "this list is empty", None);
+                }
+                nodes
+            }
+            _ => std::slice::from_ref(node),
+        }
+    }
+
+    pub(super) fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
+        match &node.data {
+            Data::Table(entries) => Some(entries),
+            _ => {
+                self.mismatch(node, "a table");
+                None
+            }
+        }
+    }
+
+    /// A table in which only these keys may stand.
+    pub(super) fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [Entry]> {
+        let entries = self.table(node)?;
+        self.known_keys(entries, keys);
+        Some(entries)
+    }
+
+    pub(super) fn known_keys(&mut self, entries: &[Entry], keys: &[&str]) {
+        for Entry { key, .. } in entries {
+            if !keys.contains(&key.text.as_str()) {
+                let help = suggest(&key.text, keys.iter().copied());
+                self.error(&key.place, format!("unknown key `{}`", key.text), help);
+            }
+        }
+    }
+
+    /// The value of a key that must be there; its absence is reported at `owner`.
+    pub(super) fn required<'n>(
+        &mut self,
+        entries: &'n [Entry],
+        key: &str,
+        owner: &Place,
+        what: &str,
+    ) -> Option<&'n Node> {
+        let node = get(entries, key);
+        if node.is_none() && !self.misspelt(entries, key) {
+            self.error(owner, format!("{what} needs `{key}`"), None);
+        }
+        node
+    }
+
+    /// Whether another key was already said to mean this one, so that its absence needs no words.
+    pub(super) fn misspelt(&self, entries: &[Entry], key: &str) -> bool {
+        let meant = Some(did_you_mean(key));
+        let said = |entry: &Entry| {
+            let about = |error: &&Diagnostic| error.span == entry.key.place.span && error.help == meant;
+            self.errors.iter().any(|error| about(&error))
+        };
+        entries.iter().any(said)
+    }
+}
+
+/// The value of a key.
+pub(super) fn get<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {
+    entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
+}
+
+/// Whether a text can be a label, a tag or the name of a handle.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Whether a text is what a plan calls a GPU: `gpu0` to `gpu63`.
+pub(super) fn is_gpu(text: &str) -> bool {
+    let Some(digits) = text.strip_prefix("gpu") else { return false };
+    let canonical = digits == "0" || !digits.starts_with('0');
+    canonical && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n < 64)
+}

@@ -1,0 +1,116 @@
+use super::*;
+use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Scalar};
+
+const GOOD: &str = r#"# Everything a file can say.
+question = "Is it so?"
+folklore = "It is."
+tags = ["A01", "test"]
+sources = ["https://example.org"]
+needs = { gpus = 2, driver = ">= 525" }
+hazards = ["bigmem"]
+repeat = 3
+timeout = "2m"
+effect = [
+  { at = "count", status = "CUDA_SUCCESS", value = { count = { ge = 1, lt = "1 KiB" } }, memory = { gpu0 = "context", others = ["none", "touch"] } },
+  { exit = 0 },
+]
+expect = [ { verdict = "reproduced", when = { driver = ">= 535", parameters = { query = "cuDriverGetVersion" } }, because = "measured" } ]
+
+[parameters]
+query = ["cuDriverGetVersion", "cudaDriverGetVersion"]
+
+[cases.trap]
+does = "${query} first"
+gpus = "all"
+env = { CUDA_MODULE_LOADING = "EAGER" }
+steps = [
+  { "${query}" = {} },
+  { cuInit = {} },
+  { cuInit = {} },
+  { setenv = { name = "CUDA_VISIBLE_DEVICES", value = "${gpu1}" } },
+  { pthread_create = { as = "B" } },
+  { cuDeviceGetCount = {}, label = "count", on = "B" },
+  { cudaMalloc = { bytes = "2 GiB", as = "p" } },
+  { cudaFree = { pointer = "p" } },
+  { cudaSetDevice = { device = "${gpus}" } },
+  { pthread_join = { actor = "B" } },
+]
+expect = [ { at = "count", visible = "all", current = "none", value = { count = "@count.count" } }, { exit = "SIGSEGV" } ]
+
+[cases.control]
+does = "another order"
+probes = false
+steps = [ { cuInit = {} }, { cuDeviceGetCount = {}, label = "count" } ]
+"#;
+
+fn good() -> Scenario {
+    load("subject/good", "good.toml", GOOD, &[]).unwrap_or_else(|errors| {
+        let lines: Vec<String> = errors.iter().map(|error| error.render(GOOD, false)).collect();
+        panic!("{}", lines.join("\n"))
+    })
+}
+
+#[test]
+fn what_a_file_leaves_out_has_a_default() {
+    let scenario = good();
+    assert_eq!((scenario.repeat, scenario.step_timeout_ms, scenario.timeout_ms), (3, 30_000, 120_000));
+    assert_eq!(scenario.needs.gpus, 2);
+    let cases = &scenario.instances[0].cases;
+    assert_eq!((cases[0].gpus, cases[1].gpus), (Gpus::All, Gpus::Masked(2)));
+    assert_eq!((cases[0].probes, cases[1].probes), (true, false));
+    assert_eq!(scenario.sha256.len(), 64);
+}
+
+#[test]
+fn instances_have_their_values_filled_in() {
+    let scenario = good();
+    let names: Vec<&str> = scenario.instances.iter().map(|instance| instance.name.as_str()).collect();
+    assert_eq!(names, ["subject/good[query=cuDriverGetVersion]", "subject/good[query=cudaDriverGetVersion]"]);
+    let trap = &scenario.instances[1].cases[0];
+    assert_eq!(trap.does, "cudaDriverGetVersion first");
+    assert_eq!(trap.steps[0].call, "cudaDriverGetVersion");
+}
+
+#[test]
+fn steps_have_labels_lines_and_typed_arguments() {
+    let scenario = good();
+    let steps = &scenario.instances[0].cases[0].steps;
+    let labels: Vec<&str> = steps.iter().map(|step| step.label.as_str()).collect();
+    assert_eq!(labels[..3], ["cuDriverGetVersion", "cuInit", "cuInit#2"]);
+    assert_eq!(steps[0].line, 24);
+    assert_eq!(steps[5].on.as_deref(), Some("B"));
+    assert_eq!(steps[6].args["bytes"], Scalar::Int(2 << 30));
+    assert_eq!(steps[8].args["device"], Scalar::Text("${gpus}".to_string()));
+    assert_eq!(steps[6].bind.as_deref(), Some("p"));
+    assert_eq!(steps[3].args["value"], Scalar::Text("${gpu1}".to_string()));
+}
+
+#[test]
+fn checks_are_read() {
+    let scenario = good();
+    let instance = &scenario.instances[0];
+    let count = Matcher { ge: Some(Operand::Int(1)), lt: Some(Operand::Int(1024)), ..Matcher::default() };
+    assert_eq!(instance.effect[0].value["count"], count);
+    assert_eq!(instance.effect[0].memory["gpu0"], [Class::Context]);
+    assert_eq!(instance.effect[0].line, 11);
+    assert_eq!(instance.effect[1].exit, Some(ExitCheck::Code(0)));
+    assert_eq!(instance.cases[0].expect[0].visible, Some(GpuList::All));
+    let reference = Operand::Value { label: "count".to_string(), name: "count".to_string() };
+    assert_eq!(instance.cases[0].expect[0].value["count"], Matcher::equal(reference));
+    assert_eq!(instance.expect[0].verdict, Expected::Reproduced);
+}
+
+#[test]
+fn no_text_makes_the_loader_panic() {
+    // Every prefix and every file with one byte taken out, at character boundaries.
+    for at in 0..GOOD.len() {
+        if let Some(prefix) = GOOD.get(..at) {
+            for error in load("a/b", "f", prefix, &[]).err().unwrap_or_default() {
+                error.render(prefix, false);
+            }
+        }
+        let mut text = GOOD.to_string();
+        text.remove(at);
+        let _ = load("a/b", "f", &text, &[]);
+    }
+}

@@ -1,0 +1,329 @@
+//! The JSON Schema of the file format, made from the step table, for editors to complete and check
+//! with while a file is written. [`super::load`] is the judge; what a schema cannot say (labels that
+//! exist, handles that are bound) only it checks.
+
+mod steps;
+
+use serde_json::{Map, Value, json};
+
+use super::{Class, Hazard, environment};
+use crate::status;
+use crate::step::constants::SIGNALS;
+
+/// The schema of a scenario file (JSON Schema 2020-12).
+pub fn file_schema() -> Value {
+    let mut schema = object(
+        json!({
+            "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
+            "folklore": sentence("What people believe or hope."),
+            "answer": sentence("What was measured, in a sentence or two."),
+            "remedy": sentence("The order or call that works."),
+            "tags": {
+                "description": "Words to select by.",
+                "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },
+            },
+            "sources": { "description": "Where the question comes from.", "type": "array", "items": sentence("A link.") },
+            "needs": needs(),
+            "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),
+            "hazards": {
+                "description": "What may go wrong for others on the machine.",
+                "type": "array", "items": { "enum": Hazard::ALL.map(Hazard::name) },
+            },
+            "repeat": {
+                "description": "Attempts of each case.",
+                "type": "integer", "minimum": 1, "maximum": 100, "default": 5,
+            },
+            "step_timeout": duration("The most that one step may take, at most 120s.", "30s"),
+            "timeout": duration("The most that one attempt may take, at most 600s.", "120s"),
+            "nondeterministic": {
+                "description": "Whether a mixture of outcomes is an answer.",
+                "type": "boolean", "default": false,
+            },
+            "effect": {
+                "description": "The pitfall: it shows in an attempt when all of these hold.",
+                "type": "array", "minItems": 1, "items": reference("check"),
+            },
+            "expect": {
+                "description": "Which verdict is expected where; the first whose `when` matches counts.",
+                "type": "array", "items": reference("expectation"),
+            },
+            "no_control": sentence("Why there can be no control."),
+            "parameters": {
+                "description": "Values to fill in for `${name}`; one instance for each combination.",
+                "type": "object",
+                "propertyNames": { "pattern": "^[a-z0-9_]+$" },
+                "additionalProperties": {
+                    "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": ["string", "integer"] },
+                },
+            },
+            "cases": {
+                "description": "The ordered lists of calls that are compared.",
+                "type": "object", "required": ["trap"], "maxProperties": 16,
+                "propertyNames": { "pattern": "^[a-z0-9_-]+$" },
+                "additionalProperties": reference("case"),
+            },
+        }),
+        &["question", "folklore", "effect", "cases"],
+    );
+    set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
+    set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
+    set(&mut schema, "$defs", definitions());
+    // A control, or the reason why there can be none, and not both.
+    let control = json!({ "properties": { "cases": { "required": ["control"] } } });
+    set(&mut schema, "oneOf", json!([control, { "required": ["no_control"] }]));
+    schema
+}
+
+fn definitions() -> Value {
+    json!({
+        "parameter": {
+            "description": "A parameter of the file, or a GPU that the plan fills in.",
+            "type": "string", "pattern": "\\$\\{[a-z0-9_]+\\}",
+        },
+        "range": { "type": "string", "pattern": RANGE },
+        "bytes": or_parameter(json!([{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": BYTES }])),
+        "variable": or_parameter(json!([{ "enum": environment::NAMES }])),
+        "status": or_parameter(json!([{ "enum": statuses() }])),
+        "gpu": or_parameter(json!([{ "type": "string", "pattern": GPU }])),
+        "gpus": or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }])),
+        "class": or_parameter(json!([{ "enum": [
+            Class::None.name(), Class::Touch.name(), Class::Context.name(), Class::Allocation.name(),
+        ] }])),
+        "matcher": matcher(json!({ "type": ["integer", "string"] })),
+        "bytes_matcher": matcher(or_parameter(json!([
+            { "type": "integer" }, { "type": "string", "pattern": BYTES }, { "type": "string", "pattern": "^@.+\\..+$" },
+        ]))),
+        "when": when(),
+        "expectation": expectation(),
+        "check": check(),
+        "case": case(),
+        "step": steps::step(),
+    })
+}
+
+const RANGE: &str = r"^\s*(>=|<=|>|<|=)\s*[0-9]+(\.[0-9]+)*\s*$";
+const BYTES: &str = "^[0-9]+ *(B|KiB|MiB|GiB)$";
+const GPU: &str = "^gpu([0-9]|[1-5][0-9]|6[0-3])$";
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
+}
+
+fn set(schema: &mut Value, key: &str, value: Value) {
+    if let Value::Object(map) = schema {
+        map.insert(key.to_string(), value);
+    }
+}
+
+fn reference(definition: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{definition}") })
+}
+
+fn sentence(description: &str) -> Value {
+    json!({ "description": description, "type": "string", "minLength": 1 })
+}
+
+/// One of these forms, or a `${parameter}` in its place.
+fn or_parameter(forms: Value) -> Value {
+    let mut forms = if let Value::Array(forms) = forms { forms } else { vec![forms] };
+    forms.push(reference("parameter"));
+    json!({ "anyOf": forms })
+}
+
+fn one_or_more(form: Value) -> Value {
+    json!({ "anyOf": [form, { "type": "array", "minItems": 1, "items": form }] })
+}
+
+fn duration(description: &str, default: &str) -> Value {
+    json!({ "description": description, "type": "string", "pattern": "^[0-9]+ *(ms|s|m)$", "default": default })
+}
+
+fn gpus(description: &str) -> Value {
+    let forms = or_parameter(json!([{ "const": "all" }, { "type": "integer", "minimum": 0, "maximum": 64 }]));
+    json!({ "description": description, "anyOf": forms["anyOf"] })
+}
+
+fn statuses() -> Vec<&'static str> {
+    let mut names: Vec<&str> = status::names().collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn needs() -> Value {
+    let mut schema = object(
+        json!({
+            "gpus": { "type": "integer", "minimum": 0, "maximum": 64, "default": 1 },
+            "driver": reference("range"),
+            "libcudart": reference("range"),
+            "compute_capability": reference("range"),
+            "root": { "type": "boolean", "default": false },
+            "peer_access": { "type": "boolean", "default": false },
+        }),
+        &[],
+    );
+    set(&mut schema, "description", json!("What the machine must have."));
+    schema
+}
+
+fn when() -> Value {
+    let value = json!({ "type": ["string", "integer"] });
+    let mut schema = object(
+        json!({
+            "driver": reference("range"),
+            "libcudart": reference("range"),
+            "compute_capability": reference("range"),
+            "gpus": reference("range"),
+            "parameters": { "type": "object", "additionalProperties": one_or_more(value) },
+        }),
+        &[],
+    );
+    set(&mut schema, "description", json!("Conditions on the machine; all that are given must hold."));
+    schema
+}
+
+fn expectation() -> Value {
+    object(
+        json!({
+            "verdict": { "enum": ["reproduced", "not_reproduced"] },
+            "when": reference("when"),
+            "because": sentence("The reason, in a sentence."),
+            "evidence": sentence("The committed report it stands on."),
+        }),
+        &["verdict", "because"],
+    )
+}
+
+fn matcher(operand: Value) -> Value {
+    let names = ["eq", "ne", "ge", "le", "gt", "lt"];
+    let bounds: Map<String, Value> = names.iter().map(|name| (name.to_string(), operand.clone())).collect();
+    let mut table = object(Value::Object(bounds), &[]);
+    set(&mut table, "minProperties", json!(1));
+    json!({ "anyOf": [operand, table] })
+}
+
+fn by_gpu(value: Value, description: &str) -> Value {
+    json!({
+        "description": description,
+        "type": "object", "additionalProperties": false,
+        "properties": { "gpu0": value, "gpu1": value, "others": value },
+        "patternProperties": { GPU: value, "\\$\\{[a-z0-9_]+\\}": value },
+    })
+}
+
+fn check() -> Value {
+    let signals = SIGNALS.values.iter().map(|(name, _)| *name).chain(["deadline"]);
+    let endings = json!([{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": signals.collect::<Vec<_>>() }]);
+    let current = json!([{ "const": "none" }, { "type": "string", "pattern": GPU }]);
+    let mut schema = object(
+        json!({
+            "at": sentence("The label of a step, or its C name where that is unique."),
+            "status": one_or_more(reference("status")),
+            "value": {
+                "description": "What the call gave back, by name.",
+                "type": "object", "additionalProperties": reference("matcher"),
+            },
+            "visible": reference("gpus"),
+            "contexts": reference("gpus"),
+            "current": or_parameter(current),
+            "initialised": { "type": "boolean" },
+            "memory": by_gpu(one_or_more(reference("class")), "The class of the change in device memory."),
+            "used_bytes": by_gpu(reference("bytes_matcher"), "The change in device memory since the baseline."),
+            "grown_bytes": by_gpu(reference("bytes_matcher"), "The change in device memory since the step before."),
+            "peak_bytes": by_gpu(reference("bytes_matcher"), "The largest change seen since the step before."),
+            "process_bytes": by_gpu(reference("bytes_matcher"), "What NVML says the worker itself uses."),
+            "exit": or_parameter(endings),
+            "when": reference("when"),
+            "because": sentence("The reason, in a sentence."),
+            "evidence": sentence("The committed report it stands on."),
+        }),
+        &[],
+    );
+    set(&mut schema, "oneOf", json!([{ "required": ["at"] }, { "required": ["exit"] }]));
+    schema
+}
+
+fn case() -> Value {
+    object(
+        json!({
+            "does": sentence("What is special about this order, in a few words."),
+            "gpus": gpus("How many GPUs the worker is started with, if other than in the rest of the file."),
+            "env": {
+                "description": "Environment at exec.",
+                "type": "object",
+                "propertyNames": reference("variable"),
+                "additionalProperties": { "type": "string" },
+            },
+            "probes": {
+                "description": "Whether the worker looks around after each step.",
+                "type": "boolean", "default": true,
+            },
+            "expect": {
+                "description": "Facts that every attempt of this case must show.",
+                "type": "array", "items": reference("check"),
+            },
+            "steps": {
+                "description": "The calls, in order.",
+                "type": "array", "minItems": 1, "maxItems": 256, "items": reference("step"),
+            },
+        }),
+        &["does", "steps"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step;
+
+    /// A file as the JSON value that an editor validates.
+    fn value(source: &str) -> Value {
+        serde_json::to_value(toml::from_str::<toml::Table>(source).unwrap()).unwrap()
+    }
+
+    const FILE: &str = r#"
+question = "Is it?"
+folklore = "It is."
+no_control = "one case is enough here"
+effect = [ { at = "n", status = ["CUDA_SUCCESS"], used_bytes = { gpu0 = { lt = "1 MiB" }, gpu10 = "@n.x" } }, { exit = "SIGSEGV" } ]
+[parameters]
+q = ["cuInit"]
+[cases.trap]
+does = "${q}"
+env = { CUDA_VISIBLE_DEVICES = "0" }
+steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" }, { fork = { as = "B" } } ]
+"#;
+
+    #[test]
+    fn a_good_file_validates_and_bad_ones_do_not() {
+        let schema = file_schema();
+        jsonschema::meta::validate(&schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&value(FILE)).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        for (from, to) in [
+            ("device =", "devise ="),
+            ("cudaSetDevice", "cudaSetDevise"),
+            ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD"),
+            ("1 MiB", "1 MB"),
+            ("folklore", "folk_lore"),
+            ("gpu10", "gpu64"),
+            ("CUDA_SUCCESS", "CUDA_SUCESS"),
+            ("no_control = \"one case is enough here\"", ""),
+            ("{ fork = { as = \"B\" } }", "{ fork = {} }"),
+            ("exit = \"SIGSEGV\"", "exit = \"SIGSEGV\", at = \"n\""),
+        ] {
+            assert!(FILE.contains(from), "{from}");
+            assert!(!validator.is_valid(&value(&FILE.replace(from, to))), "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn every_step_is_described() {
+        let schema = file_schema();
+        for kind in step::all() {
+            let step = &schema["$defs"]["step"]["properties"][kind.name];
+            assert!(step["description"].as_str().is_some_and(|text| text.starts_with(kind.summary)), "{}", kind.name);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The part of the schema that the step table makes.
+
+use serde_json::{Map, Value, json};
+
+use super::super::environment;
+use super::{object, or_parameter, reference, sentence, set};
+use crate::step::{self, Kind, Param, StepKind};
+
+/// One step: an object with the call as a key, its label, and where it runs.
+pub(super) fn step() -> Value {
+    let name = json!({ "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
+    let mut properties: Map<String, Value> = step::all().map(|kind| (kind.name.to_string(), call(kind))).collect();
+    properties.insert("label".to_string(), json!({ "description": "What checks call this step.", "anyOf": [name] }));
+    let on = "The thread or process that makes the call.";
+    properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
+    let mut schema = object(Value::Object(properties), &[]);
+    // Which call a parameter stands for is not known here, nor what that call takes.
+    set(&mut schema, "patternProperties", json!({ "\\$\\{[a-z0-9_]+\\}": { "type": "object" } }));
+    set(&mut schema, "minProperties", json!(1));
+    set(&mut schema, "maxProperties", json!(3));
+    schema
+}
+
+fn call(kind: &StepKind) -> Value {
+    let mut properties: Map<String, Value> =
+        kind.inputs().map(|param| (param.name.to_string(), argument(kind, param))).collect();
+    let mut required: Vec<&str> = Vec::new();
+    for param in kind.inputs() {
+        if matches!(param.default, step::Default::Required) {
+            required.push(param.name);
+        }
+    }
+    if let Some(of) = kind.binds() {
+        let description = format!("A name for the {of} that the call returns.");
+        properties.insert("as".to_string(), sentence(&description));
+        if of == "actor" {
+            required.push("as");
+        }
+    }
+    let mut schema = object(Value::Object(properties), &required);
+    set(&mut schema, "description", json!(format!("{} ({})", kind.summary, kind.library.name())));
+    schema
+}
+
+fn argument(kind: &StepKind, param: &Param) -> Value {
+    let integer = |least: i64, most: i64| json!([{ "type": "integer", "minimum": least, "maximum": most }]);
+    let mut schema = match param.kind {
+        Kind::I32 => or_parameter(integer(i64::from(i32::MIN), i64::from(i32::MAX))),
+        Kind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),
+        Kind::U64 => or_parameter(integer(0, i64::MAX)),
+        Kind::Bytes => reference("bytes"),
+        Kind::Text if param.name == "name" && environment::takes_name(kind.name) => reference("variable"),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Constant(constants) => {
+            let names: Vec<&str> = constants.values.iter().map(|(name, _)| *name).collect();
+            or_parameter(json!([{ "enum": names }, { "type": "integer" }]))
+        }
+        Kind::Handle(of) => sentence(&format!("The name of a {of} that an earlier step bound with `as`, or NULL.")),
+        Kind::Ptx => sentence("The name of a kernel file."),
+        Kind::Arguments => json!({ "type": "array", "items": { "type": ["integer", "string"] } }),
+        Kind::Actor => sentence("The name of a thread or process that an earlier step started."),
+        // No input is of these kinds.
+        Kind::Fixed(_) | Kind::Out(_) => json!(false),
+    };
+    // The default of a handle or of arguments is NULL, which is written by leaving the key out.
+    if let (step::Default::Int(default), Kind::I32 | Kind::U32 | Kind::U64 | Kind::Bytes | Kind::Constant(_)) =
+        (param.default, param.kind)
+    {
+        set(&mut schema, "default", json!(default));
+    }
+    schema
+}

@@ -1,0 +1,41 @@
+//! Calls of NVML made by the process under test, `libnvidia-ml.so.1` (`nvml.h`).
+//!
+//! These are subjects of experiments. What the harness itself reads, it reads from a process of
+//! its own, see [`crate::sampler`].
+
+use super::layout::{NVML_MEMORY, NVML_MEMORY_V2};
+use super::{Library, Output, StepKind, fixed, handle, out, text, uint};
+
+const fn call(name: &'static str, summary: &'static str, params: &'static [super::Param]) -> StepKind {
+    super::row(Library::Nvml, name, summary, params)
+}
+
+pub(super) static STEPS: &[StepKind] = &[
+    call("nvmlInit_v2", "Initialises NVML and attaches to the GPUs.", &[]),
+    call("nvmlShutdown", "Undoes nvmlInit_v2.", &[]),
+    call("nvmlSystemGetDriverVersion", "Reads the driver's version.", &[out("version", Output::Text(80)), fixed("length", 80)]),
+    call("nvmlSystemGetCudaDriverVersion", "Reads the CUDA version the driver supports.", &[out("version", Output::I32)]),
+    call("nvmlSystemGetCudaDriverVersion_v2", "Reads the CUDA version of the libcuda it finds.", &[out("version", Output::I32)]),
+    call("nvmlDeviceGetCount_v2", "Counts the GPUs of the machine.", &[out("count", Output::U32)]),
+    call(
+        "nvmlDeviceGetHandleByIndex_v2",
+        "Finds a GPU by NVML index.",
+        &[uint("index"), out("gpu", Output::Handle("gpu"))],
+    ),
+    call("nvmlDeviceGetHandleByUUID", "Finds a GPU by its full UUID.", &[text("uuid"), out("gpu", Output::Handle("gpu"))]),
+    call(
+        "nvmlDeviceGetUUID",
+        "Reads the UUID of a GPU.",
+        &[handle("gpu", "gpu"), out("uuid", Output::Text(96)), fixed("length", 96)],
+    ),
+    call(
+        "nvmlDeviceGetMemoryInfo",
+        "Reads memory, with the driver's reserve counted as used.",
+        &[handle("gpu", "gpu"), out("memory", Output::Struct(&NVML_MEMORY))],
+    ),
+    call(
+        "nvmlDeviceGetMemoryInfo_v2",
+        "Reads memory, with the driver's reserve apart.",
+        &[handle("gpu", "gpu"), out("memory", Output::Struct(&NVML_MEMORY_V2))],
+    ),
+];

@@ -1,0 +1,132 @@
+//! The parent side: starts processes, waits with deadlines, and ends them. The only user of duct.
+//!
+//! The parent never loads CUDA or NVML, so a wedged driver can hang a worker or the sampler but
+//! never the harness. It runs one loop on one thread: every wait is a `poll` with a deadline over
+//! everything that can happen (a line on a channel, an exit, output, Ctrl-C).
+
+mod attempt;
+mod conversation;
+mod end;
+mod interrupt;
+mod output;
+mod sampling;
+mod spawn;
+
+pub use attempt::Trouble;
+pub use interrupt::Interrupt;
+pub use sampling::SamplerClient;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::worker::versions::Versions;
+
+/// Names of the hidden subcommands, in one place.
+pub mod role {
+    /// The worker.
+    pub const WORKER: &str = "__worker";
+    /// The sampler.
+    pub const SAMPLER: &str = "__sampler";
+    /// The look at libraries and versions.
+    pub const VERSIONS: &str = "__versions";
+}
+
+/// Processes adopted from a worker get this long to leave by themselves.
+const ORPHAN_GRACE_MS: u64 = 300;
+/// From SIGTERM to SIGKILL.
+const TERM_GRACE_MS: u64 = 2_000;
+/// From SIGKILL to giving a process up as unkillable.
+const KILL_GRACE_MS: u64 = 5_000;
+
+/// Starts and watches every process of a run.
+pub struct Supervisor {
+    /// This program.
+    program: PathBuf,
+    /// The folder of links that decides which libraries are meant.
+    links: PathBuf,
+    /// A private folder for what processes write.
+    home: PathBuf,
+    /// The sampler.
+    pub sampler: SamplerClient,
+    /// Ctrl-C and friends.
+    pub interrupt: Interrupt,
+}
+
+impl Supervisor {
+    /// Starts the sampler on the libraries that `links` names.
+    pub fn start(program: &Path, links: &Path, home: &Path, interrupt: Interrupt) -> Result<Supervisor, Trouble> {
+        end::adopt_orphans()?;
+        let sampler = SamplerClient::start(program, links, home)?;
+        Ok(Supervisor {
+            program: program.to_path_buf(),
+            links: links.to_path_buf(),
+            home: home.to_path_buf(),
+            sampler,
+            interrupt,
+        })
+    }
+
+    /// Points workers at another folder of links, for another libcudart.
+    pub fn use_links(&mut self, links: &Path) {
+        self.links = links.to_path_buf();
+    }
+}
+
+/// Asks a process of its own what the libraries are. Without `links`, the libraries that the
+/// system's loader finds.
+pub fn versions(
+    program: &Path,
+    links: Option<&Path>,
+    home: &Path,
+    libcudart: Option<&Path>,
+) -> Result<Versions, Trouble> {
+    let mut arguments = vec![OsString::from(role::VERSIONS)];
+    let (mut channel, theirs) = crate::channel::Channel::pair().map_err(Trouble::system)?;
+    arguments.push(spawn::descriptor(&theirs));
+    arguments.extend(libcudart.map(OsString::from));
+    let child = spawn::start(spawn::Spawn {
+        program,
+        arguments,
+        environment: environment(links, home, &BTreeMap::new()),
+        inherit: vec![theirs],
+        capture: false,
+    })?;
+    let found = sampling::receive_within(&mut channel, 30_000);
+    end::finish(child, 1_000);
+    found.map_err(|error| Trouble::Protocol(format!("the look at the libraries failed: {error}")))
+}
+
+/// The environment that every child gets, built from nothing: an injected library or a profiler's
+/// setting in the caller's environment must not reach a worker unseen.
+fn environment(
+    links: Option<&Path>,
+    home: &Path,
+    extra: &BTreeMap<String, String>,
+) -> BTreeMap<OsString, OsString> {
+    let mut search = OsString::new();
+    if let Some(links) = links {
+        search.push(links);
+    }
+    // What was inherited stays behind ours: libcuda loads its PTX compiler by name.
+    if let Some(inherited) = std::env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty()) {
+        if !search.is_empty() {
+            search.push(":");
+        }
+        search.push(inherited);
+    }
+    let mut environment = BTreeMap::from([
+        (OsString::from("HOME"), home.as_os_str().to_os_string()),
+        (OsString::from("TMPDIR"), home.as_os_str().to_os_string()),
+        (OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")),
+        (OsString::from("LANG"), OsString::from("C.UTF-8")),
+        (OsString::from("TZ"), OsString::from("UTC")),
+    ]);
+    if !search.is_empty() {
+        environment.insert(OsString::from("LD_LIBRARY_PATH"), search);
+    }
+    for (name, value) in extra {
+        environment.insert(OsString::from(name), OsString::from(value));
+    }
+    environment
+}

@@ -1,0 +1,122 @@
+//! Ending processes: politely, then not, and whatever they left behind.
+
+use std::collections::BTreeSet;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
+};
+
+use super::spawn::Child;
+use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, TERM_GRACE_MS, Trouble};
+use crate::clock;
+
+/// Makes this process the parent of processes that lose theirs, so that none escapes by
+/// `setsid` or a double fork.
+pub(super) fn adopt_orphans() -> Result<(), Trouble> {
+    set_child_subreaper(Some(getpid())).map_err(|error| Trouble::system(error.into()))
+}
+
+/// Waits for the end of a process. False if it still runs.
+pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
+    let deadline = clock::now_ns() + milliseconds * 1_000_000;
+    loop {
+        let left = deadline.saturating_sub(clock::now_ns());
+        let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
+        // A process that floods its output must not block on a full pipe while it is to end.
+        fds.extend([&child.stdout, &child.stderr].into_iter().flatten().filter_map(|tail| {
+            tail.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+        }));
+        let ready = poll(&mut fds, Some(&timespec(left)));
+        let ended = fds.first().is_some_and(|fd| !fd.revents().is_empty());
+        drop(fds);
+        for tail in [&mut child.stdout, &mut child.stderr].into_iter().flatten() {
+            tail.drain();
+        }
+        if ended {
+            return true;
+        }
+        if left == 0 || ready.is_err_and(|error| error != rustix::io::Errno::INTR) {
+            return false;
+        }
+    }
+}
+
+/// Nanoseconds for `poll`.
+pub(super) fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
+}
+
+/// TERM, a grace, KILL of the whole group, and a bounded wait. Says which signals were sent, and
+/// whether the process is gone.
+pub(super) fn kill(child: &mut Child, impatient: bool) -> (Vec<String>, bool) {
+    let mut sent = vec!["SIGTERM".to_string()];
+    let _ = kill_process_group(child.pid, Signal::TERM);
+    // A stopped process gets no TERM until it goes on.
+    let _ = kill_process_group(child.pid, Signal::CONT);
+    if has_ended(child, if impatient { 100 } else { TERM_GRACE_MS }) {
+        return (sent, true);
+    }
+    sent.push("SIGKILL".to_string());
+    let _ = kill_process_group(child.pid, Signal::KILL);
+    (sent, has_ended(child, KILL_GRACE_MS))
+}
+
+/// Ends a helper process, and reaps it.
+pub(super) fn finish(mut child: Child, milliseconds: u64) {
+    if has_ended(&mut child, milliseconds) || kill(&mut child, true).1 {
+        let _ = child.handle.wait();
+    }
+}
+
+/// Our children right now.
+pub(super) fn children() -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return found };
+    for task in tasks.flatten() {
+        let listed = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    found
+}
+
+/// Waits for, then kills, processes that came to us from a worker. Returns how many had to be
+/// killed, and whether all are gone.
+pub(super) fn reap_orphans(before: &BTreeSet<i32>, worker: Pid) -> (u32, bool) {
+    let strangers = || -> Vec<Pid> {
+        let known = |pid: &i32| before.contains(pid) || *pid == worker.as_raw_nonzero().get();
+        children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()
+    };
+    let reap = |pids: &[Pid]| {
+        for pid in pids {
+            let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
+        }
+    };
+    let patience = clock::now_ns() + ORPHAN_GRACE_MS * 1_000_000;
+    let mut found = strangers();
+    while !found.is_empty() && clock::now_ns() < patience {
+        reap(&found);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        found = strangers();
+    }
+    let leaked = found.len() as u32;
+    let deadline = clock::now_ns() + KILL_GRACE_MS * 1_000_000;
+    while !found.is_empty() && clock::now_ns() < deadline {
+        for pid in &found {
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        reap(&found);
+        // Killing a process hands us its children in turn.
+        found = strangers();
+    }
+    (leaked, found.is_empty())
+}
+
+/// How often the kernel has killed a process of our memory cgroup; none where it cannot be read.
+pub(super) fn oom_kills() -> Option<u64> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let events = std::fs::read_to_string(format!("/sys/fs/cgroup{path}/memory.events")).ok()?;
+    events.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}

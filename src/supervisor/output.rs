@@ -1,0 +1,61 @@
+//! What a process prints: counted, and its end kept. It is never read for a result.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::OFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// How much of the end is kept.
+const KEPT_BYTES: usize = 4096;
+
+/// The reading end of a pipe.
+pub(super) struct Tail {
+    pipe: Option<OwnedFd>,
+    kept: VecDeque<u8>,
+    seen: u64,
+}
+
+impl Tail {
+    /// A new pipe, and the end for the child. Reading never waits.
+    pub(super) fn pipe() -> io::Result<(Tail, std::fs::File)> {
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+        Ok((Tail { pipe: Some(ours), kept: VecDeque::new(), seen: 0 }, theirs.into()))
+    }
+
+    /// What to poll; none once the other side has closed it.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes what is there, at most a mebibyte, so that a flood cannot starve the deadlines.
+    pub(super) fn drain(&mut self) {
+        let mut buffer = [0; 65536];
+        for _ in 0..16 {
+            let Some(pipe) = &self.pipe else { return };
+            match rustix::io::read(pipe, &mut buffer) {
+                Ok(0) => self.pipe = None,
+                Ok(read) => self.keep(buffer.get(..read).unwrap_or_default()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.seen += bytes.len() as u64;
+        let start = bytes.len().saturating_sub(KEPT_BYTES);
+        self.kept.extend(bytes.get(start..).unwrap_or_default());
+        let excess = self.kept.len().saturating_sub(KEPT_BYTES);
+        self.kept.drain(..excess);
+    }
+
+    /// How many bytes came, and the last of them as text.
+    pub(super) fn finish(mut self) -> (u64, String) {
+        self.drain();
+        let bytes: Vec<u8> = self.kept.into_iter().collect();
+        (self.seen, String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

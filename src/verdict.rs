@@ -1,0 +1,177 @@
+//! Verdicts, their reasons, and the exit code that follows from them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::Provenance;
+
+/// The answer to a scenario's question on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// What was found.
+    pub kind: Kind,
+    /// Why nothing could be concluded; null for a conclusive verdict.
+    pub reason: Option<Reason>,
+    /// The reason in words, with numbers; or what the attempts showed.
+    pub detail: String,
+    /// The verdict held against what the file says for this machine. A verdict that concludes
+    /// nothing has nothing to be held against and says `no_expectation`.
+    pub expectation: ExpectationMet,
+    /// Which expectations failed, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unexpected: Vec<String>,
+    /// Who answered the calls.
+    pub provenance: Provenance,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Every trap shows the effect and no control does.
+    Reproduced,
+    /// Nothing shows the effect, and the instrument would have seen it.
+    NotReproduced,
+    /// It ran, and nothing can be concluded.
+    Inconclusive,
+    /// It did not run.
+    Skipped,
+    /// The harness failed.
+    HarnessError,
+}
+
+impl Kind {
+    /// The word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Reproduced => "reproduced",
+            Kind::NotReproduced => "not_reproduced",
+            Kind::Inconclusive => "inconclusive",
+            Kind::Skipped => "skipped",
+            Kind::HarnessError => "harness_error",
+        }
+    }
+
+    /// Whether the question was answered.
+    pub fn is_conclusive(self) -> bool {
+        matches!(self, Kind::Reproduced | Kind::NotReproduced)
+    }
+}
+
+/// Why there is no answer: a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    // Inconclusive: it ran.
+    /// The simulated node does not model a call, argument or state.
+    NotModelled,
+    /// Some attempts show the effect and others do not.
+    Intermittent,
+    /// The control shows the effect too.
+    ControlShowsEffect,
+    /// Another process's memory changed meanwhile.
+    Contaminated,
+    /// Memory did not come to rest.
+    Unsettled,
+    /// Memory did not come back after the worker's end.
+    Residue,
+    /// What the API says and what NVML shows exclude each other.
+    Contradiction,
+    /// A fact that a check asks for could not be read.
+    Unobservable,
+    /// A step did not return before its deadline.
+    Hang,
+    /// The harness ended the worker before it was done, and not because of a deadline.
+    Signalled,
+    /// The kernel killed the worker for want of host memory.
+    OomKilled,
+    /// The worker died of a signal that the harness did not send.
+    Crashed,
+    /// The worker left before it had made its steps.
+    ExitedEarly,
+    /// Processes were left behind.
+    LeakedChildren,
+    /// The worker could not be killed.
+    Unkillable,
+    /// The sampler did not answer.
+    SamplerLost,
+    /// A library was injected into the worker.
+    Injected,
+    /// The instrument's own controls failed on this machine.
+    Uncalibrated,
+    /// The run was interrupted.
+    Interrupted,
+    /// Too few attempts count.
+    TooFewAttempts,
+    // Skipped: it did not run.
+    /// NVML is not installed.
+    NoNvml,
+    /// The driver is not loaded.
+    NoDriver,
+    /// No GPU.
+    NoGpu,
+    /// libcuda is not there.
+    NoLibcuda,
+    /// libcudart is not there.
+    NoLibcudart,
+    /// Fewer GPUs than the question needs.
+    TooFewGpus,
+    /// The driver is outside the range.
+    DriverVersion,
+    /// The libcudart is outside the range.
+    LibcudartVersion,
+    /// The GPU is outside the range.
+    ComputeCapability,
+    /// The GPUs cannot address each other's memory.
+    NoPeerAccess,
+    /// The question needs a worker without a mask, and the GPUs to use are restricted.
+    Restricted,
+    /// A symbol that a step needs is not there.
+    MissingSymbol,
+    /// Root is needed.
+    NotRoot,
+    /// The hazard was not allowed.
+    HazardNotAllowed,
+    /// The GPU is in use by somebody else.
+    Busy,
+    /// An earlier scenario left the host in an unsafe state.
+    HostUnsafe,
+    // Harness error.
+    /// The worker could not be started or spoke nonsense.
+    Protocol,
+    /// The system refused something the harness needs.
+    System,
+}
+
+impl Reason {
+    /// The word in reports.
+    pub fn name(self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(name)) => name,
+            _ => format!("{self:?}"),
+        }
+    }
+}
+
+/// A verdict held against a file's expectation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectationMet {
+    /// As the file says.
+    AsExpected,
+    /// Not as the file says.
+    Unexpected,
+    /// The file says nothing for this machine, or there is no verdict to hold against it.
+    NoExpectation,
+}
+
+impl ExpectationMet {
+    /// The word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExpectationMet::AsExpected => "as_expected",
+            ExpectationMet::Unexpected => "unexpected",
+            ExpectationMet::NoExpectation => "no_expectation",
+        }
+    }
+}

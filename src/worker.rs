@@ -1,0 +1,165 @@
+//! The child side: a fresh process that makes the listed calls and no others.
+//!
+//! The worker is this binary again, started through a hidden subcommand. It resolves every library
+//! and symbol before step 1, says so, and then makes one step at a time, each on the parent's
+//! word. `begin` before and `end` after a call leave the culprit of a hang or a crash as the last
+//! line. The modules below are the only users of cudarc, and of `unsafe` calls into CUDA.
+
+mod action;
+mod call;
+mod library;
+mod probe;
+mod symbols;
+pub mod versions;
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use crate::channel::Channel;
+use crate::clock;
+use crate::event::{Command, Event, PROTOCOL, Status, Value};
+use crate::scenario::Step;
+use crate::step::{self, Library};
+use symbols::Symbols;
+
+/// What every thread and every forked process of a worker shares.
+struct Worker {
+    steps: Vec<Step>,
+    channels: BTreeMap<String, RawFd>,
+    probes: bool,
+    symbols: Symbols,
+    handles: Mutex<HashMap<String, u64>>,
+    threads: Mutex<HashMap<String, Thread>>,
+}
+
+/// A thread that waits for steps.
+struct Thread {
+    jobs: mpsc::Sender<usize>,
+    done: Arc<Mutex<mpsc::Receiver<()>>>,
+    handle: std::thread::JoinHandle<()>,
+}
+
+/// What a call gave back.
+struct Outcome {
+    status: Option<Status>,
+    values: BTreeMap<String, Value>,
+    elapsed_ns: u64,
+}
+
+/// Runs the worker on an inherited channel until the parent says that it is done.
+///
+/// # Safety
+/// `fd` must be the worker's end of a channel, inherited and owned by nobody else.
+pub unsafe fn run(fd: RawFd) -> ! {
+    // SAFETY: the caller vouches for the descriptor.
+    let mut channel = unsafe { Channel::inherited(fd) };
+    let Ok(Command::Prepare { steps, channels, probes }) = channel.receive() else {
+        std::process::exit(70);
+    };
+    report_panics(fd);
+    let (symbols, missing) = Symbols::resolve(&steps, probes);
+    let ready = Event::Ready {
+        protocol: PROTOCOL,
+        pid: std::process::id(),
+        libraries: library::mapped(),
+        missing,
+        injected: library::injected(),
+    };
+    if channel.send(&ready).is_err() {
+        std::process::exit(70);
+    }
+    let worker = Arc::new(Worker {
+        steps,
+        channels,
+        probes,
+        symbols,
+        handles: Mutex::default(),
+        threads: Mutex::default(),
+    });
+    worker.serve(&mut channel, None);
+    let _ = channel.send(&Event::Bye);
+    // The normal way out: destructors and exit handlers of the libraries run, as in any program.
+    std::process::exit(0)
+}
+
+/// A panic is a fault of the harness: it is said on the channel, not taken for a result.
+fn report_panics(fd: RawFd) {
+    std::panic::set_hook(Box::new(move |info| {
+        // SAFETY: the descriptor stays open for the life of the process; forgetting the channel
+        // below keeps this borrowed use from closing it.
+        let channel = unsafe { Channel::inherited(fd) };
+        let _ = channel.send(&Event::Broken { message: info.to_string() });
+        std::mem::forget(channel);
+    }));
+}
+
+/// Takes a lock whose holder may have panicked: the data behind these locks is always whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Worker {
+    /// Obeys the parent until it says `finish` or goes away. `process` is the actor this process
+    /// bears, or none for the first one.
+    fn serve(self: &Arc<Self>, channel: &mut Channel, process: Option<&str>) {
+        loop {
+            match channel.receive() {
+                Ok(Command::Run { step }) => self.dispatch(channel, process, step),
+                Ok(Command::Finish) => return,
+                Ok(Command::Prepare { .. }) => {
+                    let _ = channel.send(&Event::Broken { message: "prepared twice".to_string() });
+                }
+                // The parent is gone, so nobody waits for an answer any more.
+                Err(_) => std::process::exit(70),
+            }
+        }
+    }
+
+    /// Makes a step on the thread it belongs to, and waits for it.
+    fn dispatch(self: &Arc<Self>, channel: &Channel, process: Option<&str>, index: usize) {
+        let Some(step) = self.steps.get(index) else {
+            let _ = channel.send(&Event::Broken { message: format!("there is no step {index}") });
+            return;
+        };
+        let on = step.on.as_deref();
+        if on.is_none() || on == process {
+            self.make(channel, index, step);
+            return;
+        }
+        // The table is not kept locked meanwhile: the step may be a fork, and the child must find
+        // every lock free.
+        let thread = on.and_then(|name| lock(&self.threads).get(name).map(|at| (at.jobs.clone(), at.done.clone())));
+        let made = thread.is_some_and(|(jobs, done)| jobs.send(index).is_ok() && lock(&done).recv().is_ok());
+        if !made {
+            let message = format!("step {index} is for {on:?}, which does not run in this process");
+            let _ = channel.send(&Event::Broken { message });
+        }
+    }
+
+    /// Makes a step on the calling thread and tells the parent.
+    fn make(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
+        let Some(kind) = step::find(&step.call) else {
+            let _ = channel.send(&Event::Broken { message: format!("unknown step {}", step.call) });
+            return;
+        };
+        let _ = channel.send(&Event::Begin { step: index, t_ns: clock::now_ns() });
+        let outcome = if kind.library == Library::Harness {
+            action::make(self, channel, kind, step)
+        } else {
+            call::make(self, kind, step)
+        };
+        let _ = channel.send(&Event::End {
+            step: index,
+            t_ns: clock::now_ns(),
+            elapsed_ns: outcome.elapsed_ns,
+            status: outcome.status,
+            values: outcome.values,
+        });
+        if self.probes {
+            let started = clock::now_ns();
+            let probe = probe::look(&self.symbols);
+            let _ = channel.send(&Event::Probe { step: index, elapsed_ns: clock::now_ns() - started, probe });
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Making any call of the step table: marshalling by data, so that a new row needs no code.
+//!
+//! Arguments of every C function in the table are integers or pointers, which the ABIs of x86-64
+//! and aarch64 pass in whole registers or stack slots; results are 32-bit integers. Results stay
+//! integers: an enum would be undefined behaviour for a code that is newer than it.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+use super::{Outcome, Worker, lock};
+use crate::catalogue;
+use crate::clock;
+use crate::event::Value;
+use crate::scenario::{Scalar, Step};
+use crate::status;
+use crate::step::layout::{Layout, Read};
+use crate::step::{Default, Kind, Library, Output, Param, StepKind};
+
+/// Memory that outlives the call: strings, kernel arguments, output buffers.
+#[derive(Default)]
+struct Arena {
+    texts: Vec<CString>,
+    words: Vec<Box<[u64]>>,
+}
+
+impl Arena {
+    fn text(&mut self, text: &str) -> u64 {
+        let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+        let address = text.as_ptr().addr() as u64;
+        self.texts.push(text);
+        address
+    }
+
+    /// A zeroed buffer of at least this many bytes, aligned for anything.
+    fn buffer(&mut self, bytes: usize) -> u64 {
+        let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+        let address = words.as_mut_ptr().addr() as u64;
+        self.words.push(words);
+        address
+    }
+}
+
+/// Makes the call of a step.
+pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
+    let mut arena = Arena::default();
+    let mut arguments = Vec::with_capacity(kind.params.len());
+    for param in kind.params {
+        match argument(worker, param, step, &mut arena) {
+            Ok(argument) => arguments.push(argument),
+            Err(why) => return not_made(why),
+        }
+    }
+    let Some(address) = worker.symbols.address(kind.name) else {
+        return not_made(format!("{} was not resolved", kind.name));
+    };
+    let started = clock::now_ns();
+    // SAFETY: the address is the function the row names, and the row gives its C parameters.
+    let result = unsafe { raw(address, &arguments) };
+    let elapsed_ns = clock::now_ns() - started;
+    let code = match kind.library {
+        // A C library call that fails returns -1 and leaves the reason in errno.
+        Library::Libc if result as i32 == -1 => {
+            i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
+        }
+        _ => i64::from(result),
+    };
+    let values = if code == 0 { outputs(worker, kind, step, &arguments) } else { BTreeMap::new() };
+    Outcome { status: Some(status::named(kind.library, code)), values, elapsed_ns }
+}
+
+/// A step whose arguments could not be had: it is reported as such and no call is made.
+fn not_made(why: String) -> Outcome {
+    Outcome { status: None, values: BTreeMap::from([("not_made".to_string(), Value::Text(why))]), elapsed_ns: 0 }
+}
+
+fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, String> {
+    let given = step.args.get(param.name);
+    match param.kind {
+        Kind::Fixed(value) => return Ok(value),
+        Kind::Out(output) => return Ok(output_buffer(output, arena)),
+        _ => {}
+    }
+    let Some(given) = given else {
+        return match param.default {
+            Default::Int(value) => Ok(value as u64),
+            Default::Required => Err(format!("{} is missing", param.name)),
+        };
+    };
+    match (param.kind, given) {
+        (Kind::Constant(of), Scalar::Text(name)) => {
+            of.value(name).map(|value| value as u64).ok_or_else(|| format!("{name} is not in {}", of.name))
+        }
+        (Kind::Handle(_), Scalar::Text(name)) => handle(worker, name),
+        (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
+        (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
+        (Kind::Ptx, Scalar::Text(name)) => {
+            catalogue::kernel(name).map(|text| arena.text(text)).ok_or_else(|| format!("no kernel {name}"))
+        }
+        (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
+        (_, Scalar::Int(value)) => Ok(*value as u64),
+        // The plan may have filled in digits for `${gpus}`.
+        (_, Scalar::Text(text)) => text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number")),
+        (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
+    }
+}
+
+fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
+    if name == "NULL" {
+        return Ok(0);
+    }
+    lock(&worker.handles).get(name).copied().ok_or_else(|| format!("`{name}` was never bound"))
+}
+
+/// `void**`: a pointer to each argument's eight bytes.
+fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
+    let table = arena.buffer(values.len() * 8);
+    for (place, value) in values.iter().enumerate() {
+        let value = match value {
+            Scalar::Int(value) => *value as u64,
+            Scalar::Text(name) => handle(worker, name)?,
+            Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
+        };
+        let cell = arena.buffer(8);
+        // SAFETY: both are live buffers of the arena, large enough for these writes.
+        unsafe {
+            *(cell as *mut u64) = value;
+            *(table as *mut u64).add(place) = cell;
+        }
+    }
+    Ok(table)
+}
+
+fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
+    match output {
+        Output::Text(bytes) => arena.buffer(bytes),
+        Output::Uuid => arena.buffer(16),
+        Output::Struct(layout) => {
+            let address = arena.buffer(layout.size);
+            for (offset, word) in layout.preset {
+                // SAFETY: the layout keeps its presets inside its size.
+                unsafe { *((address as usize + offset) as *mut u32) = *word };
+            }
+            address
+        }
+        _ => arena.buffer(8),
+    }
+}
+
+/// Reads the outputs of a call that succeeded, and binds its handle.
+fn outputs(worker: &Worker, kind: &StepKind, step: &Step, arguments: &[u64]) -> BTreeMap<String, Value> {
+    let mut values = BTreeMap::new();
+    for (param, address) in kind.params.iter().zip(arguments) {
+        let Kind::Out(output) = param.kind else { continue };
+        let at = *address as *const u8;
+        // SAFETY: `at` is the arena's buffer for this output, sized by the same row, and the callee
+        // reported success.
+        let value = unsafe {
+            match output {
+                Output::I32 => Value::Int(i64::from(at.cast::<i32>().read())),
+                Output::U32 => Value::Int(i64::from(at.cast::<u32>().read())),
+                Output::U64 | Output::Varying => Value::Int(at.cast::<u64>().read() as i64),
+                Output::F32 => Value::Float(f64::from(at.cast::<f32>().read())),
+                Output::Uuid => Value::Text(uuid_text(&at.cast::<[u8; 16]>().read())),
+                Output::Text(bytes) => Value::Text(text_at(at, bytes)),
+                Output::Handle(_) => bind(worker, step, at.cast::<u64>().read()),
+                Output::Struct(layout) => {
+                    values.extend(fields(layout, at));
+                    continue;
+                }
+            }
+        };
+        values.insert(param.name.to_string(), value);
+    }
+    values
+}
+
+fn bind(worker: &Worker, step: &Step, value: u64) -> Value {
+    if let Some(name) = &step.bind {
+        lock(&worker.handles).insert(name.clone(), value);
+    }
+    Value::Text(if value == 0 { "NULL" } else { "bound" }.to_string())
+}
+
+/// # Safety
+/// `at` must be a live buffer of the layout's size.
+unsafe fn fields(layout: &Layout, at: *const u8) -> impl Iterator<Item = (String, Value)> {
+    layout.fields.iter().map(move |field| {
+        // SAFETY: the layout keeps its fields inside its size.
+        let value = unsafe {
+            let at = at.add(field.offset);
+            match field.read {
+                Read::I32 => Value::Int(i64::from(at.cast::<i32>().read())),
+                Read::U64 => Value::Int(at.cast::<u64>().read() as i64),
+                Read::Text(bytes) => Value::Text(text_at(at, bytes)),
+            }
+        };
+        (field.name.to_string(), value)
+    })
+}
+
+/// # Safety
+/// `at` must be readable for `bytes` bytes.
+unsafe fn text_at(at: *const u8, bytes: usize) -> String {
+    // SAFETY: the caller vouches for the length.
+    let bytes = unsafe { std::slice::from_raw_parts(at, bytes) };
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
+/// A UUID as NVML writes it.
+pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
+    let mut text = String::from("GPU");
+    for (place, byte) in bytes.iter().enumerate() {
+        if matches!(place, 0 | 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// Calls a C function with integer arguments.
+///
+/// # Safety
+/// `address` must be a C function that takes these arguments (each an integer or a pointer) and
+/// returns an integer of at most 32 bits.
+pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u32 {
+    macro_rules! arity {
+        ($($count:literal: $($place:literal)*;)*) => {
+            match arguments.len() {
+                $($count => {
+                    // SAFETY: the caller vouches for the address and the arguments.
+                    let function: unsafe extern "C" fn($(arity!(@word $place)),*) -> u32 =
+                        unsafe { std::mem::transmute(address) };
+                    // SAFETY: as above.
+                    unsafe { function($(arguments[$place]),*) }
+                })*
+                more => unreachable!("the step table has no call with {more} parameters"),
+            }
+        };
+        (@word $place:literal) => { u64 };
+    }
+    arity! {
+        0: ;
+        1: 0;
+        2: 0 1;
+        3: 0 1 2;
+        4: 0 1 2 3;
+        5: 0 1 2 3 4;
+        6: 0 1 2 3 4 5;
+        7: 0 1 2 3 4 5 6;
+        8: 0 1 2 3 4 5 6 7;
+        9: 0 1 2 3 4 5 6 7 8;
+        10: 0 1 2 3 4 5 6 7 8 9;
+        11: 0 1 2 3 4 5 6 7 8 9 10;
+        12: 0 1 2 3 4 5 6 7 8 9 10 11;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn eleven(a: u64, b: i32, c: u64, d: u64, e: u64, f: u64, g: u32, h: u64, i: u64, j: u64, k: u64) -> u32 {
+        (a + b as u64 + c + d + e + f + u64::from(g) + h + i + j + k) as u32
+    }
+
+    #[test]
+    fn arguments_beyond_the_registers_arrive() {
+        let arguments: Vec<u64> = (1..=11).collect();
+        // SAFETY: the function takes eleven integers.
+        assert_eq!(unsafe { raw(eleven as *const () as usize, &arguments) }, 66);
+    }
+
+    #[test]
+    fn uuids_are_written_as_nvml_writes_them() {
+        let bytes = [0x4e, 0x5d, 0x49, 0x4c, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+        assert_eq!(uuid_text(&bytes), "GPU-4e5d494c-0001-0203-0405-060708090a0b");
+    }
+}

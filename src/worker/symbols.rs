@@ -1,0 +1,53 @@
+//! Function addresses, all looked up before step 1, so that a missing one is an unmet need and not
+//! an accident at step 7.
+
+use std::collections::HashMap;
+
+use super::library;
+use crate::scenario::Step;
+use crate::step::{self, Library};
+
+/// What the probes between steps call.
+pub(super) const PROBES: [&str; 5] = [
+    "cuDeviceGetCount",
+    "cuDeviceGetUuid_v2",
+    "cuDevicePrimaryCtxGetState",
+    "cuCtxGetCurrent",
+    "cuCtxGetDevice",
+];
+
+/// Addresses by C name.
+pub(super) struct Symbols {
+    addresses: HashMap<&'static str, usize>,
+}
+
+impl Symbols {
+    /// Looks up what the steps and the probes need, and says what is not there.
+    ///
+    /// Opening a library here makes no call into it; whether opening alone changes anything is a
+    /// question that a scenario answers, not an assumption.
+    pub(super) fn resolve(steps: &[Step], probes: bool) -> (Symbols, Vec<String>) {
+        let mut addresses = HashMap::new();
+        let mut missing = Vec::new();
+        let probed = PROBES.iter().copied().filter(|_| probes);
+        for name in steps.iter().map(|step| step.call.as_str()).chain(probed) {
+            let Some(kind) = step::find(name) else { continue };
+            if kind.library == Library::Harness || addresses.contains_key(kind.name) {
+                continue;
+            }
+            match library::address(kind.library, kind.name) {
+                Ok(address) => {
+                    addresses.insert(kind.name, address);
+                }
+                Err(what) if !missing.contains(&what) => missing.push(what),
+                Err(_) => {}
+            }
+        }
+        (Symbols { addresses }, missing)
+    }
+
+    /// The address of a function that was resolved.
+    pub(super) fn address(&self, name: &str) -> Option<usize> {
+        self.addresses.get(name).copied()
+    }
+}

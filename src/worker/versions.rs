@@ -1,0 +1,78 @@
+//! What the libraries are: versions read in a process of their own, which makes only calls that
+//! initialise nothing.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use super::{call, library};
+use crate::channel::Channel;
+use crate::event::MappedLibrary;
+use crate::step::Library;
+
+/// What one look at the libraries found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Versions {
+    /// What was mapped.
+    pub libraries: Vec<MappedLibrary>,
+    /// `cuDriverGetVersion`, such as 13000; null if libcuda is missing.
+    pub cuda_driver: Option<i32>,
+    /// `cudaRuntimeGetVersion`, such as 13000; null if libcudart is missing.
+    pub runtime: Option<i32>,
+    /// The loader's words for what is missing.
+    pub missing: Vec<String>,
+}
+
+/// Opens the libraries by name (or a libcudart by path), asks their versions and says them.
+///
+/// # Safety
+/// `fd` must be this process's end of a channel, inherited and owned by nobody else.
+pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
+    // SAFETY: the caller vouches for the descriptor.
+    let channel = unsafe { Channel::inherited(fd) };
+    let mut found = Versions::default();
+    found.cuda_driver = version(library::address(Library::Driver, "cuDriverGetVersion"), &mut found.missing);
+    let runtime = match &libcudart {
+        Some(path) => by_path(path),
+        None => library::address(Library::Runtime, "cudaRuntimeGetVersion"),
+    };
+    found.runtime = version(runtime, &mut found.missing);
+    if let Err(what) = library::address(Library::Nvml, "nvmlInit_v2") {
+        found.missing.push(what);
+    }
+    found.libraries = library::mapped();
+    let _ = channel.send(&found);
+    std::process::exit(0)
+}
+
+fn by_path(path: &OsString) -> Result<usize, String> {
+    // SAFETY: opening libcudart runs its constructors, as in any program that links it.
+    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+    // SAFETY: only the address is taken.
+    let address = unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }
+        .map(|symbol| *symbol as usize)
+        .map_err(|error| error.to_string());
+    // The process ends soon, and the address must stay good until then.
+    std::mem::forget(library);
+    address
+}
+
+fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<i32> {
+    let address = match address {
+        Ok(address) => address,
+        Err(what) => {
+            missing.push(what);
+            return None;
+        }
+    };
+    let mut number = 0i32;
+    // SAFETY: both functions take a pointer to an int.
+    let result = unsafe { call::raw(address, &[(&raw mut number).addr() as u64]) };
+    (result == 0).then_some(number)
+}
+
+/// The NVML that this process has mapped.
+pub fn mapped_nvml() -> Option<MappedLibrary> {
+    let of_nvml = |library: &MappedLibrary| library.simulated || library.library == Library::Nvml.name();
+    library::mapped().into_iter().find(of_nvml)
+}
