@@ -47,10 +47,13 @@ pub enum Event {
         /// The process as it sees itself.
         pid: u32,
         /// The libraries it mapped.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         libraries: Vec<MappedLibrary>,
         /// Libraries or symbols that steps need and that are not there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         missing: Vec<String>,
         /// Libraries injected into the process from outside.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         injected: Vec<String>,
     },
     /// The call of a step is about to be made.
@@ -71,6 +74,7 @@ pub enum Event {
         /// What it returned; null for actions without a result.
         status: Option<Status>,
         /// Its outputs by name.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         values: BTreeMap<String, Value>,
     },
     /// What the process saw when it looked around after a step.

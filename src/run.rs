@@ -120,6 +120,7 @@ fn go(
             }
             console.scenario(&done);
             report.scenarios.push(done);
+            report.machine.libraries.clone_from(&stage.machine.libraries);
             report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
             store.write(&report)?;
         }

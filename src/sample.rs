@@ -12,7 +12,10 @@ pub enum Command {
     /// Read everything once.
     Sweep,
     /// Read memory again and again until told otherwise.
-    FreeRun,
+    FreeRun {
+        /// How long to rest after each look at all GPUs.
+        rest_us: u64,
+    },
     /// Stop reading and hand over what changed.
     Stop,
 }
@@ -130,11 +133,23 @@ pub struct FreeRun {
     pub longest_gap_ns: u64,
     /// Times when NVML did not answer for longer than [`STALL_NS`].
     pub stalls: Vec<Stall>,
-    /// Memory, by GPU in NVML order, stored only when it changed.
+    /// Memory, stored only when it had changed by [`STEP_BYTES`] since it was stored last. In JSON
+    /// these are columns of equal length, which keeps reports small.
+    #[serde(with = "columns")]
+    #[schemars(with = "columns::Columns")]
     pub changes: Vec<Change>,
     /// Whether changes were dropped because there were more than a report should hold.
     pub truncated: bool,
 }
+
+/// How long the sampler rests after each look at all GPUs. Without a rest NVML answers tens of
+/// thousands of times a second, and slows the worker down: they contend for the driver's locks
+/// (docs/overhead.md has the numbers).
+pub const REST_US: u64 = 2_000;
+
+/// Smaller changes than this are not stored one by one: while a context is made, NVML shows dozens
+/// of steps of 64 KiB.
+pub const STEP_BYTES: u64 = 2 << 20;
 
 /// An NVML call slower than this is a stall worth reporting.
 pub const STALL_NS: u64 = 20_000_000;
@@ -149,7 +164,7 @@ pub struct Stall {
 }
 
 /// Device memory after a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// When it was read.
     pub t_ns: u64,
@@ -157,4 +172,42 @@ pub struct Change {
     pub gpu: usize,
     /// NVML v2 `used`.
     pub used_bytes: u64,
+}
+
+/// Changes as columns.
+mod columns {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    use super::Change;
+
+    /// Changes of device memory: the n-th entry of each column belongs together.
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    #[schemars(rename = "Changes")]
+    pub(super) struct Columns {
+        /// When it was read.
+        t_ns: Vec<u64>,
+        /// The GPU, by its place in NVML order.
+        gpu: Vec<usize>,
+        /// NVML v2 `used`.
+        used_bytes: Vec<u64>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(changes: &[Change], serializer: S) -> Result<S::Ok, S::Error> {
+        Columns {
+            t_ns: changes.iter().map(|change| change.t_ns).collect(),
+            gpu: changes.iter().map(|change| change.gpu).collect(),
+            used_bytes: changes.iter().map(|change| change.used_bytes).collect(),
+        }
+        .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Change>, D::Error> {
+        let Columns { t_ns, gpu, used_bytes } = Columns::deserialize(deserializer)?;
+        if t_ns.len() != gpu.len() || t_ns.len() != used_bytes.len() {
+            return Err(de::Error::custom("the columns of `changes` are of different lengths"));
+        }
+        let rows = t_ns.into_iter().zip(gpu).zip(used_bytes);
+        Ok(rows.map(|((t_ns, gpu), used_bytes)| Change { t_ns, gpu, used_bytes }).collect())
+    }
 }

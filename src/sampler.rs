@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
-use crate::sample::{Change, Command, Event, FreeRun, STALL_NS, Stall};
+use crate::sample::{Change, Command, Event, FreeRun, STALL_NS, STEP_BYTES, Stall};
 use read::Gpus;
 
 /// More changes than this are dropped from one free run, and the report says so.
@@ -64,7 +64,7 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
                     }
                     channel.send(&Event::Sweep(sweep))?;
                 }
-                Command::FreeRun => free = Some(Running::start(gpus.len())),
+                Command::FreeRun { rest_us } => free = Some(Running::start(gpus.len(), rest_us)),
                 Command::Stop => {
                     let run = free.take().map(Running::finish).unwrap_or_default();
                     channel.send(&Event::FreeRun(run))?;
@@ -82,27 +82,36 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     }
 }
 
-/// Whether the parent has said something.
-fn is_spoken_to(channel: &Channel) -> bool {
+/// Whether the parent says something within so many microseconds.
+fn is_spoken_to(channel: &Channel, within_us: u64) -> bool {
     let mut fds = [PollFd::new(channel, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    let within = Timespec { tv_sec: (within_us / 1_000_000) as i64, tv_nsec: (within_us % 1_000_000 * 1_000) as _ };
+    poll(&mut fds, Some(&within)).is_ok_and(|ready| ready > 0)
 }
 
 /// A free run under way.
 struct Running {
     run: FreeRun,
-    last: Vec<Option<(u64, u64)>>,
+    rest_us: u64,
+    last: Vec<Option<Last>>,
+}
+
+/// The last look at a GPU.
+#[derive(Clone, Copy)]
+struct Last {
+    read_ns: u64,
+    stored_bytes: u64,
 }
 
 impl Running {
-    fn start(gpus: usize) -> Running {
-        Running { run: FreeRun { t_ns: clock::now_ns(), ..FreeRun::default() }, last: vec![None; gpus] }
+    fn start(gpus: usize, rest_us: u64) -> Running {
+        Running { run: FreeRun { t_ns: clock::now_ns(), ..FreeRun::default() }, rest_us, last: vec![None; gpus] }
     }
 
     /// Reads every GPU once, or as many as the parent leaves time for. True if it was interrupted.
     fn round(&mut self, gpus: &Gpus, channel: &Channel) -> bool {
         for gpu in 0..gpus.len() {
-            if is_spoken_to(channel) {
+            if is_spoken_to(channel, 0) {
                 return true;
             }
             let asked = clock::now_ns();
@@ -116,7 +125,7 @@ impl Running {
             }
         }
         self.run.reads += 1;
-        false
+        is_spoken_to(channel, self.rest_us)
     }
 
     fn account(&mut self, sweep: &crate::sample::Sweep) {
@@ -129,14 +138,14 @@ impl Running {
 
     fn saw(&mut self, gpu: usize, t_ns: u64, used_bytes: u64) {
         let Some(last) = self.last.get_mut(gpu) else { return };
-        if let Some((before, same)) = *last {
-            self.run.longest_gap_ns = self.run.longest_gap_ns.max(t_ns.saturating_sub(before));
-            if same == used_bytes {
-                *last = Some((t_ns, used_bytes));
+        if let Some(last) = last {
+            self.run.longest_gap_ns = self.run.longest_gap_ns.max(t_ns.saturating_sub(last.read_ns));
+            last.read_ns = t_ns;
+            if last.stored_bytes.abs_diff(used_bytes) < STEP_BYTES {
                 return;
             }
         }
-        *last = Some((t_ns, used_bytes));
+        *last = Some(Last { read_ns: t_ns, stored_bytes: used_bytes });
         if self.run.changes.len() < MOST_CHANGES {
             self.run.changes.push(Change { t_ns, gpu, used_bytes });
         } else {

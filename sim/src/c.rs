@@ -21,14 +21,7 @@ unsafe extern "C" {
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
-    pub fn mmap(
-        at: *mut c_void,
-        bytes: usize,
-        prot: c_int,
-        flags: c_int,
-        fd: c_int,
-        offset: i64,
-    ) -> *mut c_void;
+    pub fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
     pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
 }
 
@@ -59,9 +52,7 @@ pub fn own_path() -> Option<PathBuf> {
     };
     // SAFETY: the address is one of our own functions, `info` is writable, and the name lives as long as the library is loaded.
     unsafe {
-        if dladdr(crate::cuda_pitfalls_simulated as *const c_void, &mut info) == 0
-            || info.file.is_null()
-        {
+        if dladdr(crate::cuda_pitfalls_simulated as *const c_void, &mut info) == 0 || info.file.is_null() {
             return None;
         }
         let bytes = CStr::from_ptr(info.file).to_bytes().to_vec();
@@ -72,16 +63,7 @@ pub fn own_path() -> Option<PathBuf> {
 /// Maps host memory that nobody has touched yet; `None` when the kernel refuses.
 pub fn map_host(bytes: usize) -> Option<u64> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
-    let at = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            bytes,
-            PROT_READ_WRITE,
-            MAP_HOST,
-            -1,
-            0,
-        )
-    };
+    let at = unsafe { mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_HOST, -1, 0) };
     (at as isize != -1).then_some(at as u64)
 }
 

@@ -125,7 +125,7 @@ fn exited_early(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<Strin
     let last = begun(attempt).checked_sub(1);
     let asked = exits(plan, case).any(|exit| matches!(exit, ExitCheck::Code(_)));
     let told = attempt.exit.deadline_at.is_some() || lost_process(case, attempt).is_some();
-    let early = !finished(case, attempt) && !leaves(case, last);
+    let early = !finished(case, attempt);
     (early && !told && !asked).then(|| format!("exit code {code} at {}", label(case, last)))
 }
 

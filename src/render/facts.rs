@@ -132,6 +132,7 @@ fn surroundings(step: &StepObservation, asked: Option<&[&Check]>) -> Vec<String>
     let memory_asked: fn(&Check) -> bool = |check| {
         !(check.memory.is_empty()
             && check.used_bytes.is_empty()
+            && check.grown_bytes.is_empty()
             && check.peak_bytes.is_empty()
             && check.process_bytes.is_empty())
     };

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use super::console::Console;
 use super::stage::Stage;
-use super::{Options, clock};
+use super::{Options, clock, provenance};
+use crate::event::Event;
 use crate::judge::{self, Facts};
 use crate::observe::Scene;
 use crate::plan::{self, Plan, Unmet};
-use crate::report::{Attempt, CaseReport, Provenance, Report, ScenarioReport};
+use crate::report::{Attempt, CaseReport, Doubt, Provenance, Report, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
 use crate::supervisor::Trouble;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
@@ -91,6 +92,7 @@ fn attempts(
         let (Some(case), Some(kept)) = (plan.cases.get(place), cases.get_mut(place)) else { continue };
         let mut attempt = stage.supervisor.attempt(plan, case, order)?;
         order += 1;
+        keep_libraries(stage, &mut attempt);
         attempt.invalid = judge::doubts(plan, case, &attempt, scene);
         let unkillable = attempt.exit.unkillable;
         kept.attempts.push(attempt);
@@ -103,6 +105,23 @@ fn attempts(
         console.tick();
     }
     Ok(())
+}
+
+/// Moves the libraries that a worker mapped to the machine's part, where they are told once, and
+/// refuses an attempt that was not made on what the run is about.
+fn keep_libraries(stage: &mut Stage, attempt: &mut Attempt) {
+    for said in &mut attempt.events {
+        let Event::Ready { libraries, .. } = &mut said.event else { continue };
+        for library in libraries.drain(..) {
+            if provenance(library.simulated) != stage.provenance {
+                let detail = format!("the worker mapped {}, which is not what this run is on", library.path);
+                attempt.invalid.push(Doubt { reason: Reason::Protocol, detail });
+            }
+            if !stage.machine.libraries.contains(&library) {
+                stage.machine.libraries.push(library);
+            }
+        }
+    }
 }
 
 /// GPUs on which somebody else's processes run right now.

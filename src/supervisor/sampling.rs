@@ -11,7 +11,7 @@ use super::spawn::{self, Child, Spawn};
 use super::{Trouble, environment, role};
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
-use crate::sample::{Command, Event, FreeRun, Inventory, Sweep};
+use crate::sample::{Command, Event, FreeRun, Inventory, REST_US, Sweep};
 
 /// NVML calls block while another process is in `cuInit`, which takes seconds on 8 GPUs; longer
 /// than this is a hang.
@@ -27,6 +27,8 @@ pub struct SamplerClient {
     child: Option<Child>,
     channel: Option<Channel>,
     restarts: u32,
+    /// How long it rests between looks when it reads on its own.
+    pub rest_us: u64,
     /// What the machine has, or why NVML cannot be asked (a closed word, and its own words).
     pub inventory: Result<Inventory, (String, String)>,
 }
@@ -40,6 +42,7 @@ impl SamplerClient {
             child: None,
             channel: None,
             restarts: 0,
+            rest_us: REST_US,
             inventory: Err(("nvml_error".to_string(), "the sampler was not started".to_string())),
         };
         client.launch()?;
@@ -87,7 +90,8 @@ impl SamplerClient {
 
     /// Lets it read on its own.
     pub fn free_run(&mut self) -> Result<(), Trouble> {
-        let sent = self.channel.as_ref().map(|channel| channel.send(&Command::FreeRun));
+        let command = Command::FreeRun { rest_us: self.rest_us };
+        let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
             _ => Err(self.lost("it could not be spoken to")),

@@ -154,6 +154,8 @@ fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     match unsafe { libc::fork() } {
         -1 => Err(errno()),
         0 => {
+            // SAFETY: a setting of this process alone: nobody else ends it if the harness is killed while it hangs.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             // SAFETY: the parent set this descriptor aside for this child.
             let mut channel = unsafe { Channel::inherited(fd) };
             worker.serve(&mut channel, Some(name));
@@ -162,6 +164,8 @@ fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
             unsafe { libc::_exit(0) }
         }
         pid => {
+            // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
+            drop(unsafe { Channel::inherited(fd) });
             lock(&worker.handles).insert(name.to_string(), pid as u64);
             Ok(one("pid", i64::from(pid)))
         }

@@ -41,11 +41,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(device: i32) -> u32 {
 
 /// Makes no context: it is how one asks whether there is one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
-    device: i32,
-    flags: *mut u32,
-    active: *mut i32,
-) -> u32 {
+pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(device: i32, flags: *mut u32, active: *mut i32) -> u32 {
     call(|process, _| {
         let primary = &process.device(device)?.primary;
         // SAFETY: see above.
@@ -75,12 +71,7 @@ pub unsafe extern "C" fn cuCtxCreate_v2(context: *mut u64, flags: u32, device: i
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxCreate_v4(
-    context: *mut u64,
-    params: *const c_void,
-    flags: u32,
-    device: i32,
-) -> u32 {
+pub unsafe extern "C" fn cuCtxCreate_v4(context: *mut u64, params: *const c_void, flags: u32, device: i32) -> u32 {
     call(|process, thread| {
         if !params.is_null() {
             return Err(SIM_NOT_MODELLED);
@@ -92,13 +83,7 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
 
 /// # Safety
 /// `context` is null or valid for a write.
-unsafe fn create(
-    process: &mut Process,
-    thread: &mut Thread,
-    context: *mut u64,
-    flags: u32,
-    device: i32,
-) -> Outcome {
+unsafe fn create(process: &mut Process, thread: &mut Thread, context: *mut u64, flags: u32, device: i32) -> Outcome {
     let device = process.ordinal(device)?;
     if context.is_null() || flags & !CONTEXT_FLAGS != 0 {
         return Err(INVALID_VALUE);
@@ -138,11 +123,7 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
     call(|process, thread| {
-        let next = if context == 0 {
-            None
-        } else {
-            Some(process.selectable(context)?)
-        };
+        let next = if context == 0 { None } else { Some(process.selectable(context)?) };
         thread.set_current(next);
         Ok(())
     })
@@ -157,7 +138,7 @@ pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut i32) -> u32 {
     // SAFETY: see above.
-    call(|process, thread| unsafe { put(device, process.current(thread)?.device as i32) })
+    call(|process, thread| unsafe { put(device, process.current_device(thread)? as i32) })
 }
 
 #[unsafe(no_mangle)]
@@ -172,12 +153,7 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetLimit(value: *mut usize, limit: u32) -> u32 {
     // SAFETY: see above.
-    call(|process, thread| unsafe {
-        put(
-            value,
-            process.limit(process.current(thread)?, limit)? as usize,
-        )
-    })
+    call(|process, thread| unsafe { put(value, process.limit(process.current(thread)?, limit)? as usize) })
 }
 
 #[unsafe(no_mangle)]

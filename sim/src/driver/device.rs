@@ -27,10 +27,7 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: i32, device: i32) -> u32 {
     call(|process, _| {
         let gpu = gpu(process, device)?;
-        let room = usize::try_from(room)
-            .ok()
-            .filter(|room| *room > 0 && !name.is_null())
-            .ok_or(INVALID_VALUE)?;
+        let room = usize::try_from(room).ok().filter(|room| *room > 0 && !name.is_null()).ok_or(INVALID_VALUE)?;
         // A name that does not fit is cut, not refused.
         let cut = &gpu.name[..gpu.name.floor_char_boundary(room - 1)];
         // SAFETY: see above.
@@ -89,9 +86,7 @@ pub fn gpu(process: &Process, device: i32) -> Outcome<&'static Gpu> {
 /// Whether one device reaches another's memory; a device is no peer of itself.
 pub fn can_access_peer(process: &Process, device: i32, peer: i32) -> Outcome<i32> {
     let (one, other) = (gpu(process, device)?, gpu(process, peer)?);
-    Ok(i32::from(
-        device != peer && one.peer_group != 0 && one.peer_group == other.peer_group,
-    ))
+    Ok(i32::from(device != peer && one.peer_group != 0 && one.peer_group == other.peer_group))
 }
 
 /// Writes a PCI bus id as CUDA writes it, with a domain of four digits.
@@ -101,14 +96,7 @@ pub fn can_access_peer(process: &Process, device: i32, peer: i32) -> Outcome<i32
 pub unsafe fn put_bus_id(process: &Process, text: *mut c_char, room: i32, device: i32) -> Outcome {
     let pci = gpu(process, device)?.pci;
     let id = format!("{:04X}:{:02X}:{:02X}.0", pci.domain, pci.bus, pci.device);
-    let room = usize::try_from(room)
-        .ok()
-        .filter(|_| !text.is_null())
-        .ok_or(INVALID_VALUE)?;
+    let room = usize::try_from(room).ok().filter(|_| !text.is_null()).ok_or(INVALID_VALUE)?;
     // SAFETY: not null; the caller vouches for the room.
-    if unsafe { put_text(text, room, &id) } {
-        Ok(())
-    } else {
-        Err(INVALID_VALUE)
-    }
+    if unsafe { put_text(text, room, &id) } { Ok(()) } else { Err(INVALID_VALUE) }
 }

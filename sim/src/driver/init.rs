@@ -10,24 +10,14 @@ use std::ffi::c_char;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
-    enter(|process, _| {
-        if flags == 0 {
-            process.init()
-        } else {
-            Err(INVALID_VALUE)
-        }
-    })
+    enter(|process, _| if flags == 0 { process.init() } else { Err(INVALID_VALUE) })
 }
 
 /// Needs no initialisation and does none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
     // SAFETY: the caller passes a pointer to an int.
-    code(
-        node()
-            .map_err(no_node)
-            .and_then(|node| unsafe { put(version, node.machine.cuda_driver_version) }),
-    )
+    code(node().map_err(no_node).and_then(|node| unsafe { put(version, node.machine.cuda_driver_version) }))
 }
 
 #[unsafe(no_mangle)]
@@ -39,12 +29,7 @@ pub unsafe extern "C" fn cuGetErrorName(error: u32, text: *mut *const c_char) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(error: u32, text: *mut *const c_char) -> u32 {
     // SAFETY: as above.
-    unsafe {
-        put_static(
-            name(error).map(|name| sentence(error).unwrap_or(name)),
-            text,
-        )
-    }
+    unsafe { put_static(name(error).map(|name| sentence(error).unwrap_or(name)), text) }
 }
 
 /// # Safety

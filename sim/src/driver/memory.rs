@@ -42,12 +42,7 @@ pub unsafe extern "C" fn cuMemAllocHost_v2(address: *mut u64, bytes: usize) -> u
             return Err(INVALID_VALUE);
         }
         // SAFETY: see above.
-        unsafe {
-            put(
-                address,
-                process.allocate_host(current, bytes, HostKind::Pinned)?,
-            )
-        }
+        unsafe { put(address, process.allocate_host(current, bytes, HostKind::Pinned)?) }
     })
 }
 

@@ -31,11 +31,7 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_char
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetFunction(
-    function: *mut u64,
-    module: u64,
-    name: *const c_char,
-) -> u32 {
+pub unsafe extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, name: *const c_char) -> u32 {
     call(|process, thread| {
         let current = process.current(thread)?;
         // SAFETY: see above.
@@ -81,9 +77,6 @@ pub unsafe extern "C" fn cuLaunchKernel(
     _params: *mut *mut c_void,
     _extra: *mut *mut c_void,
 ) -> u32 {
-    let shape = Shape {
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-    };
+    let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z] };
     call(|process, thread| process.launch(function, shape, stream, process.current(thread)?))
 }

@@ -12,7 +12,7 @@ pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, flags: u32) -> u32 {
             return Err(INVALID_VALUE);
         }
         // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
-        unsafe { put(stream, process.create_stream(current)) }
+        unsafe { put(stream, process.create_stream(current)?) }
     })
 }
 
@@ -24,9 +24,7 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
     call(|process, thread| {
-        let device = process
-            .stream_owner(stream, process.current(thread)?)?
-            .device;
+        let device = process.stream_owner(stream, process.current(thread)?)?.device;
         process.synchronise(device);
         Ok(())
     })

@@ -47,9 +47,7 @@ impl Account {
 
     /// What CUDA can still take on a GPU, counting every process.
     pub fn free_bytes(&self, node: &Node, gpu: usize) -> u64 {
-        node.machine.gpus[gpu]
-            .cuda_total_bytes()
-            .saturating_sub(node.table.used_bytes(gpu))
+        node.machine.gpus[gpu].cuda_total_bytes().saturating_sub(node.table.used_bytes(gpu))
     }
 
     fn publish(&mut self, node: &Node, gpu: usize) -> Outcome {
@@ -57,13 +55,10 @@ impl Account {
             Some(slot) => slot,
             None => {
                 let identity = Identity::of(c::pid()).ok_or(SIM_NOT_MODELLED)?;
-                *self
-                    .slot
-                    .insert(node.table.claim(identity).ok_or(SIM_NOT_MODELLED)?)
+                *self.slot.insert(node.table.claim(identity).ok_or(SIM_NOT_MODELLED)?)
             }
         };
-        node.table
-            .store(slot, gpu, self.used_bytes[gpu], self.contexts[gpu]);
+        node.table.store(slot, gpu, self.used_bytes[gpu], self.contexts[gpu]);
         Ok(())
     }
 }

@@ -25,26 +25,14 @@ struct Block {
 impl Blocks {
     /// No blocks yet; addresses grow from `base`.
     pub fn new(base: u64, granularity: u64) -> Self {
-        Self {
-            granularity,
-            next: base,
-            blocks: BTreeMap::new(),
-        }
+        Self { granularity, next: base, blocks: BTreeMap::new() }
     }
 
     /// Places a request. `charge` is asked for the memory of a new block, and its refusal leaves everything as it was.
-    pub fn place(
-        &mut self,
-        context: u64,
-        bytes: u64,
-        charge: impl FnOnce(u64) -> Outcome,
-    ) -> Outcome<u64> {
+    pub fn place(&mut self, context: u64, bytes: u64, charge: impl FnOnce(u64) -> Outcome) -> Outcome<u64> {
         let shared = bytes <= SMALL_REQUEST_BYTES.min(self.granularity);
         if shared {
-            let existing = self
-                .blocks
-                .iter_mut()
-                .filter(|(_, block)| block.shared && block.context == context);
+            let existing = self.blocks.iter_mut().filter(|(_, block)| block.shared && block.context == context);
             for (base, block) in existing {
                 if let Some(offset) = block.gap(bytes) {
                     block.pieces.insert(offset, bytes);
@@ -52,21 +40,11 @@ impl Blocks {
                 }
             }
         }
-        let size = bytes
-            .checked_next_multiple_of(self.granularity)
-            .ok_or(crate::model::status::OUT_OF_MEMORY)?;
+        let size = bytes.checked_next_multiple_of(self.granularity).ok_or(crate::model::status::OUT_OF_MEMORY)?;
         charge(size)?;
         let base = self.next;
         self.next += size;
-        self.blocks.insert(
-            base,
-            Block {
-                context,
-                bytes: size,
-                shared,
-                pieces: BTreeMap::from([(0, bytes)]),
-            },
-        );
+        self.blocks.insert(base, Block { context, bytes: size, shared, pieces: BTreeMap::from([(0, bytes)]) });
         Ok(base)
     }
 
@@ -95,13 +73,10 @@ impl Blocks {
 
     /// Whether an address lies in a request.
     pub fn contains(&self, address: u64) -> bool {
-        self.blocks
-            .range(..=address)
-            .next_back()
-            .is_some_and(|(base, block)| {
-                let piece = block.pieces.range(..=address - base).next_back();
-                piece.is_some_and(|(offset, bytes)| address - base < offset + bytes)
-            })
+        self.blocks.range(..=address).next_back().is_some_and(|(base, block)| {
+            let piece = block.pieces.range(..=address - base).next_back();
+            piece.is_some_and(|(offset, bytes)| address - base < offset + bytes)
+        })
     }
 }
 

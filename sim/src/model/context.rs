@@ -16,6 +16,10 @@ pub struct Context {
     /// Device memory beside the allocations: the context's own, its modules, its larger limits.
     pub charged_bytes: u64,
     pub limits: Limits,
+    /// It has had a stream, whose memory stays.
+    pub has_streamed: bool,
+    /// It has had a module that uses the device heap, whose memory stays.
+    pub has_heap_module: bool,
 }
 
 /// The context an object belongs to, in the life it was made in.
@@ -36,6 +40,8 @@ impl Context {
             life: 0,
             charged_bytes: 0,
             limits: Limits::default(),
+            has_streamed: false,
+            has_heap_module: false,
         }
     }
 }
@@ -53,6 +59,7 @@ impl Process {
         context.life += 1;
         context.charged_bytes = bytes;
         context.limits = Limits::of(&node.machine);
+        (context.has_streamed, context.has_heap_module) = (false, false);
         Ok(())
     }
 
@@ -72,9 +79,34 @@ impl Process {
     pub fn charge_context(&mut self, handle: u64, bytes: u64) -> Outcome {
         let node = self.node()?;
         let context = self.contexts.get_mut(&handle).ok_or(INVALID_CONTEXT)?;
-        self.account
-            .charge(node, self.devices[context.device].gpu, bytes)?;
+        self.account.charge(node, self.devices[context.device].gpu, bytes)?;
         context.charged_bytes += bytes;
+        Ok(())
+    }
+
+    /// Takes the memory of the first stream of a context.
+    pub fn charge_stream(&mut self, owner: Owner) -> Outcome {
+        let context = self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?;
+        if !context.has_streamed {
+            let bytes = self.gpu(owner)?.stream_bytes;
+            self.charge_context(owner.context, bytes)?;
+        }
+        if let Some(context) = self.contexts.get_mut(&owner.context) {
+            context.has_streamed = true;
+        }
+        Ok(())
+    }
+
+    /// Takes the memory of the first module of a context that uses the device heap.
+    pub fn charge_heap_module(&mut self, owner: Owner) -> Outcome {
+        let context = self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?;
+        if !context.has_heap_module {
+            let bytes = self.gpu(owner)?.heap_module_bytes;
+            self.charge_context(owner.context, bytes)?;
+        }
+        if let Some(context) = self.contexts.get_mut(&owner.context) {
+            context.has_heap_module = true;
+        }
         Ok(())
     }
 
@@ -84,8 +116,7 @@ impl Process {
             return;
         };
         context.charged_bytes = context.charged_bytes.saturating_sub(bytes);
-        self.account
-            .refund(node, self.devices[context.device].gpu, bytes);
+        self.account.refund(node, self.devices[context.device].gpu, bytes);
     }
 
     /// `cuDevicePrimaryCtxRetain`: makes the context if nobody has it; does not make it current.
@@ -116,13 +147,7 @@ impl Process {
     /// `cuCtxCreate`: a context beside the primary one, at the full price.
     pub fn create_context(&mut self, device: usize) -> Outcome<u64> {
         let handle = self.handle();
-        self.contexts.insert(
-            handle,
-            Context {
-                primary: false,
-                ..Context::primary(device)
-            },
-        );
+        self.contexts.insert(handle, Context { primary: false, ..Context::primary(device) });
         if let Err(code) = self.bring_to_life(handle) {
             self.contexts.remove(&handle);
             return Err(code);
@@ -156,17 +181,28 @@ impl Process {
     pub fn current(&self, thread: &Thread) -> Outcome<Owner> {
         self.node()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
-        self.owner(handle).ok_or(CONTEXT_IS_DESTROYED)
+        // What the driver does in a context that the runtime chose and has not made yet is not known.
+        let missing = if self.is_unmade(handle) { SIM_NOT_MODELLED } else { CONTEXT_IS_DESTROYED };
+        self.owner(handle).ok_or(missing)
+    }
+
+    /// The device of the current context, which may be one that the runtime chose and has not made yet.
+    pub fn current_device(&self, thread: &Thread) -> Outcome<usize> {
+        match thread.current().filter(|handle| self.is_unmade(*handle)) {
+            Some(handle) => Ok(self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?.device),
+            None => Ok(self.current(thread)?.device),
+        }
+    }
+
+    /// Whether a context has a handle, as primary ones have, but has never lived.
+    fn is_unmade(&self, handle: u64) -> bool {
+        self.contexts.get(&handle).is_some_and(|context| context.life == 0)
     }
 
     /// The present life of a context, if it has one.
     pub fn owner(&self, handle: u64) -> Option<Owner> {
         let context = self.contexts.get(&handle).filter(|context| context.alive)?;
-        Some(Owner {
-            context: handle,
-            life: context.life,
-            device: context.device,
-        })
+        Some(Owner { context: handle, life: context.life, device: context.device })
     }
 
     /// Whether an object's context still lives the life the object was made in.
@@ -208,21 +244,16 @@ impl Process {
 
     /// The device the runtime calls current: the current context's, else the one the thread chose.
     pub fn runtime_device(&self, thread: &Thread) -> usize {
-        let current = thread
-            .current()
-            .and_then(|handle| self.contexts.get(&handle));
+        let current = thread.current().and_then(|handle| self.contexts.get(&handle));
         current.map_or(thread.device, |context| context.device)
     }
 
-    /// `cudaSetDevice`: since runtime 12 it makes the context at once.
+    /// `cudaSetDevice`: since runtime 12 it makes the context at once; before that it only makes the handle current.
     pub fn set_device(&mut self, device: usize, thread: &mut Thread) -> Outcome {
         if self.node()?.machine.cuda_runtime_version >= SET_DEVICE_EAGER_FROM {
-            let handle = self.runtime_primary(device)?;
-            thread.set_current(Some(handle));
-        } else {
-            let active = self.devices[device].primary.active;
-            thread.set_current(active.then_some(self.devices[device].primary_handle));
+            self.runtime_primary(device)?;
         }
+        thread.set_current(Some(self.devices[device].primary_handle));
         thread.device = device;
         Ok(())
     }
@@ -234,15 +265,13 @@ mod tests {
     use crate::model::process::sample::ready;
 
     fn thread() -> Thread {
-        Thread {
-            stack: Vec::new(),
-            device: 0,
-            last_error: 0,
-        }
+        Thread { stack: Vec::new(), device: 0, last_error: 0 }
     }
 
+    /// What is taken beyond initialisation.
     fn used(process: &Process, gpu: usize) -> u64 {
-        process.node().unwrap().table.used_bytes(gpu)
+        let node = process.node().unwrap();
+        node.table.used_bytes(gpu) - node.machine.gpus[gpu].init_bytes
     }
 
     const CONTEXT: u64 = 100 << 20;
@@ -283,6 +312,19 @@ mod tests {
         assert_eq!((used(&process, 0), used(&process, 1)), (CONTEXT, CONTEXT));
         assert_eq!(process.runtime_device(&thread), 0);
         assert_eq!(thread.stack.len(), 1);
+    }
+
+    #[test]
+    fn a_context_that_was_chosen_and_never_made_has_a_device() {
+        let (mut process, mut thread) = (ready(), thread());
+        thread.set_current(Some(process.devices[1].primary_handle));
+        assert_eq!(process.current_device(&thread), Ok(1));
+        assert_eq!(process.current(&thread).err(), Some(SIM_NOT_MODELLED));
+        assert_eq!(used(&process, 1), 0);
+        process.runtime_context(&mut thread).unwrap();
+        assert_eq!(used(&process, 1), CONTEXT);
+        process.reset_primary(1);
+        assert_eq!(process.current_device(&thread), Err(CONTEXT_IS_DESTROYED));
     }
 
     #[test]

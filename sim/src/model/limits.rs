@@ -39,11 +39,7 @@ impl Limits {
 impl Process {
     /// Reads a limit of a live context.
     pub fn limit(&self, owner: Owner, which: u32) -> Outcome<u64> {
-        let limits = &self
-            .contexts
-            .get(&owner.context)
-            .ok_or(INVALID_CONTEXT)?
-            .limits;
+        let limits = &self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?.limits;
         match which {
             STACK_SIZE => Ok(limits.stack_bytes),
             PRINTF_FIFO_SIZE => Ok(limits.printf_fifo_bytes),
@@ -55,10 +51,7 @@ impl Process {
 
     /// Sets a limit of a live context.
     pub fn set_limit(&mut self, owner: Owner, which: u32, value: u64) -> Outcome {
-        let context = self
-            .contexts
-            .get_mut(&owner.context)
-            .ok_or(INVALID_CONTEXT)?;
+        let context = self.contexts.get_mut(&owner.context).ok_or(INVALID_CONTEXT)?;
         let limits = &mut context.limits;
         match which {
             STACK_SIZE => self.set_stack(owner, value),
@@ -77,36 +70,24 @@ impl Process {
         }
     }
 
-    /// The heap got its final size: what exceeds the default, which is part of the context's cost, is taken now.
+    /// The heap gets its final size and its memory, a little more than that size.
     pub fn fix_heap(&mut self, owner: Owner) -> Outcome {
-        let default = self.node()?.machine.malloc_heap_bytes;
-        let context = self
-            .contexts
-            .get_mut(&owner.context)
-            .ok_or(INVALID_CONTEXT)?;
+        let more = self.gpu(owner)?.heap_launch_bytes;
+        let context = self.contexts.get_mut(&owner.context).ok_or(INVALID_CONTEXT)?;
         if std::mem::replace(&mut context.limits.heap_fixed, true) {
             return Ok(());
         }
-        let more = context.limits.malloc_heap_bytes.saturating_sub(default);
+        let bytes = context.limits.malloc_heap_bytes.saturating_add(more);
         // Which error a real driver gives for a heap that does not fit is not known well enough to repeat it.
-        self.charge_context(owner.context, more)
-            .map_err(|_| SIM_NOT_MODELLED)
+        self.charge_context(owner.context, bytes).map_err(|_| SIM_NOT_MODELLED)
     }
 
     /// A stack is reserved for every thread that can be resident, whether or not it runs.
     fn set_stack(&mut self, owner: Owner, value: u64) -> Outcome {
-        let machine = &self.node()?.machine;
-        let gpu = &machine.gpus[self.devices[owner.device].gpu];
+        let (machine, gpu) = (&self.node()?.machine, self.gpu(owner)?);
         let threads = gpu.sm_count as u64 * gpu.max_threads_per_sm as u64;
-        let extra = |stack: u64| {
-            stack
-                .saturating_sub(machine.stack_bytes)
-                .checked_mul(threads)
-        };
-        let (before, after) = (
-            extra(self.limit(owner, STACK_SIZE)?).unwrap_or(0),
-            extra(value).ok_or(OUT_OF_MEMORY)?,
-        );
+        let extra = |stack: u64| stack.saturating_sub(machine.stack_bytes).checked_mul(threads);
+        let (before, after) = (extra(self.limit(owner, STACK_SIZE)?).unwrap_or(0), extra(value).ok_or(OUT_OF_MEMORY)?);
         if STACK_CHARGED_AT_SET {
             if after > before {
                 self.charge_context(owner.context, after - before)?;
@@ -122,12 +103,8 @@ impl Process {
 
     /// The synchronisation depth is gone since compute capability 9.0; before that it is not modelled.
     fn sync_depth(&self, owner: Owner) -> Outcome<u32> {
-        let gpu = &self.node()?.machine.gpus[self.devices[owner.device].gpu];
-        Ok(if gpu.capability.0 >= 9 {
-            UNSUPPORTED_LIMIT
-        } else {
-            SIM_NOT_MODELLED
-        })
+        let gpu = self.gpu(owner)?;
+        Ok(if gpu.capability.0 >= 9 { UNSUPPORTED_LIMIT } else { SIM_NOT_MODELLED })
     }
 }
 
@@ -145,10 +122,7 @@ mod tests {
         let before = table.used_bytes(0);
         process.set_limit(owner, STACK_SIZE, 2048).unwrap();
         assert_eq!(table.used_bytes(0) - before, 1024 * 4 * 1024);
-        assert_eq!(
-            process.set_limit(owner, STACK_SIZE, 1 << 40),
-            Err(OUT_OF_MEMORY)
-        );
+        assert_eq!(process.set_limit(owner, STACK_SIZE, 1 << 40), Err(OUT_OF_MEMORY));
         process.set_limit(owner, STACK_SIZE, 0).unwrap();
         assert_eq!(table.used_bytes(0), before);
     }
@@ -158,21 +132,13 @@ mod tests {
         let mut process = ready();
         let handle = process.retain_primary(0).unwrap();
         let owner = process.owner(handle).unwrap();
-        process
-            .set_limit(owner, MALLOC_HEAP_SIZE, 64 << 20)
-            .unwrap();
+        process.set_limit(owner, MALLOC_HEAP_SIZE, 64 << 20).unwrap();
         process.fix_heap(owner).unwrap();
-        assert_eq!(
-            process.set_limit(owner, MALLOC_HEAP_SIZE, 1 << 20),
-            Err(INVALID_VALUE)
-        );
+        assert_eq!(process.set_limit(owner, MALLOC_HEAP_SIZE, 1 << 20), Err(INVALID_VALUE));
         process.release_primary(0).unwrap();
         let handle = process.retain_primary(0).unwrap();
         let owner = process.owner(handle).unwrap();
         assert_eq!(process.limit(owner, MALLOC_HEAP_SIZE), Ok(8 << 20));
-        assert_eq!(
-            process.limit(owner, DEV_RUNTIME_SYNC_DEPTH),
-            Err(UNSUPPORTED_LIMIT)
-        );
+        assert_eq!(process.limit(owner, DEV_RUNTIME_SYNC_DEPTH), Err(UNSUPPORTED_LIMIT));
     }
 }

@@ -11,8 +11,13 @@ pub struct Gpu {
     pub name: String,
     pub total_bytes: u64,
     pub reserved_bytes: u64,
-    pub context_bytes: u64,
     pub init_bytes: u64,
+    pub context_bytes: u64,
+    pub context_listed_bytes: u64,
+    pub stream_bytes: u64,
+    pub module_bytes: u64,
+    pub heap_module_bytes: u64,
+    pub heap_launch_bytes: u64,
     pub capability: (i32, i32),
     pub sm_count: i32,
     pub max_threads_per_sm: i32,
@@ -43,7 +48,6 @@ pub struct Machine {
     pub malloc_heap_bytes: u64,
     pub stack_bytes: u64,
     pub printf_fifo_bytes: u64,
-    pub module_bytes: u64,
     pub gpus: Vec<Gpu>,
 }
 
@@ -51,6 +55,13 @@ impl Gpu {
     /// What CUDA calls the total: NVML's total without the part the driver keeps.
     pub fn cuda_total_bytes(&self) -> u64 {
         self.total_bytes.saturating_sub(self.reserved_bytes)
+    }
+
+    /// What NVML counts for a process that holds `used` bytes and so many contexts here: neither what `cuInit` took nor a part of
+    /// each context.
+    pub fn listed_bytes(&self, used: u64, contexts: u32) -> u64 {
+        let unlisted = self.context_bytes.saturating_sub(self.context_listed_bytes) * u64::from(contexts);
+        used.saturating_sub(self.init_bytes + unlisted)
     }
 }
 
@@ -66,9 +77,7 @@ impl Machine {
         if fields.number::<u32>("format")? != 1 {
             return None;
         }
-        let gpus = (0..fields.number::<usize>("gpus")?)
-            .map(|index| fields.gpu(index))
-            .collect::<Option<_>>()?;
+        let gpus = (0..fields.number::<usize>("gpus")?).map(|index| fields.gpu(index)).collect::<Option<_>>()?;
         Some(Self {
             driver_version: fields.text("driver_version")?,
             cuda_driver_version: fields.number("cuda_driver_version")?,
@@ -78,7 +87,6 @@ impl Machine {
             malloc_heap_bytes: fields.number("malloc_heap_bytes")?,
             stack_bytes: fields.number("stack_bytes")?,
             printf_fifo_bytes: fields.number("printf_fifo_bytes")?,
-            module_bytes: fields.number("module_bytes")?,
             gpus,
         })
     }
@@ -104,12 +112,14 @@ impl Fields<'_> {
             name: self.text(&key("name"))?,
             total_bytes: self.number(&key("total_bytes"))?,
             reserved_bytes: self.number(&key("reserved_bytes"))?,
-            context_bytes: self.number(&key("context_bytes"))?,
             init_bytes: self.number(&key("init_bytes"))?,
-            capability: (
-                self.number(&key("capability_major"))?,
-                self.number(&key("capability_minor"))?,
-            ),
+            context_bytes: self.number(&key("context_bytes"))?,
+            context_listed_bytes: self.number(&key("context_listed_bytes"))?,
+            stream_bytes: self.number(&key("stream_bytes"))?,
+            module_bytes: self.number(&key("module_bytes"))?,
+            heap_module_bytes: self.number(&key("heap_module_bytes"))?,
+            heap_launch_bytes: self.number(&key("heap_launch_bytes"))?,
+            capability: (self.number(&key("capability_major"))?, self.number(&key("capability_minor"))?),
             sm_count: self.number(&key("sm_count"))?,
             max_threads_per_sm: self.number(&key("max_threads_per_sm"))?,
             speed_rank: self.number(&key("speed_rank"))?,
@@ -124,11 +134,7 @@ impl Fields<'_> {
 
 /// The sixteen bytes of `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 fn uuid_bytes(uuid: &str) -> Option<[u8; 16]> {
-    let digits: String = uuid
-        .strip_prefix("GPU-")?
-        .chars()
-        .filter(|c| *c != '-')
-        .collect();
+    let digits: String = uuid.strip_prefix("GPU-")?.chars().filter(|c| *c != '-').collect();
     if digits.len() != 32 || !digits.is_ascii() {
         return None;
     }
@@ -143,11 +149,7 @@ fn uuid_bytes(uuid: &str) -> Option<[u8; 16]> {
 fn pci(text: &str) -> Option<Pci> {
     let hex = |part: &str| u32::from_str_radix(part, 16).ok();
     let mut parts = text.strip_suffix(".0")?.split(':');
-    let found = Pci {
-        domain: hex(parts.next()?)?,
-        bus: hex(parts.next()?)?,
-        device: hex(parts.next()?)?,
-    };
+    let found = Pci { domain: hex(parts.next()?)?, bus: hex(parts.next()?)?, device: hex(parts.next()?)? };
     parts.next().is_none().then_some(found)
 }
 
@@ -164,17 +166,18 @@ pub mod sample {
             name: "Sample".to_owned(),
             total_bytes: 1 << 30,
             reserved_bytes: 64 << 20,
+            init_bytes: 3 << 20,
             context_bytes: 100 << 20,
-            init_bytes: 0,
+            context_listed_bytes: 95 << 20,
+            stream_bytes: 2 << 20,
+            module_bytes: 1 << 20,
+            heap_module_bytes: 16 << 20,
+            heap_launch_bytes: 2 << 20,
             capability: (9, 0),
             sm_count: 4,
             max_threads_per_sm: 1024,
             speed_rank,
-            pci: Pci {
-                domain: 0,
-                bus: 1,
-                device: 0,
-            },
+            pci: Pci { domain: 0, bus: 1, device: 0 },
             pci_device_id: 0,
             peer_group: 1,
             mig_capable: true,
@@ -192,13 +195,7 @@ pub mod sample {
             malloc_heap_bytes: 8 << 20,
             stack_bytes: 1024,
             printf_fifo_bytes: 1 << 20,
-            module_bytes: 0,
-            gpus: vec![
-                gpu("GPU-aa00", 2),
-                gpu("GPU-ab00", 2),
-                gpu("GPU-b000", 1),
-                gpu("GPU-c000", 2),
-            ],
+            gpus: vec![gpu("GPU-aa00", 2), gpu("GPU-ab00", 2), gpu("GPU-b000", 1), gpu("GPU-c000", 2)],
         }
     }
 }
@@ -221,6 +218,14 @@ mod tests {
         let address = pci("00000000:1B:02.0").unwrap();
         assert_eq!((address.domain, address.bus, address.device), (0, 0x1b, 2));
         assert!(pci("1B:00.0").is_none());
+    }
+
+    #[test]
+    fn what_initialisation_took_is_counted_for_no_process() {
+        let gpu = sample::gpu("GPU-aa00", 1);
+        assert_eq!(gpu.listed_bytes(3 << 20, 0), 0);
+        assert_eq!(gpu.listed_bytes(103 << 20, 1), 95 << 20);
+        assert_eq!(gpu.listed_bytes(207 << 20, 2), 194 << 20);
     }
 
     #[test]

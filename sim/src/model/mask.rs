@@ -11,11 +11,26 @@ pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Vec<usize> {
     ordered
 }
 
+/// Why a mask leaves nothing to initialise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unusable {
+    /// It shows no GPU, or the machine has none.
+    ShowsNone,
+    /// It names a GPU twice.
+    NamesOneTwice,
+}
+
 /// The visible GPUs, as NVML indices in the order CUDA will number them. `ordered` is what ordinals in the mask count through.
-pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Vec<usize> {
-    let Some(mask) = mask else {
-        return ordered.to_vec();
+pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
+    let chosen = match mask {
+        None => ordered.to_vec(),
+        Some(mask) => named(mask, ordered, gpus)?,
     };
+    if chosen.is_empty() { Err(Unusable::ShowsNone) } else { Ok(chosen) }
+}
+
+/// The GPUs that a mask names before its first entry that names none.
+fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
     let mut chosen = Vec::new();
     let mut by_uuid = None;
     for token in mask.split(|byte| *byte == b',') {
@@ -25,20 +40,15 @@ pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Vec<usiz
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        let gpu = if is_uuid {
-            by_prefix(token, gpus)
-        } else {
-            ordinal(token).and_then(|at| ordered.get(at).copied())
-        };
+        let gpu = if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
         // The list ends, without complaint, at the first entry that names no GPU.
         let Some(gpu) = gpu else { break };
-        // Naming one GPU twice hides all of them.
         if chosen.contains(&gpu) {
-            return Vec::new();
+            return Err(Unusable::NamesOneTwice);
         }
         chosen.push(gpu);
     }
-    chosen
+    Ok(chosen)
 }
 
 fn skip_space(token: &[u8]) -> &[u8] {
@@ -53,25 +63,18 @@ fn ordinal(token: &[u8]) -> Option<usize> {
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
-    let digits: Vec<u8> = digits
-        .iter()
-        .copied()
-        .take_while(u8::is_ascii_digit)
-        .collect();
+    let digits: Vec<u8> = digits.iter().copied().take_while(u8::is_ascii_digit).collect();
     if digits.is_empty() {
         return None;
     }
-    let value = digits.iter().fold(0usize, |sum, digit| {
-        sum.saturating_mul(10)
-            .saturating_add(usize::from(digit - b'0'))
-    });
+    let value =
+        digits.iter().fold(0usize, |sum, digit| sum.saturating_mul(10).saturating_add(usize::from(digit - b'0')));
     (!negative || value == 0).then_some(value)
 }
 
 /// The one GPU whose UUID starts with the token. An ambiguous prefix names none.
 fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
-    let mut matching =
-        (0..gpus.len()).filter(|index| gpus[*index].uuid.as_bytes().starts_with(token));
+    let mut matching = (0..gpus.len()).filter(|index| gpus[*index].uuid.as_bytes().starts_with(token));
     let first = matching.next()?;
     matching.next().is_none().then_some(first)
 }
@@ -81,17 +84,26 @@ mod tests {
     use super::*;
     use crate::model::machine::sample;
 
-    fn seen(mask: &str) -> Vec<usize> {
+    fn answer(mask: &str) -> Result<Vec<usize>, Unusable> {
         let machine = sample::machine();
         let pci: Vec<usize> = (0..machine.gpus.len()).collect();
         visible(Some(mask.as_bytes()), &pci, &machine.gpus)
     }
 
+    /// What a mask shows, where it does not name a GPU twice.
+    fn seen(mask: &str) -> Vec<usize> {
+        match answer(mask) {
+            Err(Unusable::ShowsNone) => Vec::new(),
+            other => other.unwrap(),
+        }
+    }
+
     #[test]
     fn unset_shows_all_and_empty_shows_none() {
         let machine = sample::machine();
-        assert_eq!(visible(None, &[0, 1, 2, 3], &machine.gpus), [0, 1, 2, 3]);
+        assert_eq!(visible(None, &[0, 1, 2, 3], &machine.gpus).unwrap(), [0, 1, 2, 3]);
         assert!(seen("").is_empty());
+        assert_eq!(visible(None, &[], &[]), Err(Unusable::ShowsNone));
     }
 
     #[test]
@@ -118,11 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_named_twice_hides_all() {
-        assert!(seen("0,0").is_empty());
-        assert!(seen("0,1,2,1").is_empty());
-        assert!(seen("0,+0").is_empty());
-        assert!(seen("GPU-b,GPU-b000").is_empty());
+    fn a_gpu_named_twice_is_refused() {
+        for mask in ["0,0", "0,1,2,1", "0,+0", "0,00", "GPU-b,GPU-b000"] {
+            assert_eq!(answer(mask), Err(Unusable::NamesOneTwice), "{mask}");
+        }
+        assert_eq!(seen("0,99,0"), [0]);
+        assert_eq!(seen("0,,0"), [0]);
     }
 
     #[test]
@@ -146,15 +159,9 @@ mod tests {
     fn the_fastest_goes_first_unless_pci_order_is_asked_for() {
         let machine = sample::machine();
         assert_eq!(device_order(None, &machine.gpus), [2, 0, 1, 3]);
-        assert_eq!(
-            device_order(Some(b"FASTEST_FIRST"), &machine.gpus),
-            [2, 0, 1, 3]
-        );
-        assert_eq!(
-            device_order(Some(b"PCI_BUS_ID"), &machine.gpus),
-            [0, 1, 2, 3]
-        );
+        assert_eq!(device_order(Some(b"FASTEST_FIRST"), &machine.gpus), [2, 0, 1, 3]);
+        assert_eq!(device_order(Some(b"PCI_BUS_ID"), &machine.gpus), [0, 1, 2, 3]);
         let order = device_order(None, &machine.gpus);
-        assert_eq!(visible(Some(b"0"), &order, &machine.gpus), [2]);
+        assert_eq!(visible(Some(b"0"), &order, &machine.gpus).unwrap(), [2]);
     }
 }

@@ -45,9 +45,7 @@ impl Process {
         let node = self.node()?;
         let device = &mut self.devices[owner.device];
         let (gpu, account) = (device.gpu, &mut self.account);
-        device
-            .blocks
-            .place(owner.context, bytes, |size| account.charge(node, gpu, size))
+        device.blocks.place(owner.context, bytes, |size| account.charge(node, gpu, size))
     }
 
     /// Frees plain or stream-ordered device memory, whoever's it is.
@@ -117,20 +115,13 @@ impl Process {
 
     /// The device whose default pool a handle names.
     pub fn pool_device(&self, pool: u64) -> Outcome<usize> {
-        self.devices
-            .iter()
-            .position(|device| device.pool_handle == pool)
-            .ok_or(INVALID_VALUE)
+        self.devices.iter().position(|device| device.pool_handle == pool).ok_or(INVALID_VALUE)
     }
 
     /// Pinned or managed memory. Neither takes device memory.
     pub fn allocate_host(&mut self, owner: Owner, bytes: usize, kind: HostKind) -> Outcome<u64> {
         if bytes == 0 {
-            return Err(if kind == HostKind::Managed {
-                INVALID_VALUE
-            } else {
-                SIM_NOT_MODELLED
-            });
+            return Err(if kind == HostKind::Managed { INVALID_VALUE } else { SIM_NOT_MODELLED });
         }
         let address = c::map_host(bytes).ok_or(OUT_OF_MEMORY)?;
         self.host.insert(address, HostMemory { bytes, kind, owner });
@@ -139,11 +130,7 @@ impl Process {
 
     /// Frees what [`Self::allocate_host`] returned, of the same kind.
     pub fn free_host(&mut self, address: u64, kind: HostKind) -> Outcome {
-        let memory = *self
-            .host
-            .get(&address)
-            .filter(|memory| memory.kind == kind)
-            .ok_or(INVALID_VALUE)?;
+        let memory = *self.host.get(&address).filter(|memory| memory.kind == kind).ok_or(INVALID_VALUE)?;
         if !self.is_live(memory.owner) {
             return Err(SIM_NOT_MODELLED);
         }
@@ -160,23 +147,13 @@ impl Process {
         if self.host_at(address).is_some() {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.host.insert(
-            address,
-            HostMemory {
-                bytes,
-                kind: HostKind::Registered,
-                owner,
-            },
-        );
+        self.host.insert(address, HostMemory { bytes, kind: HostKind::Registered, owner });
         Ok(())
     }
 
     /// `cudaHostUnregister`.
     pub fn unregister(&mut self, address: u64) -> Outcome {
-        let known = self
-            .host
-            .get(&address)
-            .is_some_and(|memory| memory.kind == HostKind::Registered);
+        let known = self.host.get(&address).is_some_and(|memory| memory.kind == HostKind::Registered);
         if !known {
             return Err(HOST_MEMORY_NOT_REGISTERED);
         }
@@ -188,10 +165,7 @@ impl Process {
     pub fn memory_info(&self, device: usize) -> Outcome<(u64, u64)> {
         let node = self.node()?;
         let gpu = self.devices[device].gpu;
-        Ok((
-            self.account.free_bytes(node, gpu),
-            node.machine.gpus[gpu].cuda_total_bytes(),
-        ))
+        Ok((self.account.free_bytes(node, gpu), node.machine.gpus[gpu].cuda_total_bytes()))
     }
 
     /// Whose an address is.
@@ -199,11 +173,7 @@ impl Process {
         if let Some(memory) = self.host_at(address) {
             return Place::Host(memory.kind, memory.owner.device);
         }
-        if let Some(device) = self
-            .devices
-            .iter()
-            .position(|device| device.blocks.contains(address))
-        {
+        if let Some(device) = self.devices.iter().position(|device| device.blocks.contains(address)) {
             return Place::Device(device);
         }
         let pooled = self.pooled.range(..=address).next_back();
@@ -261,12 +231,15 @@ mod tests {
 
     #[test]
     fn a_reset_keeps_stream_ordered_memory() {
-        let (mut process, owner) = with_context();
+        let mut process = ready();
         let table = process.node().unwrap().table;
+        let before = table.used_bytes(0);
+        let handle = process.retain_primary(0).unwrap();
+        let owner = process.owner(handle).unwrap();
         process.allocate(owner, 4 * MIB).unwrap();
         process.allocate_async(0, 32 * MIB).unwrap();
         process.reset_primary(0);
-        assert_eq!(table.used_bytes(0), 32 * MIB);
+        assert_eq!(table.used_bytes(0) - before, 32 * MIB);
     }
 
     #[test]
@@ -274,20 +247,12 @@ mod tests {
         let (mut process, owner) = with_context();
         let table = process.node().unwrap().table;
         let before = table.used_bytes(0);
-        let managed = process
-            .allocate_host(owner, 1 << 33, HostKind::Managed)
-            .unwrap();
+        let managed = process.allocate_host(owner, 1 << 33, HostKind::Managed).unwrap();
         assert_eq!(table.used_bytes(0), before);
-        assert_eq!(
-            process.free_host(managed, HostKind::Pinned),
-            Err(INVALID_VALUE)
-        );
+        assert_eq!(process.free_host(managed, HostKind::Pinned), Err(INVALID_VALUE));
         process.free_host(managed, HostKind::Managed).unwrap();
         process.register(owner, 0x1000, 16).unwrap();
-        assert_eq!(
-            process.register(owner, 0x1000, 16),
-            Err(HOST_MEMORY_ALREADY_REGISTERED)
-        );
+        assert_eq!(process.register(owner, 0x1000, 16), Err(HOST_MEMORY_ALREADY_REGISTERED));
         process.unregister(0x1000).unwrap();
         assert_eq!(process.unregister(0x1000), Err(HOST_MEMORY_NOT_REGISTERED));
     }

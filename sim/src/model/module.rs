@@ -44,7 +44,11 @@ impl Process {
             uses_heap: has_word(&text, "malloc") || has_word(&text, "free"),
             uses_printf: has_word(&text, "vprintf"),
         };
-        self.charge_context(owner.context, self.node()?.machine.module_bytes)?;
+        let bytes = self.gpu(owner)?.module_bytes;
+        if module.uses_heap {
+            self.charge_heap_module(owner)?;
+        }
+        self.charge_context(owner.context, bytes)?;
         if HEAP_FIXED_BY == FixedBy::ModuleLoad {
             self.fix(owner, module.uses_heap, module.uses_printf)?;
         }
@@ -55,11 +59,7 @@ impl Process {
 
     /// `cuModuleGetFunction`. From another context it is not modelled.
     pub fn function(&mut self, module: u64, name: &str, current: Owner) -> Outcome<u64> {
-        let found = self
-            .modules
-            .get(&module)
-            .filter(|found| self.is_live(found.owner))
-            .ok_or(INVALID_HANDLE)?;
+        let found = self.modules.get(&module).filter(|found| self.is_live(found.owner)).ok_or(INVALID_HANDLE)?;
         if found.owner != current {
             return Err(SIM_NOT_MODELLED);
         }
@@ -67,30 +67,19 @@ impl Process {
             return Err(NOT_FOUND);
         }
         let handle = self.handle();
-        self.functions.insert(
-            handle,
-            Function {
-                owner: current,
-                module,
-            },
-        );
+        self.functions.insert(handle, Function { owner: current, module });
         Ok(handle)
     }
 
     /// `cuModuleUnload`. From another context it is not modelled.
     pub fn unload(&mut self, module: u64, current: Owner) -> Outcome {
-        let found = self
-            .modules
-            .get(&module)
-            .filter(|found| self.is_live(found.owner))
-            .ok_or(INVALID_HANDLE)?;
+        let found = self.modules.get(&module).filter(|found| self.is_live(found.owner)).ok_or(INVALID_HANDLE)?;
         if found.owner != current {
             return Err(SIM_NOT_MODELLED);
         }
         self.modules.remove(&module);
-        self.functions
-            .retain(|_, function| function.module != module);
-        self.refund_context(current.context, self.node()?.machine.module_bytes);
+        self.functions.retain(|_, function| function.module != module);
+        self.refund_context(current.context, self.gpu(current)?.module_bytes);
         Ok(())
     }
 
@@ -101,11 +90,7 @@ impl Process {
         if function.owner != current || of_stream != current {
             return Err(INVALID_HANDLE);
         }
-        let threads = shape
-            .block
-            .iter()
-            .map(|side| u64::from(*side))
-            .product::<u64>();
+        let threads = shape.block.iter().map(|side| u64::from(*side)).product::<u64>();
         if shape.grid.contains(&0) || threads == 0 || threads > 1024 {
             return Err(INVALID_VALUE);
         }
@@ -157,14 +142,7 @@ fn without_comments(text: &str) -> String {
 /// The names after `.entry`.
 fn kernels(text: &str) -> Vec<String> {
     let after = text.split(".entry").skip(1);
-    after
-        .map(|rest| {
-            rest.trim_start()
-                .chars()
-                .take_while(|c| is_name(*c))
-                .collect()
-        })
-        .collect()
+    after.map(|rest| rest.trim_start().chars().take_while(|c| is_name(*c)).collect()).collect()
 }
 
 fn is_name(c: char) -> bool {
@@ -186,13 +164,10 @@ mod tests {
     use crate::model::limits::MALLOC_HEAP_SIZE;
     use crate::model::process::sample::ready;
 
-    const PLAIN: &[u8] =
-        b".version 6.0\n.target sm_50 // no malloc\n.visible .entry idle() { ret; }\n";
-    const HEAP: &[u8] = b".version 6.0\n.extern .func (.param .b64 r) malloc (.param .b64 n);\n.visible .entry grab() { ret; }\n";
-    const ONE: Shape = Shape {
-        grid: [1, 1, 1],
-        block: [1, 1, 1],
-    };
+    const PLAIN: &[u8] = b".version 6.0\n.target sm_50 // no malloc\n.visible .entry idle() { ret; }\n";
+    const HEAP: &[u8] =
+        b".version 6.0\n.extern .func (.param .b64 r) malloc (.param .b64 n);\n.visible .entry grab() { ret; }\n";
+    const ONE: Shape = Shape { grid: [1, 1, 1], block: [1, 1, 1] };
 
     fn owner(process: &mut Process, device: usize) -> Owner {
         let handle = process.retain_primary(device).unwrap();
@@ -213,6 +188,31 @@ mod tests {
     }
 
     #[test]
+    fn the_heap_costs_at_the_load_and_at_the_first_launch() {
+        let mut process = ready();
+        let zero = owner(&mut process, 0);
+        let table = process.node().unwrap().table;
+        let mut last = table.used_bytes(0);
+        let mut more = || {
+            let before = std::mem::replace(&mut last, table.used_bytes(0));
+            (last - before) >> 20
+        };
+        process.load(zero, PLAIN).unwrap();
+        assert_eq!(more(), 1);
+        let module = process.load(zero, HEAP).unwrap();
+        assert_eq!(more(), 17);
+        process.load(zero, HEAP).unwrap();
+        assert_eq!(more(), 1);
+        process.set_limit(zero, MALLOC_HEAP_SIZE, 64 << 20).unwrap();
+        assert_eq!(more(), 0);
+        let function = process.function(module, "grab", zero).unwrap();
+        process.launch(function, ONE, 0, zero).unwrap();
+        assert_eq!(more(), 66);
+        process.launch(function, ONE, 0, zero).unwrap();
+        assert_eq!(more(), 0);
+    }
+
+    #[test]
     fn a_function_of_another_context_is_an_invalid_handle() {
         let mut process = ready();
         let (zero, one) = (owner(&mut process, 0), owner(&mut process, 1));
@@ -220,18 +220,7 @@ mod tests {
         assert_eq!(process.function(module, "missing", zero), Err(NOT_FOUND));
         let function = process.function(module, "idle", zero).unwrap();
         assert_eq!(process.launch(function, ONE, 0, one), Err(INVALID_HANDLE));
-        assert_eq!(
-            process.launch(
-                function,
-                Shape {
-                    grid: [0, 1, 1],
-                    ..ONE
-                },
-                0,
-                zero
-            ),
-            Err(INVALID_VALUE)
-        );
+        assert_eq!(process.launch(function, Shape { grid: [0, 1, 1], ..ONE }, 0, zero), Err(INVALID_VALUE));
     }
 
     #[test]

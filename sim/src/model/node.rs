@@ -35,12 +35,7 @@ pub fn node() -> Result<&'static Node, NoNode> {
     }
     let path = c::own_path().ok_or(NoNode::Missing)?;
     let fresh = Box::into_raw(Box::new(open(path.parent().ok_or(NoNode::Missing)?)?));
-    let kept = match NODE.compare_exchange(
-        std::ptr::null_mut(),
-        fresh,
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    ) {
+    let kept = match NODE.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => fresh,
         Err(first) => first,
     };
@@ -54,26 +49,14 @@ fn open(folder: &Path) -> Result<Node, NoNode> {
     if machine.gpus.len() > MAX_GPUS {
         return Err(NoNode::Malformed);
     }
-    let state = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(folder.join("node.state"))
-        .map_err(|_| NoNode::Missing)?;
+    let state =
+        OpenOptions::new().read(true).write(true).open(folder.join("node.state")).map_err(|_| NoNode::Missing)?;
     let bytes = size_of::<Table>();
     if state.metadata().map_err(|_| NoNode::Missing)?.len() < bytes as u64 {
         return Err(NoNode::Malformed);
     }
     // SAFETY: a new shared mapping of a file that is at least as long as the table.
-    let at = unsafe {
-        c::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            c::PROT_READ_WRITE,
-            c::MAP_SHARED,
-            state.as_raw_fd(),
-            0,
-        )
-    };
+    let at = unsafe { c::mmap(std::ptr::null_mut(), bytes, c::PROT_READ_WRITE, c::MAP_SHARED, state.as_raw_fd(), 0) };
     if at as isize == -1 {
         return Err(NoNode::Missing);
     }

@@ -16,18 +16,12 @@ pub struct Pool {
 impl Pool {
     /// An empty pool that reserves in multiples of `granularity`.
     pub fn new(granularity: u64) -> Self {
-        Self {
-            granularity,
-            ..Self::default()
-        }
+        Self { granularity, ..Self::default() }
     }
 
     /// How much more must be reserved before `bytes` can be handed out; `None` for a request beyond any memory.
     pub fn missing(&self, bytes: u64) -> Option<u64> {
-        let wanted = self
-            .used
-            .checked_add(bytes)?
-            .checked_next_multiple_of(self.granularity)?;
+        let wanted = self.used.checked_add(bytes)?.checked_next_multiple_of(self.granularity)?;
         Some(wanted.saturating_sub(self.reserved))
     }
 
@@ -58,10 +52,7 @@ impl Pool {
     }
 
     fn shrink_to(&mut self, floor: u64) -> u64 {
-        let target = floor
-            .checked_next_multiple_of(self.granularity)
-            .unwrap_or(u64::MAX)
-            .min(self.reserved);
+        let target = floor.checked_next_multiple_of(self.granularity).unwrap_or(u64::MAX).min(self.reserved);
         std::mem::replace(&mut self.reserved, target) - target
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::c;
 use crate::model::account::Account;
-use crate::model::behaviour::RETRY_AFTER_NO_DEVICE_REREADS;
-use crate::model::context::Context;
+use crate::model::behaviour::FAILED_INIT_REREADS;
+use crate::model::context::{Context, Owner};
 use crate::model::device::Device;
-use crate::model::mask;
+use crate::model::machine::Gpu;
+use crate::model::mask::{self, Unusable};
 use crate::model::memory::{AsyncMemory, HostMemory};
 use crate::model::module::{Function, Module};
 use crate::model::node::{self, NoNode, Node};
@@ -24,6 +25,8 @@ pub enum Phase {
     Ready,
     /// `cuInit` found no device to show.
     NoDevice,
+    /// `cuInit` refused the mask, which names a GPU twice.
+    BadMask,
     /// The parent had initialised the driver before it forked this process.
     Forked,
 }
@@ -79,8 +82,9 @@ impl Process {
         match self.phase {
             Phase::Ready => return Ok(()),
             Phase::Forked => return Err(NOT_INITIALIZED),
-            Phase::NoDevice if !RETRY_AFTER_NO_DEVICE_REREADS => return Err(NO_DEVICE),
-            Phase::NoDevice | Phase::Fresh => {}
+            Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
+            Phase::BadMask if !FAILED_INIT_REREADS => return Err(INVALID_DEVICE),
+            Phase::NoDevice | Phase::BadMask | Phase::Fresh => {}
         }
         let node = node::node().map_err(no_node)?;
         let environment = Environment {
@@ -95,18 +99,24 @@ impl Process {
     pub fn start(&mut self, node: &'static Node, environment: Environment) -> Outcome {
         let gpus = &node.machine.gpus;
         let ordered = mask::device_order(environment.order.as_deref(), gpus);
-        let visible = mask::visible(environment.mask.as_deref(), &ordered, gpus);
-        if visible.is_empty() {
-            self.phase = Phase::NoDevice;
-            return Err(NO_DEVICE);
-        }
+        // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
+        let visible = match mask::visible(environment.mask.as_deref(), &ordered, gpus) {
+            Ok(visible) => visible,
+            Err(Unusable::ShowsNone) => {
+                self.phase = Phase::NoDevice;
+                return Err(NO_DEVICE);
+            }
+            Err(Unusable::NamesOneTwice) => {
+                self.phase = Phase::BadMask;
+                return Err(INVALID_DEVICE);
+            }
+        };
         for gpu in &visible {
             self.account.charge(node, *gpu, gpus[*gpu].init_bytes)?;
         }
         for (ordinal, gpu) in visible.into_iter().enumerate() {
             let (primary, pool) = (self.handle(), self.handle());
-            self.devices
-                .push(Device::new(&node.machine, ordinal, gpu, primary, pool));
+            self.devices.push(Device::new(&node.machine, ordinal, gpu, primary, pool));
             self.contexts.insert(primary, Context::primary(ordinal));
         }
         self.loading = environment.loading;
@@ -123,9 +133,12 @@ impl Process {
     /// The device of an ordinal.
     pub fn device(&self, ordinal: i32) -> Outcome<&Device> {
         self.node()?;
-        self.devices
-            .get(usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?)
-            .ok_or(INVALID_DEVICE)
+        self.devices.get(usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?).ok_or(INVALID_DEVICE)
+    }
+
+    /// The GPU under a context.
+    pub fn gpu(&self, owner: Owner) -> Outcome<&'static Gpu> {
+        Ok(&self.node()?.machine.gpus[self.devices[owner.device].gpu])
     }
 
     /// An ordinal that names a device, as an index.
@@ -173,19 +186,14 @@ fn holder() -> &'static Holder {
             Phase::Forked
         } else if inherited == Phase::NoDevice as u32 {
             Phase::NoDevice
+        } else if inherited == Phase::BadMask as u32 {
+            Phase::BadMask
         } else {
             Phase::Fresh
         };
-        let own = Holder {
-            pid,
-            phase: AtomicU32::new(phase as u32),
-            process: Mutex::new(Process::new(phase)),
-        };
+        let own = Holder { pid, phase: AtomicU32::new(phase as u32), process: Mutex::new(Process::new(phase)) };
         let own = Box::into_raw(Box::new(own));
-        if HOLDER
-            .compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire)
-            .is_err()
-        {
+        if HOLDER.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: the exchange failed, so nobody else has seen this pointer.
             drop(unsafe { Box::from_raw(own) });
         }
@@ -196,10 +204,7 @@ fn holder() -> &'static Holder {
 pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
     let holder = holder();
     let outcome = thread::with(|thread| {
-        let mut process = holder
-            .process
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut process, thread);
         holder.phase.store(process.phase as u32, Ordering::Release);
         outcome
@@ -217,21 +222,10 @@ pub mod sample {
 
     /// A process that is initialised on the sample machine, with a node of its own.
     pub fn ready() -> Process {
-        let node = Box::leak(Box::new(Node {
-            machine: machine(),
-            table: table(),
-        }));
+        let node = Box::leak(Box::new(Node { machine: machine(), table: table() }));
         let mut process = Process::new(Phase::Fresh);
         let order = Some(b"PCI_BUS_ID".to_vec());
-        process
-            .start(
-                node,
-                Environment {
-                    order,
-                    ..Environment::default()
-                },
-            )
-            .unwrap();
+        process.start(node, Environment { order, ..Environment::default() }).unwrap();
         process
     }
 }
@@ -244,24 +238,32 @@ mod tests {
 
     #[test]
     fn an_empty_mask_finds_no_device_and_stays_so() {
-        let node = Box::leak(Box::new(Node {
-            machine: machine(),
-            table: table(),
-        }));
+        let node = Box::leak(Box::new(Node { machine: machine(), table: table() }));
         let mut process = Process::new(Phase::Fresh);
         let mask = Some(Vec::new());
-        assert_eq!(
-            process.start(
-                node,
-                Environment {
-                    mask,
-                    ..Environment::default()
-                }
-            ),
-            Err(NO_DEVICE)
-        );
+        assert_eq!(process.start(node, Environment { mask, ..Environment::default() }), Err(NO_DEVICE));
         assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
         assert_eq!(process.init(), Err(NO_DEVICE));
+    }
+
+    #[test]
+    fn initialising_takes_memory_on_the_visible_gpus_only() {
+        let node = Box::leak(Box::new(Node { machine: machine(), table: table() }));
+        let start = |mask: &[u8]| {
+            let mut process = Process::new(Phase::Fresh);
+            let order = Some(b"PCI_BUS_ID".to_vec());
+            let outcome = process.start(node, Environment { mask: Some(mask.to_vec()), order, loading: None });
+            (process, outcome)
+        };
+        let (mut refused, outcome) = start(b"0,0");
+        assert_eq!(outcome, Err(INVALID_DEVICE));
+        assert_eq!(refused.init(), Err(INVALID_DEVICE));
+        assert_eq!(refused.device(0).err(), Some(NOT_INITIALIZED));
+        assert_eq!((0..4).map(|gpu| node.table.used_bytes(gpu)).sum::<u64>(), 0);
+        let (_ready, outcome) = start(b"1,3");
+        assert_eq!(outcome, Ok(()));
+        let used: Vec<u64> = (0..4).map(|gpu| node.table.used_bytes(gpu)).collect();
+        assert_eq!(used, [0, 3 << 20, 0, 3 << 20]);
     }
 
     #[test]

@@ -20,23 +20,18 @@ pub struct Event {
 }
 
 impl Process {
-    /// A new stream in a context.
-    pub fn create_stream(&mut self, owner: Owner) -> u64 {
+    /// A new stream in a context. The first one takes device memory, which stays with the context.
+    pub fn create_stream(&mut self, owner: Owner) -> Outcome<u64> {
+        self.charge_stream(owner)?;
         let handle = self.handle();
         self.streams.insert(handle, Stream { owner });
-        handle
+        Ok(handle)
     }
 
     /// A new event in a context.
     pub fn create_event(&mut self, owner: Owner) -> u64 {
         let handle = self.handle();
-        self.events.insert(
-            handle,
-            Event {
-                owner,
-                recorded: None,
-            },
-        );
+        self.events.insert(handle, Event { owner, recorded: None });
         handle
     }
 
@@ -46,19 +41,12 @@ impl Process {
             return Ok(current);
         }
         let owner = self.streams.get(&stream).ok_or(INVALID_HANDLE)?.owner;
-        if self.is_live(owner) {
-            Ok(owner)
-        } else {
-            Err(INVALID_HANDLE)
-        }
+        if self.is_live(owner) { Ok(owner) } else { Err(INVALID_HANDLE) }
     }
 
     /// An event whose context is still there.
     pub fn event(&self, event: u64) -> Outcome<&Event> {
-        self.events
-            .get(&event)
-            .filter(|event| self.is_live(event.owner))
-            .ok_or(INVALID_HANDLE)
+        self.events.get(&event).filter(|event| self.is_live(event.owner)).ok_or(INVALID_HANDLE)
     }
 
     /// `cuStreamDestroy`.
@@ -100,11 +88,7 @@ impl Process {
             return Err(INVALID_HANDLE);
         }
         let ms = |duration: std::time::Duration| duration.as_secs_f32() * 1000.0;
-        Ok(if to >= from {
-            ms(to - from)
-        } else {
-            -ms(from - to)
-        })
+        Ok(if to >= from { ms(to - from) } else { -ms(from - to) })
     }
 }
 
@@ -123,7 +107,7 @@ mod tests {
         let mut process = ready();
         let (zero, one) = (owner(&mut process, 0), owner(&mut process, 1));
         let event = process.create_event(zero);
-        let (near, far) = (process.create_stream(zero), process.create_stream(one));
+        let (near, far) = (process.create_stream(zero).unwrap(), process.create_stream(one).unwrap());
         assert_eq!(process.record(event, near, one), Ok(()));
         assert_eq!(process.record(event, far, zero), Err(INVALID_HANDLE));
         assert_eq!(process.record(event, 0, zero), Ok(()));
@@ -148,9 +132,21 @@ mod tests {
     fn a_stream_does_not_outlive_its_context() {
         let mut process = ready();
         let zero = owner(&mut process, 0);
-        let stream = process.create_stream(zero);
+        let stream = process.create_stream(zero).unwrap();
         process.reset_primary(0);
         let again = owner(&mut process, 0);
         assert_eq!(process.stream_owner(stream, again), Err(INVALID_HANDLE));
+    }
+
+    #[test]
+    fn only_the_first_stream_of_a_context_takes_memory() {
+        let mut process = ready();
+        let zero = owner(&mut process, 0);
+        let table = process.node().unwrap().table;
+        let before = table.used_bytes(0);
+        let stream = process.create_stream(zero).unwrap();
+        process.create_stream(zero).unwrap();
+        process.destroy_stream(stream, zero).unwrap();
+        assert_eq!(table.used_bytes(0) - before, 2 << 20);
     }
 }

@@ -60,17 +60,14 @@ impl Identity {
 pub struct Holding {
     pub pid: u32,
     pub used_bytes: u64,
-    pub has_context: bool,
+    pub contexts: u32,
 }
 
 impl Table {
     /// Takes a free or abandoned slot for a process; `None` when all are held by live ones.
     pub fn claim(&self, identity: Identity) -> Option<usize> {
         // A process that replaced itself by exec keeps its identity but none of what it held.
-        let own = self
-            .slots
-            .iter()
-            .position(|slot| slot.owner.load(Ordering::Acquire) & !SETTLING == identity.0);
+        let own = self.slots.iter().position(|slot| slot.owner.load(Ordering::Acquire) & !SETTLING == identity.0);
         if let Some(index) = own {
             self.slots[index].settle(identity);
             return Some(index);
@@ -80,12 +77,7 @@ impl Table {
             if found != 0 && Identity(found).is_alive() {
                 continue;
             }
-            let taken = slot.owner.compare_exchange(
-                found,
-                identity.0 | SETTLING,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
+            let taken = slot.owner.compare_exchange(found, identity.0 | SETTLING, Ordering::AcqRel, Ordering::Acquire);
             if taken.is_ok() {
                 slot.settle(identity);
                 return Some(index);
@@ -111,7 +103,7 @@ impl Table {
             found.push(Holding {
                 pid: Identity(owner).pid(),
                 used_bytes: slot.used_bytes[gpu].load(Ordering::Acquire),
-                has_context: slot.contexts[gpu].load(Ordering::Acquire) != 0,
+                contexts: slot.contexts[gpu].load(Ordering::Acquire),
             });
         }
         found
@@ -119,10 +111,7 @@ impl Table {
 
     /// The sum over live processes.
     pub fn used_bytes(&self, gpu: usize) -> u64 {
-        self.holdings(gpu)
-            .iter()
-            .map(|holding| holding.used_bytes)
-            .sum()
+        self.holdings(gpu).iter().map(|holding| holding.used_bytes).sum()
     }
 }
 
@@ -163,23 +152,13 @@ mod tests {
         table.store(slot, 1, 7, 1);
         assert_eq!(table.used_bytes(0), 0);
         assert_eq!(table.used_bytes(1), 7);
-        assert_eq!(
-            table.holdings(1),
-            [Holding {
-                pid: std::process::id(),
-                used_bytes: 7,
-                has_context: true
-            }]
-        );
+        assert_eq!(table.holdings(1), [Holding { pid: std::process::id(), used_bytes: 7, contexts: 1 }]);
     }
 
     #[test]
     fn a_dead_process_holds_nothing_and_leaves_its_slot() {
         let table = sample::table();
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let identity = Identity::of(child.id()).unwrap();
         let slot = table.claim(identity).unwrap();
         table.store(slot, 0, 9, 1);
@@ -219,10 +198,7 @@ mod tests {
         for slot in &table.slots {
             slot.owner.store(own().0, Ordering::Release);
         }
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         assert_eq!(table.claim(Identity::of(child.id()).unwrap()), None);
         child.kill().unwrap();
         child.wait().unwrap();

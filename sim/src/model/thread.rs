@@ -28,13 +28,5 @@ impl Thread {
 
 /// Runs `work` on the calling thread's state; `None` while the thread is being torn down.
 pub fn with<T>(work: impl FnOnce(&mut Thread) -> T) -> Option<T> {
-    THREAD
-        .try_with(|thread| {
-            thread
-                .try_borrow_mut()
-                .ok()
-                .map(|mut thread| work(&mut thread))
-        })
-        .ok()
-        .flatten()
+    THREAD.try_with(|thread| thread.try_borrow_mut().ok().map(|mut thread| work(&mut thread))).ok().flatten()
 }

@@ -28,12 +28,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: 
     call(|node| {
         // SAFETY: see above.
         let uuid = unsafe { text(uuid) }.ok_or(INVALID_ARGUMENT)?;
-        let index = node
-            .machine
-            .gpus
-            .iter()
-            .position(|gpu| gpu.uuid.as_bytes() == uuid.as_bytes())
-            .ok_or(NOT_FOUND)?;
+        let index = node.machine.gpus.iter().position(|gpu| gpu.uuid.as_bytes() == uuid.as_bytes()).ok_or(NOT_FOUND)?;
         // SAFETY: see above.
         unsafe { put(device, FIRST_HANDLE + index as u64 * HANDLE_STEP) }
     })
@@ -42,17 +37,13 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetUUID(device: u64, text: *mut c_char, room: u32) -> u32 {
     // SAFETY: see above.
-    call_on(device, |_, _, gpu| unsafe {
-        put_text(text, room, &gpu.uuid)
-    })
+    call_on(device, |_, _, gpu| unsafe { put_text(text, room, &gpu.uuid) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetName(device: u64, text: *mut c_char, room: u32) -> u32 {
     // SAFETY: see above.
-    call_on(device, |_, _, gpu| unsafe {
-        put_text(text, room, &gpu.name)
-    })
+    call_on(device, |_, _, gpu| unsafe { put_text(text, room, &gpu.name) })
 }
 
 #[unsafe(no_mangle)]
@@ -95,16 +86,8 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: u64, info: *mut PciInfo
         let place = format!("{:02X}:{:02X}.0", pci.bus, pci.device);
         // SAFETY: both texts go into arrays of ours that are longer than they are.
         unsafe {
-            put_text(
-                found.legacy_bus_id.as_mut_ptr(),
-                16,
-                &format!("{:04X}:{place}", pci.domain),
-            )?;
-            put_text(
-                found.bus_id.as_mut_ptr(),
-                32,
-                &format!("{:08X}:{place}", pci.domain),
-            )?;
+            put_text(found.legacy_bus_id.as_mut_ptr(), 16, &format!("{:04X}:{place}", pci.domain))?;
+            put_text(found.bus_id.as_mut_ptr(), 32, &format!("{:08X}:{place}", pci.domain))?;
         }
         // SAFETY: see above.
         unsafe { put(info, found) }
@@ -120,17 +103,11 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeMode(device: u64, mode: *mut u32) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetPersistenceMode(device: u64, mode: *mut u32) -> u32 {
     // SAFETY: see above.
-    call_on(device, |_, _, gpu| unsafe {
-        put(mode, u32::from(gpu.persistence_mode))
-    })
+    call_on(device, |_, _, gpu| unsafe { put(mode, u32::from(gpu.persistence_mode)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(
-    device: u64,
-    current: *mut u32,
-    pending: *mut u32,
-) -> u32 {
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: u64, current: *mut u32, pending: *mut u32) -> u32 {
     call_on(device, |_, _, gpu| {
         if !gpu.mig_capable {
             return Err(NOT_SUPPORTED);
@@ -144,11 +121,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
-    device: u64,
-    major: *mut i32,
-    minor: *mut i32,
-) -> u32 {
+pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(device: u64, major: *mut i32, minor: *mut i32) -> u32 {
     call_on(device, |_, _, gpu| {
         // SAFETY: see above.
         unsafe {

@@ -41,16 +41,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: u64, memory: *mut Memor
     call_on(device, |node, index, gpu| {
         let used = node.table.used_bytes(index) + gpu.reserved_bytes;
         // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
-        unsafe {
-            put(
-                memory,
-                Memory {
-                    total: gpu.total_bytes,
-                    free: gpu.total_bytes.saturating_sub(used),
-                    used,
-                },
-            )
-        }
+        unsafe { put(memory, Memory { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used }) }
     })
 }
 
@@ -68,37 +59,22 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: u64, memory: *mut Me
         let (used, reserved) = (node.table.used_bytes(index), gpu.reserved_bytes);
         let free = gpu.total_bytes.saturating_sub(used + reserved);
         // SAFETY: see above.
-        unsafe {
-            put(
-                memory,
-                MemoryV2 {
-                    version,
-                    total: gpu.total_bytes,
-                    reserved,
-                    free,
-                    used,
-                },
-            )
-        }
+        unsafe { put(memory, MemoryV2 { version, total: gpu.total_bytes, reserved, free, used }) }
     })
 }
 
+/// Lists a process from its first context on: `cuInit` alone, which takes memory, lists nobody.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     device: u64,
     count: *mut u32,
     infos: *mut ProcessInfo,
 ) -> u32 {
-    call_on(device, |node, index, _| {
+    call_on(device, |node, index, gpu| {
         if count.is_null() {
             return Err(INVALID_ARGUMENT);
         }
-        let found: Vec<_> = node
-            .table
-            .holdings(index)
-            .into_iter()
-            .filter(|holding| holding.has_context)
-            .collect();
+        let found: Vec<_> = node.table.holdings(index).into_iter().filter(|holding| holding.contexts > 0).collect();
         // SAFETY: not null; the caller wrote how many structures there is room for.
         let room = unsafe { count.read_unaligned() } as usize;
         // SAFETY: as above.
@@ -109,7 +85,7 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
         for (at, holding) in found.iter().enumerate() {
             let info = ProcessInfo {
                 pid: holding.pid,
-                used_bytes: holding.used_bytes,
+                used_bytes: gpu.listed_bytes(holding.used_bytes, holding.contexts),
                 gpu_instance: NO_INSTANCE,
                 compute_instance: NO_INSTANCE,
             };

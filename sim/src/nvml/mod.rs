@@ -32,11 +32,7 @@ const HANDLE_STEP: u64 = 0x100;
 
 /// Runs a call that needs an initialised NVML.
 fn call(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
-    let node = if OPENINGS.load(Ordering::Acquire) == 0 {
-        Err(UNINITIALIZED)
-    } else {
-        node().map_err(|_| NOT_FOUND)
-    };
+    let node = if OPENINGS.load(Ordering::Acquire) == 0 { Err(UNINITIALIZED) } else { node().map_err(|_| NOT_FOUND) };
     match node.and_then(work) {
         Ok(()) => SUCCESS,
         Err(code) => code,
@@ -44,15 +40,10 @@ fn call(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
 }
 
 /// Runs a call on a device.
-fn call_on(
-    handle: u64,
-    work: impl FnOnce(&'static Node, usize, &'static Gpu) -> Result<(), u32>,
-) -> u32 {
+fn call_on(handle: u64, work: impl FnOnce(&'static Node, usize, &'static Gpu) -> Result<(), u32>) -> u32 {
     call(|node| {
-        let offset = handle
-            .checked_sub(FIRST_HANDLE)
-            .filter(|offset| offset % HANDLE_STEP == 0)
-            .ok_or(INVALID_ARGUMENT)?;
+        let offset =
+            handle.checked_sub(FIRST_HANDLE).filter(|offset| offset % HANDLE_STEP == 0).ok_or(INVALID_ARGUMENT)?;
         let index = (offset / HANDLE_STEP) as usize;
         let gpu = node.machine.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
         work(node, index, gpu)
@@ -73,9 +64,5 @@ unsafe fn put_text(at: *mut c_char, room: u32, text: &str) -> Result<(), u32> {
         return Err(INVALID_ARGUMENT);
     }
     // SAFETY: not null; the caller vouches for the room.
-    if unsafe { c::put_text(at, room as usize, text) } {
-        Ok(())
-    } else {
-        Err(INSUFFICIENT_SIZE)
-    }
+    if unsafe { c::put_text(at, room as usize, text) } { Ok(()) } else { Err(INSUFFICIENT_SIZE) }
 }

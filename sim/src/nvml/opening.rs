@@ -31,9 +31,7 @@ pub unsafe extern "C" fn nvmlInitWithFlags(flags: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlShutdown() -> u32 {
-    let less = OPENINGS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
-        count.checked_sub(1)
-    });
+    let less = OPENINGS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
     if less.is_ok() { SUCCESS } else { UNINITIALIZED }
 }
 
@@ -69,11 +67,7 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(text: *mut c_char, room: u32
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(text: *mut c_char, room: u32) -> u32 {
     call(|node| {
-        let version = format!(
-            "{}.{}",
-            node.machine.cuda_driver_version / 1000,
-            node.machine.driver_version
-        );
+        let version = format!("{}.{}", node.machine.cuda_driver_version / 1000, node.machine.driver_version);
         // SAFETY: see above.
         unsafe { put_text(text, room, &version) }
     })

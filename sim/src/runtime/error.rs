@@ -5,7 +5,7 @@ use crate::c::put;
 use crate::model::names_runtime::name;
 use crate::model::node::node;
 use crate::model::process::{enter, no_node};
-use crate::model::status::{SUCCESS, code};
+use crate::model::status::SUCCESS;
 use crate::model::texts::sentence;
 use std::ffi::{CStr, c_char};
 
@@ -13,12 +13,11 @@ const UNRECOGNISED: &CStr = c"unrecognized error code";
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut i32) -> u32 {
-    // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
-    code(
-        node()
-            .map_err(no_node)
-            .and_then(|node| unsafe { put(version, node.machine.cuda_runtime_version) }),
-    )
+    call("cudaRuntimeGetVersion", |_, _| {
+        let node = node().map_err(no_node)?;
+        // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
+        unsafe { put(version, node.machine.cuda_runtime_version) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -60,7 +59,5 @@ pub unsafe extern "C" fn cudaGetErrorName(error: u32) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorString(error: u32) -> *const c_char {
     call("cudaGetErrorString", |_, _| Ok(()));
-    name(error)
-        .map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name))
-        .as_ptr()
+    name(error).map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name)).as_ptr()
 }

@@ -12,11 +12,7 @@ pub unsafe extern "C" fn cudaMalloc(address: *mut u64, bytes: usize) -> u32 {
         if address.is_null() {
             return Err(INVALID_VALUE);
         }
-        let found = if bytes == 0 {
-            0
-        } else {
-            process.allocate(context, bytes as u64)?
-        };
+        let found = if bytes == 0 { 0 } else { process.allocate(context, bytes as u64)? };
         // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
         unsafe { put(address, found) }
     })
@@ -43,29 +39,20 @@ pub unsafe extern "C" fn cudaMallocManaged(address: *mut u64, bytes: usize, flag
             return Err(INVALID_VALUE);
         }
         // SAFETY: see above.
-        unsafe {
-            put(
-                address,
-                process.allocate_host(context, bytes, HostKind::Managed)?,
-            )
-        }
+        unsafe { put(address, process.allocate_host(context, bytes, HostKind::Managed)?) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaHostAlloc(address: *mut u64, bytes: usize, _flags: u32) -> u32 {
     // SAFETY: see above.
-    call_in("cudaHostAlloc", |process, _, context| unsafe {
-        pinned(process, context, address, bytes)
-    })
+    call_in("cudaHostAlloc", |process, _, context| unsafe { pinned(process, context, address, bytes) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMallocHost(address: *mut u64, bytes: usize) -> u32 {
     // SAFETY: see above.
-    call_in("cudaMallocHost", |process, _, context| unsafe {
-        pinned(process, context, address, bytes)
-    })
+    call_in("cudaMallocHost", |process, _, context| unsafe { pinned(process, context, address, bytes) })
 }
 
 /// # Safety
@@ -80,37 +67,27 @@ unsafe fn pinned(
         return Err(INVALID_VALUE);
     }
     // SAFETY: not null; the caller vouches for the rest.
-    unsafe {
-        put(
-            address,
-            process.allocate_host(context, bytes, HostKind::Pinned)?,
-        )
-    }
+    unsafe { put(address, process.allocate_host(context, bytes, HostKind::Pinned)?) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaFreeHost(address: u64) -> u32 {
-    call_in("cudaFreeHost", |process, _, _| {
-        if address == 0 {
-            Ok(())
-        } else {
-            process.free_host(address, HostKind::Pinned)
-        }
-    })
+    call_in(
+        "cudaFreeHost",
+        |process, _, _| {
+            if address == 0 { Ok(()) } else { process.free_host(address, HostKind::Pinned) }
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaHostRegister(address: u64, bytes: usize, _flags: u32) -> u32 {
-    call_in("cudaHostRegister", |process, _, context| {
-        process.register(context, address, bytes)
-    })
+    call_in("cudaHostRegister", |process, _, context| process.register(context, address, bytes))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaHostUnregister(address: u64) -> u32 {
-    call_in("cudaHostUnregister", |process, _, _| {
-        process.unregister(address)
-    })
+    call_in("cudaHostUnregister", |process, _, _| process.unregister(address))
 }
 
 #[unsafe(no_mangle)]
@@ -125,6 +102,20 @@ pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> 
     })
 }
 
+/// Fills nothing. Memory that the fill would have to move to the device first is beyond the model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMemset(address: u64, _value: i32, bytes: usize) -> u32 {
+    call_in("cudaMemset", |process, _, _| match process.place_of(address) {
+        _ if bytes == 0 => Ok(()),
+        Place::Device(_) => match process.place_of(address.saturating_add(bytes as u64 - 1)) {
+            Place::Device(_) => Ok(()),
+            _ => Err(INVALID_VALUE),
+        },
+        Place::Host(..) => Err(SIM_NOT_MODELLED),
+        Place::Unknown => Err(INVALID_VALUE),
+    })
+}
+
 /// `cudaPointerAttributes`, up to the fields that newer versions reserve.
 #[repr(C)]
 pub struct PointerAttributes {
@@ -135,10 +126,7 @@ pub struct PointerAttributes {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaPointerGetAttributes(
-    attributes: *mut PointerAttributes,
-    address: u64,
-) -> u32 {
+pub unsafe extern "C" fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, address: u64) -> u32 {
     call("cudaPointerGetAttributes", |process, _| {
         let (kind, device, device_pointer, host_pointer) = match process.place_of(address) {
             Place::Device(device) => (2, device as i32, address, 0),
@@ -149,16 +137,6 @@ pub unsafe extern "C" fn cudaPointerGetAttributes(
             Place::Unknown => (0, -2, 0, address),
         };
         // SAFETY: see above.
-        unsafe {
-            put(
-                attributes,
-                PointerAttributes {
-                    kind,
-                    device,
-                    device_pointer,
-                    host_pointer,
-                },
-            )
-        }
+        unsafe { put(attributes, PointerAttributes { kind, device, device_pointer, host_pointer }) }
     })
 }

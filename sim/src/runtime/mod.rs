@@ -10,6 +10,7 @@ mod stream;
 
 use crate::model::behaviour::{Effect, effect_of};
 use crate::model::context::Owner;
+use crate::model::node::node;
 use crate::model::process::{Process, enter};
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
@@ -25,15 +26,16 @@ fn call(name: &str, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> 
 /// Runs a call in a context, which is made if need be.
 fn call_in(name: &str, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
     enter(|process, thread| {
-        let context =
-            before(name, process, thread).and_then(|context| context.ok_or(SIM_NOT_MODELLED));
+        let context = before(name, process, thread).and_then(|context| context.ok_or(SIM_NOT_MODELLED));
         let outcome = context.and_then(|context| work(process, thread, context));
         note(thread, outcome)
     })
 }
 
 fn before(name: &str, process: &mut Process, thread: &mut Thread) -> Outcome<Option<Owner>> {
-    match effect_of(name) {
+    // Without a node there is no version either, and the call fails for want of the node.
+    let runtime = node().map_or(0, |node| node.machine.cuda_runtime_version);
+    match effect_of(name, runtime) {
         Effect::Nothing => Ok(None),
         Effect::InitQuietly => {
             // What came of it shows in the next call that reports it.

@@ -33,17 +33,11 @@ pub unsafe extern "C" fn cudaFreeAsync(address: u64, stream: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaDeviceGetDefaultMemPool(pool: *mut u64, device: i32) -> u32 {
     // SAFETY: see above.
-    call("cudaDeviceGetDefaultMemPool", |process, _| unsafe {
-        put(pool, process.device(device)?.pool_handle)
-    })
+    call("cudaDeviceGetDefaultMemPool", |process, _| unsafe { put(pool, process.device(device)?.pool_handle) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemPoolSetAttribute(
-    pool: u64,
-    attribute: u32,
-    value: *mut u64,
-) -> u32 {
+pub unsafe extern "C" fn cudaMemPoolSetAttribute(pool: u64, attribute: u32, value: *mut u64) -> u32 {
     call("cudaMemPoolSetAttribute", |process, _| {
         let device = process.pool_device(pool)?;
         if value.is_null() {
@@ -59,11 +53,7 @@ pub unsafe extern "C" fn cudaMemPoolSetAttribute(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemPoolGetAttribute(
-    pool: u64,
-    attribute: u32,
-    value: *mut u64,
-) -> u32 {
+pub unsafe extern "C" fn cudaMemPoolGetAttribute(pool: u64, attribute: u32, value: *mut u64) -> u32 {
     call("cudaMemPoolGetAttribute", |process, _| {
         let pool = &process.devices[process.pool_device(pool)?].pool;
         let found = match attribute {
@@ -81,7 +71,5 @@ pub unsafe extern "C" fn cudaMemPoolGetAttribute(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMemPoolTrimTo(pool: u64, keep: usize) -> u32 {
-    call("cudaMemPoolTrimTo", |process, _| {
-        process.trim(process.pool_device(pool)?, keep as u64)
-    })
+    call("cudaMemPoolTrimTo", |process, _| process.trim(process.pool_device(pool)?, keep as u64))
 }

@@ -7,16 +7,12 @@ use crate::model::status::INVALID_VALUE;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaStreamCreate(stream: *mut u64) -> u32 {
     // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
-    call_in("cudaStreamCreate", |process, _, context| unsafe {
-        put(stream, process.create_stream(context))
-    })
+    call_in("cudaStreamCreate", |process, _, context| unsafe { put(stream, process.create_stream(context)?) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaStreamDestroy(stream: u64) -> u32 {
-    call_in("cudaStreamDestroy", |process, _, context| {
-        process.destroy_stream(stream, context)
-    })
+    call_in("cudaStreamDestroy", |process, _, context| process.destroy_stream(stream, context))
 }
 
 #[unsafe(no_mangle)]
@@ -31,9 +27,7 @@ pub unsafe extern "C" fn cudaStreamSynchronize(stream: u64) -> u32 {
 /// There is never work left, so the answer is always "done".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaStreamQuery(stream: u64) -> u32 {
-    call_in("cudaStreamQuery", |process, _, context| {
-        process.stream_owner(stream, context).map(drop)
-    })
+    call_in("cudaStreamQuery", |process, _, context| process.stream_owner(stream, context).map(drop))
 }
 
 #[unsafe(no_mangle)]
@@ -42,41 +36,29 @@ pub unsafe extern "C" fn cudaStreamWaitEvent(stream: u64, event: u64, flags: u32
         process.stream_owner(stream, context)?;
         // The event may be of another device; the flags have no use but the external one.
         process.event(event)?;
-        if flags <= 1 {
-            Ok(())
-        } else {
-            Err(INVALID_VALUE)
-        }
+        if flags <= 1 { Ok(()) } else { Err(INVALID_VALUE) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventCreate(event: *mut u64) -> u32 {
     // SAFETY: see above.
-    call_in("cudaEventCreate", |process, _, context| unsafe {
-        put(event, process.create_event(context))
-    })
+    call_in("cudaEventCreate", |process, _, context| unsafe { put(event, process.create_event(context)) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventDestroy(event: u64) -> u32 {
-    call_in("cudaEventDestroy", |process, _, _| {
-        process.destroy_event(event)
-    })
+    call_in("cudaEventDestroy", |process, _, _| process.destroy_event(event))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventRecord(event: u64, stream: u64) -> u32 {
-    call_in("cudaEventRecord", |process, _, context| {
-        process.record(event, stream, context)
-    })
+    call_in("cudaEventRecord", |process, _, context| process.record(event, stream, context))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventQuery(event: u64) -> u32 {
-    call_in("cudaEventQuery", |process, _, _| {
-        process.event(event).map(drop)
-    })
+    call_in("cudaEventQuery", |process, _, _| process.event(event).map(drop))
 }
 
 #[unsafe(no_mangle)]
@@ -91,7 +73,5 @@ pub unsafe extern "C" fn cudaEventSynchronize(event: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventElapsedTime(ms: *mut f32, start: u64, end: u64) -> u32 {
     // SAFETY: see above.
-    call_in("cudaEventElapsedTime", |process, _, _| unsafe {
-        put(ms, process.elapsed_ms(start, end)?)
-    })
+    call_in("cudaEventElapsedTime", |process, _, _| unsafe { put(ms, process.elapsed_ms(start, end)?) })
 }

@@ -1,0 +1,224 @@
+//! A simulated machine as its file describes it, and what no machine can be.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// The library's table has this many columns.
+const MAX_GPUS: usize = 16;
+
+/// No unit of memory is smaller.
+const SMALLEST_UNIT_BYTES: u64 = 512;
+
+/// NVML gives a name this much room, with the NUL at its end.
+const NAME_ROOM: usize = 96;
+
+/// One machine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Description {
+    pub driver_version: String,
+    pub cuda_driver_version: u32,
+    pub cuda_runtime_version: u32,
+    #[serde(default = "mib::<2>")]
+    pub alloc_granularity_bytes: u64,
+    #[serde(default = "mib::<32>")]
+    pub pool_granularity_bytes: u64,
+    #[serde(default = "mib::<8>")]
+    pub malloc_heap_bytes: u64,
+    #[serde(default = "default_stack")]
+    pub stack_bytes: u64,
+    #[serde(default = "mib::<1>")]
+    pub printf_fifo_bytes: u64,
+    #[serde(default)]
+    pub models: BTreeMap<String, Model>,
+    /// In PCI order, which is NVML's order. None at all is a node whose driver finds no device.
+    #[serde(default)]
+    pub gpu: Vec<Gpu>,
+}
+
+/// What all GPUs of one kind have in common.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Model {
+    pub name: String,
+    pub total_bytes: u64,
+    /// The part of the total that the driver keeps for itself.
+    pub reserved_bytes: u64,
+    /// What `cuInit` alone takes; NVML counts it for no process.
+    #[serde(default)]
+    pub init_bytes: u64,
+    /// What one context takes.
+    pub context_bytes: u64,
+    /// The part of it that NVML counts for the process; without the line, all of it.
+    pub context_listed_bytes: Option<u64>,
+    /// What the first stream of a context takes.
+    #[serde(default)]
+    pub stream_bytes: u64,
+    /// What loading any module takes.
+    #[serde(default)]
+    pub module_bytes: u64,
+    /// What the first module of a context that uses the device heap takes beside that.
+    #[serde(default)]
+    pub heap_module_bytes: u64,
+    /// What making the device heap takes beside its size.
+    #[serde(default)]
+    pub heap_launch_bytes: u64,
+    pub compute_capability: String,
+    pub sm_count: u32,
+    pub max_threads_per_sm: u32,
+    /// 1 is the fastest; CUDA's default order goes by it.
+    pub speed_rank: u32,
+    pub pci_device_id: u32,
+    /// GPUs of one group reach each other's memory; 0 is no group.
+    pub peer_group: u32,
+    pub mig_capable: bool,
+    pub persistence_mode: bool,
+}
+
+/// One GPU.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gpu {
+    pub model: String,
+    pub uuid: String,
+    pub pci_bus_id: String,
+}
+
+fn mib<const N: u64>() -> u64 {
+    N << 20
+}
+
+fn default_stack() -> u64 {
+    1024
+}
+
+impl Description {
+    /// Refuses what reads well but cannot be.
+    pub(super) fn possible(&self) -> Result<(), String> {
+        if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(format!("`{}` is no driver version such as 580.159.04", self.driver_version));
+        }
+        for (key, version) in
+            [("cuda_driver_version", self.cuda_driver_version), ("cuda_runtime_version", self.cuda_runtime_version)]
+        {
+            if !(1000..1_000_000).contains(&version) {
+                return Err(format!("`{key}` is {version}; versions are written like 13000 for 13.0"));
+            }
+        }
+        for (key, bytes) in [
+            ("alloc_granularity_bytes", self.alloc_granularity_bytes),
+            ("pool_granularity_bytes", self.pool_granularity_bytes),
+        ] {
+            if bytes < SMALLEST_UNIT_BYTES || !bytes.is_power_of_two() {
+                return Err(format!("`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more"));
+            }
+        }
+        if self.gpu.len() > MAX_GPUS {
+            return Err(format!("it has {} GPUs, and {MAX_GPUS} is the most", self.gpu.len()));
+        }
+        for (name, model) in &self.models {
+            model.possible().map_err(|why| format!("the model `{name}`: {why}"))?;
+        }
+        for (index, gpu) in self.gpu.iter().enumerate() {
+            self.has_place(index, gpu)?;
+        }
+        Ok(())
+    }
+
+    /// The model of a GPU.
+    pub(super) fn model(&self, index: usize, gpu: &Gpu) -> Result<&Model, String> {
+        let described = self.models.get(&gpu.model);
+        described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))
+    }
+
+    /// Whether a GPU can stand after the ones before it.
+    fn has_place(&self, index: usize, gpu: &Gpu) -> Result<(), String> {
+        self.model(index, gpu)?;
+        is_uuid(&gpu.uuid)?;
+        is_pci_bus_id(&gpu.pci_bus_id)?;
+        let before = self.gpu.get(..index).unwrap_or_default();
+        if before.iter().any(|other| other.uuid == gpu.uuid) {
+            return Err(format!("two GPUs have the uuid `{}`", gpu.uuid));
+        }
+        // Both forms have fixed widths and the same case, so that the order of texts is the order of addresses.
+        if before.last().is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id) {
+            return Err(format!("GPU {index} (`{}`) is not in PCI order", gpu.pci_bus_id));
+        }
+        Ok(())
+    }
+}
+
+impl Model {
+    fn possible(&self) -> Result<(), String> {
+        self.capability()?;
+        if self.name.len() >= NAME_ROOM {
+            return Err(format!("its name is longer than {} bytes", NAME_ROOM - 1));
+        }
+        let usable = self.total_bytes.checked_sub(self.reserved_bytes).filter(|bytes| *bytes > 0);
+        let usable = usable.ok_or_else(|| {
+            format!("`reserved_bytes` ({}) leaves nothing of `total_bytes` ({})", self.reserved_bytes, self.total_bytes)
+        })?;
+        for (key, bytes) in [
+            ("init_bytes", self.init_bytes),
+            ("context_bytes", self.context_bytes),
+            ("stream_bytes", self.stream_bytes),
+            ("module_bytes", self.module_bytes),
+            ("heap_module_bytes", self.heap_module_bytes),
+            ("heap_launch_bytes", self.heap_launch_bytes),
+        ] {
+            if bytes > usable {
+                return Err(format!("`{key}` ({bytes}) is more than the memory that programs get ({usable})"));
+            }
+        }
+        if self.context_bytes == 0 {
+            return Err("`context_bytes` is 0; every context takes memory".to_owned());
+        }
+        if self.listed() > self.context_bytes {
+            return Err(format!("`context_listed_bytes` is more than `context_bytes` ({})", self.context_bytes));
+        }
+        for (key, count) in [
+            ("sm_count", self.sm_count),
+            ("max_threads_per_sm", self.max_threads_per_sm),
+            ("speed_rank", self.speed_rank),
+        ] {
+            // The library holds them in signed integers, as CUDA does.
+            if !(1..=i32::MAX as u32).contains(&count) {
+                return Err(format!("`{key}` is {count}; it must be 1 or more"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What NVML counts for a process that has one context.
+    pub(super) fn listed(&self) -> u64 {
+        self.context_listed_bytes.unwrap_or(self.context_bytes)
+    }
+
+    /// The compute capability in its parts.
+    pub(super) fn capability(&self) -> Result<(u16, u16), String> {
+        let text = &self.compute_capability;
+        let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        parts.ok_or_else(|| format!("`{text}` is no compute capability such as 9.0"))
+    }
+}
+
+/// Refuses what is no UUID in NVIDIA's form, in lower case, as NVML prints it.
+fn is_uuid(text: &str) -> Result<(), String> {
+    let digits = text.strip_prefix("GPU-").unwrap_or_default();
+    let lengths: Vec<_> = digits.split('-').map(str::len).collect();
+    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f' | '-');
+    if lengths == [8, 4, 4, 4, 12] && digits.chars().all(is_digit) {
+        return Ok(());
+    }
+    Err(format!("`{text}` is no uuid of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))
+}
+
+/// Refuses what is no PCI address as NVML prints it.
+fn is_pci_bus_id(text: &str) -> Result<(), String> {
+    let shape: String = text.chars().map(|c| if matches!(c, '0'..='9' | 'A'..='F') { 'X' } else { c }).collect();
+    if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {
+        return Ok(());
+    }
+    Err(format!("`{text}` is no PCI address of the form 00000000:1B:00.0 with upper-case digits"))
+}

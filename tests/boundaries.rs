@@ -1,0 +1,214 @@
+//! What the layout promises, held against the source text: which module may name what, how long a
+//! file may be, what is said of every dependency, and what no file may contain.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::root;
+
+/// A file is one noun; one that grows past this holds two.
+const MOST_LINES: usize = 350;
+
+/// A source file: its path below the package and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the package").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources(folder: &str) -> Vec<Source> {
+    let mut paths = Vec::new();
+    walk(&root().join(folder), &mut paths);
+    paths.sort();
+    let source = |path: PathBuf| Source {
+        text: fs::read_to_string(&path).expect("a source file can be read"),
+        path: path.strip_prefix(root()).expect("below the package").to_string_lossy().into_owned(),
+    };
+    paths.into_iter().map(source).collect()
+}
+
+impl Source {
+    /// Whether the file is the module, or in the module's folder, or a test of it.
+    fn is_in(&self, module: &str) -> bool {
+        self.path == format!("src/{module}.rs") || self.path.starts_with(&format!("src/{module}/"))
+    }
+
+    /// Whether the whole file is compiled for tests alone.
+    fn is_test(&self) -> bool {
+        let name = self.path.trim_end_matches(".rs");
+        ["/tests", "/fixture"].iter().any(|end| name.ends_with(end)) || name.contains("/tests/")
+    }
+
+    /// The lines that are compiled into the program, numbered: comments and what follows
+    /// `#[cfg(test)] mod` are left out.
+    fn code(&self) -> Vec<(usize, &str)> {
+        let mut kept: Vec<(usize, &str)> = Vec::new();
+        let mut lines = self.text.lines().enumerate().peekable();
+        while let Some((number, line)) = lines.next() {
+            let opens_a_block = |line: &str| line.starts_with("mod ") && line.ends_with('{');
+            if line == "#[cfg(test)]" && lines.peek().is_some_and(|(_, next)| opens_a_block(next)) {
+                break;
+            }
+            let code = line.split("//").next().unwrap_or_default();
+            kept.push((number + 1, code));
+        }
+        kept
+    }
+
+    /// Where the program's code names something as a word of its own.
+    fn names(&self, word: &str) -> Vec<String> {
+        let is_part = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let is_word = |code: &str| {
+            code.match_indices(word).any(|(at, _)| {
+                let before = at.checked_sub(1).and_then(|before| code.as_bytes().get(before).copied());
+                !is_part(before) && !is_part(code.as_bytes().get(at + word.len()).copied())
+            })
+        };
+        let found = self.code().into_iter().filter(|(_, code)| is_word(code));
+        found.map(|(number, code)| format!("{}:{number}: {}", self.path, code.trim())).collect()
+    }
+}
+
+#[test]
+fn each_library_has_one_user() {
+    for (library, modules) in [("cudarc", &["worker"][..]), ("duct", &["supervisor"]), ("nvml_wrapper", &["sampler"])] {
+        let all = sources("src");
+        let (own, others): (Vec<&Source>, Vec<&Source>) =
+            all.iter().partition(|source| modules.iter().any(|module| source.is_in(module)));
+        let stray: Vec<String> = others.iter().flat_map(|source| source.names(library)).collect();
+        assert!(stray.is_empty(), "only {modules:?} may name {library}:\n{}", stray.join("\n"));
+        assert!(own.iter().any(|source| !source.names(library).is_empty()), "{modules:?} does not use {library}");
+    }
+}
+
+#[test]
+fn what_judges_is_pure() {
+    let modules = ["scenario", "plan", "observe", "judge", "render", "verdict", "report"];
+    let words = [
+        "std::fs",
+        "std::env",
+        "std::process",
+        "Instant",
+        "SystemTime",
+        "crate::clock",
+        "fs::read_to_string",
+        "File::open",
+        "env::var",
+        "Command::new",
+    ];
+    let pure = sources("src").into_iter().filter(|source| {
+        let is_pure = modules.iter().any(|module| source.is_in(module));
+        is_pure && !source.is_test() && source.path != "src/report/store.rs"
+    });
+    let pure: Vec<Source> = pure.collect();
+    for module in modules {
+        assert!(pure.iter().any(|source| source.is_in(module)), "there is no module {module}");
+    }
+    let stray: Vec<String> = pure.iter().flat_map(|source| words.iter().flat_map(|word| source.names(word))).collect();
+    assert!(stray.is_empty(), "a clock, a file, the environment or a process:\n{}", stray.join("\n"));
+}
+
+#[test]
+fn no_file_is_longer_than_a_noun() {
+    let mut long = Vec::new();
+    for folder in ["src", "tests", "sim"] {
+        for source in sources(folder) {
+            let lines = source.text.lines().count();
+            if lines > MOST_LINES {
+                long.push(format!("{} has {lines} lines", source.path));
+            }
+        }
+    }
+    assert!(long.is_empty(), "more than {MOST_LINES}:\n{}", long.join("\n"));
+}
+
+#[test]
+fn every_unsafe_block_says_why_it_is_sound() {
+    let mut silent = Vec::new();
+    for source in sources("src").iter().filter(|source| !source.is_test()) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (number, code) in source.code() {
+            // A block, not the signature of a function or the type of a pointer to one.
+            let code = format!(" {code}");
+            let is_block = [" ", "(", "=", "|"].iter().any(|before| {
+                code.contains(&format!("{before}unsafe {{")) || code.contains(&format!("{before}unsafe impl"))
+            });
+            // The comment may stand above the statement that the block is a part of, or above the
+            // list of arms that it speaks for.
+            let above = lines.get(number.saturating_sub(9)..number).unwrap_or_default();
+            if is_block && !above.iter().any(|line| line.contains("SAFETY")) {
+                silent.push(format!("{}:{number}: {}", source.path, code.trim()));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "no SAFETY comment above:\n{}", silent.join("\n"));
+}
+
+#[test]
+fn every_dependency_has_its_line() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest can be read");
+    let manifest: toml::Table = toml::from_str(&manifest).expect("the manifest is TOML");
+    let text = fs::read_to_string(root().join("docs/dependencies.md")).unwrap_or_default();
+    assert!(!text.is_empty(), "docs/dependencies.md is missing");
+    let tables =
+        ["dependencies", "dev-dependencies", "build-dependencies"].into_iter().filter_map(|it| manifest.get(it));
+    let names: Vec<&String> = tables.filter_map(|table| table.as_table()).flat_map(toml::Table::keys).collect();
+    assert!(names.len() > 20, "only {} dependencies were found", names.len());
+    let has_line = |name: &str| {
+        text.lines().any(|line| line.contains(&format!("`{name}`")) || line.contains(&format!("[{name}]")))
+    };
+    let lacking: Vec<&&String> = names.iter().filter(|name| !has_line(name)).collect();
+    assert!(lacking.is_empty(), "docs/dependencies.md does not say why these are here: {lacking:?}");
+}
+
+#[test]
+fn the_readme_begins_with_the_two_commands() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    assert!(!text.is_empty(), "README.md is missing");
+    let mut commands = Vec::new();
+    let mut inside = false;
+    for line in text.lines().take(40) {
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if inside {
+            commands.push(line.trim_start_matches("$ ").trim());
+        }
+    }
+    let install = commands.iter().position(|line| line.starts_with("cargo install"));
+    let run = commands.iter().position(|line| line.starts_with("cuda-pitfalls run"));
+    let found = install.zip(run).is_some_and(|(install, run)| install < run);
+    assert!(found, "the first 40 lines do not show `cargo install …`, then `cuda-pitfalls run …`:\n{commands:#?}");
+}
+
+/// What belongs to a machine on which this was once built, and to nobody else's.
+#[test]
+fn no_tracked_file_names_a_place_of_our_own() {
+    let forbidden = [["/wo", "rk/"], ["registry.", "npmjs"], ["index.", "crates.io"]].map(|parts| parts.concat());
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    let Some(listed) = listed.ok().filter(|output| output.status.success()) else {
+        // Outside a checkout, such as in a package from a registry, nothing is tracked.
+        return;
+    };
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut found = Vec::new();
+    for name in names.split('\0').filter(|name| !name.is_empty()) {
+        let text = fs::read(root().join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        found.extend(forbidden.iter().filter(|word| text.contains(*word)).map(|word| format!("{name} has `{word}`")));
+    }
+    assert!(names.split('\0').count() > 50, "only a few files are tracked: {names}");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

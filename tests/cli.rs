@@ -1,0 +1,241 @@
+//! The command line as a user and a script meet it: what is printed where, and how it ends.
+
+mod common;
+
+use std::fs;
+
+use serde_json::Value;
+
+use common::{Scratch, gpus, root};
+
+/// One GPU: the least that a scenario can run on.
+const MACHINE: &str = "sim:h200-x1";
+/// A scenario that needs one GPU.
+const SMALL: &str = "visibility/empty-mask-hides-all";
+
+#[test]
+fn help_names_every_command_and_every_exit_code() {
+    let ran = Scratch::new().run(&["--help"]);
+    assert_eq!(ran.code, Some(0));
+    for command in ["run", "list", "show", "check", "judge", "render", "schema"] {
+        assert!(ran.stdout.lines().any(|line| line.trim_start().starts_with(command)), "{command}:\n{}", ran.stdout);
+    }
+    for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
+        assert!(ran.stdout.contains(&exit.code().to_string()), "{exit:?} is not explained");
+    }
+    assert!(!ran.stdout.contains("__"), "hidden commands are hidden:\n{}", ran.stdout);
+}
+
+#[test]
+fn list_prints_every_scenario_and_its_json_has_the_promised_fields() {
+    let scratch = Scratch::new();
+    let (text, json) = (scratch.run(&["list"]), scratch.run(&["list", "--json"]).json());
+    let scenarios = json["scenarios"].as_array().expect("scenarios");
+    let names: Vec<&str> = scenarios.iter().filter_map(|scenario| scenario["name"].as_str()).collect();
+    let embedded: Vec<String> = cuda_pitfalls::catalogue::embedded().map(|embedded| embedded.name).collect();
+    assert_eq!(names, embedded);
+    for scenario in scenarios {
+        let name = scenario["name"].as_str().expect("a name");
+        assert!(text.stdout.contains(name.rsplit('/').next().unwrap_or(name)), "{name} is not in the text");
+        assert!(scenario["question"].as_str().is_some_and(|question| question.ends_with('?')), "{scenario}");
+        for list in ["tags", "cases", "hazards"] {
+            assert!(scenario[list].is_array(), "{list} of {scenario}");
+        }
+        assert!(scenario["cases"].as_array().is_some_and(|cases| !cases.is_empty()));
+        assert!(scenario["needs"].is_object() && scenario["needs"]["gpus"].is_u64(), "{scenario}");
+    }
+}
+
+#[test]
+fn show_says_what_a_scenario_asks_and_does() {
+    let ran = Scratch::new().run(&["show", SMALL]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for word in ["Is an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
+        assert!(ran.stdout.contains(word), "{word}:\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn check_accepts_a_good_file_and_points_into_a_bad_one() {
+    let scratch = Scratch::new();
+    let good = scratch.run(&["check", "tests/selftest/clean.toml"]);
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert!(good.stdout.contains("valid"));
+    let source = fs::read_to_string(root().join("tests/selftest/clean.toml")).expect("a self-test can be read");
+    let bad = scratch.path().join("bad.toml");
+    fs::write(&bad, source.replace("{ cuInit = {}", "{ cuInitt = {}")).expect("a file of our own");
+    let line = 1 + source.lines().position(|line| line.contains("cuInit =")).expect("the step is there");
+    let column = 1 + source.lines().find_map(|line| line.find("cuInit")).expect("the step is there");
+    let ran = scratch.run(&["check", "tests/selftest/clean.toml", &bad.to_string_lossy()]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains(&format!("bad.toml:{line}:{column}")), "{line}:{column} is not in\n{}", ran.stderr);
+    assert!(ran.stderr.contains("cuInit`"), "the right name is not suggested:\n{}", ran.stderr);
+    assert!(ran.stdout.contains("clean.toml: valid"), "the good file is still checked");
+}
+
+#[test]
+fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
+    for command in ["run", "list", "show"] {
+        let ran = Scratch::new().run(&[command, "set-device-is-eagre"]);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains("set-device-is-eager"), "{command}:\n{}", ran.stderr);
+        assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn an_unknown_machine_is_refused_with_the_names_of_those_there_are() {
+    for on in ["sim:nosuch", "simulated"] {
+        let scratch = Scratch::new();
+        let out = scratch.reports();
+        let ran = scratch.run(&["run", SMALL, "--on", on, "--json", "--out", &out.to_string_lossy()]);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains("h200-x1") && ran.stderr.contains("h200-x8"), "{on}:\n{}", ran.stderr);
+        assert_eq!(ran.json()["exit"]["name"], "usage");
+        assert!(!out.exists(), "nothing ran, so there is no report");
+    }
+}
+
+#[test]
+fn json_is_one_document_whatever_is_wrong() {
+    let bad = "tests/rejected/key-unknown.toml";
+    for (arguments, code) in [
+        (&["run", "nosuch", "--json"][..], 2),
+        (&["run", "--json", "--no-such-option"], 2),
+        (&["run", bad, "--on", MACHINE, "--json"], 2),
+        (&["run", SMALL, "--on", MACHINE, "--json", "--gpus", "GPU-nosuch"], 2),
+        (&["run", SMALL, "--on", MACHINE, "--json", "--repeat", "0"], 2),
+        (&["run", SMALL, "--on", MACHINE, "--json", "--allow", "nosuch"], 2),
+        (&["run", SMALL, "--on", MACHINE, "--json", "--out", "/dev/null/x"], 74),
+    ] {
+        let ran = Scratch::new().run(arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.stderr);
+        assert_eq!(ran.json()["exit"]["code"], code, "{arguments:?}");
+        assert!(ran.json()["error"].as_str().is_some_and(|error| !error.is_empty()), "{arguments:?}");
+        assert!(ran.stderr.contains(&format!("exit {code} (")), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_scenario_that_the_machine_is_too_small_for_is_skipped_and_measures_nothing() {
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate(MACHINE, &["context/set-device-is-eager"], &[]);
+    ran.ended(4, "nothing_measured");
+    assert_eq!(report.scenarios[0].verdict.reason.map(|reason| reason.name()).as_deref(), Some("too_few_gpus"));
+    // Beside one that ran, it is the skipping that has to be excused.
+    let both = [SMALL, "context/set-device-is-eager"];
+    Scratch::new().simulate(MACHINE, &both, &["--quick"]).0.ended(5, "skipped");
+    Scratch::new().simulate(MACHINE, &both, &["--quick", "--allow-skip", "one GPU"]).0.ended(0, "ok");
+}
+
+#[test]
+fn without_a_gpu_every_verdict_is_skipped_with_a_reason() {
+    if gpus() > 0 {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate("cuda", &[], &[]);
+    ran.ended(4, "nothing_measured");
+    assert!(report.scenarios.len() >= 20 && report.machine.gpus.is_empty() && report.complete);
+    for scenario in &report.scenarios {
+        assert_eq!(scenario.verdict.kind.name(), "skipped", "{}", scenario.name);
+        assert!(scenario.verdict.reason.is_some() && !scenario.verdict.detail.is_empty(), "{}", scenario.name);
+        assert!(scenario.cases.iter().all(|case| case.attempts.is_empty()));
+    }
+}
+
+#[test]
+fn auto_without_a_gpu_falls_back_and_says_so() {
+    if gpus() > 0 {
+        return;
+    }
+    let (ran, report) = Scratch::new().simulate("auto", &[SMALL], &["--quick"]);
+    ran.ended(0, "ok");
+    assert!(ran.stderr.contains("SIMULATED"), "{}", ran.stderr);
+    assert!(report.run.on.starts_with("sim:") && report.run.warnings.iter().any(|note| note.contains("SIMULATED")));
+    assert_eq!(ran.json()["provenance"], "simulated");
+    assert_eq!(ran.json()["scenarios"][0]["verdict"]["provenance"], "simulated");
+}
+
+#[test]
+fn no_environment_variable_selects_the_simulated_node() {
+    let scratch = Scratch::new();
+    let out = scratch.reports();
+    let mut command = scratch.command(&["run", SMALL, "--quick", "--json", "--on", "cuda"]);
+    command.arg("--out").arg(&out);
+    for name in [
+        "CUDA_PITFALLS_ON",
+        "CUDA_PITFALLS_SIM",
+        "CUDA_PITFALLS_NODE",
+        "CUDA_PITFALLS_MACHINE",
+        "CUDA_PITFALLS_SIMULATE",
+        "CUDA_PITFALLS_SIMULATED",
+        "CUDA_PITFALLS_FAKE",
+        "CUDA_PITFALLS_MOCK",
+        "CUDA_PITFALLS_AUTO",
+        "CUDA_PITFALLS_BACKEND",
+        "PITFALLS_ON",
+        "SIM",
+        "SIMULATE",
+        "MOCK",
+        "NVML_MOCK",
+        "CUDA_SIM",
+    ] {
+        for value in ["1"] {
+            command.env(name, value);
+        }
+    }
+    command.env("CUDA_PITFALLS_MACHINE", "h200-x2").env("CUDA_PITFALLS_ON", "sim");
+    let ran = scratch.start(command).wait(std::time::Duration::from_secs(120));
+    assert_eq!(ran.json()["provenance"], "measured", "{}", ran.stderr);
+    assert_eq!(ran.json()["run"]["on"], "cuda");
+    if gpus() == 0 {
+        ran.ended(4, "nothing_measured");
+    }
+}
+
+#[test]
+fn judging_again_and_rendering_work_on_a_stored_report() {
+    let scratch = Scratch::new();
+    let selectors = [SMALL, "limits/heap-after-malloc-kernel", "tests/selftest/hang.toml"];
+    let (ran, report) = scratch.simulate(MACHINE, &selectors, &["--repeat", "2"]);
+    let stored = scratch.reports().join(&report.run.id);
+    let stored = stored.to_string_lossy();
+    let again = scratch.run(&["judge", &stored, "--json"]);
+    assert_eq!(again.code, ran.code, "{}", again.stderr);
+    assert_eq!(again.json(), ran.json(), "judging the same attempts again changes nothing");
+    for form in ["text", "html", "markdown", "junit", "prometheus", "github", "npd"] {
+        let rendered = scratch.run(&["render", &stored, "--as", form]);
+        assert_eq!(rendered.code, Some(0), "{form}: {}", rendered.stderr);
+        assert!(!rendered.stdout.trim().is_empty(), "{form} is empty");
+        assert!(rendered.stdout.to_lowercase().contains("simulated"), "{form} does not say that it is simulated");
+    }
+}
+
+#[test]
+fn what_is_no_report_is_refused() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("report.json");
+    for text in ["", "[]", "{\"schema\":{\"name\":\"cuda-pitfalls-report\",\"major\":99,\"minor\":0}}"] {
+        fs::write(&path, text).expect("a file of our own");
+        for command in ["judge", "render"] {
+            scratch.run(&[command, &path.to_string_lossy()]).ended(2, "usage");
+        }
+    }
+}
+
+#[test]
+fn a_junit_file_is_written_beside_the_report() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("junit.xml");
+    scratch.simulate(MACHINE, &[SMALL], &["--quick", "--junit", &path.to_string_lossy()]).0.ended(0, "ok");
+    assert!(fs::read_to_string(path).is_ok_and(|text| text.starts_with("<?xml") && text.contains(SMALL)));
+}
+
+#[test]
+fn schemas_are_printed() {
+    for of in ["scenario", "report"] {
+        let schema: Value = Scratch::new().run(&["schema", of]).json();
+        assert!(schema["$schema"].is_string() && schema["properties"].is_object(), "{of}");
+    }
+}

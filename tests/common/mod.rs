@@ -1,0 +1,230 @@
+//! What the test programs share: running the program in a folder of its own, with a time limit, and
+//! seeing every process it has started.
+
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cuda_pitfalls::report::{Report, ScenarioReport};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cuda-pitfalls");
+
+/// Longer than any run of these tests takes: a run that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// The package's folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether expected texts are to be written anew.
+pub(crate) fn bless() -> bool {
+    std::env::var_os("CUDA_PITFALLS_BLESS").is_some()
+}
+
+/// The GPUs of this host, counted without any CUDA in this process.
+pub(crate) fn gpus() -> usize {
+    let is_gpu = |name: &str| {
+        name.strip_prefix("nvidia")
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_str().is_some_and(is_gpu)).count()
+}
+
+/// How a program ended, and what it printed.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The exit code; none if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// Stdout as exactly one JSON document.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!("stdout is not one JSON document ({error}):\n{}\n{}", self.stdout, self.stderr)
+        })
+    }
+
+    /// Fails unless the program ended with this exit code and named it.
+    pub(crate) fn ended(&self, code: i32, name: &str) {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        let line = format!("exit {code} ({name})");
+        assert!(self.stderr.contains(&line), "`{line}` is not on stderr:\n{}", self.stderr);
+    }
+}
+
+/// A folder of a test's own. Every process that the program starts bears it in its environment, so
+/// that none can be overlooked, not even one that left its session and its parents.
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        Scratch(tempfile::Builder::new().prefix("pitfalls-test-").tempdir().expect("a folder of our own"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Where reports go.
+    pub(crate) fn reports(&self) -> PathBuf {
+        self.path().join("reports")
+    }
+
+    /// The program with these arguments, not yet started.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(arguments)
+            .current_dir(root())
+            .env("TMPDIR", self.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a program; what it prints goes to files, so that it never waits for a reader.
+    pub(crate) fn start(&self, mut command: Command) -> Running {
+        let file = |name| File::create(self.path().join(name)).expect("a file of our own");
+        command.stdout(file("stdout")).stderr(file("stderr"));
+        Running { child: command.spawn().expect("the program starts"), folder: self.path().to_path_buf() }
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.start(self.command(arguments)).wait(LONGEST)
+    }
+
+    /// The arguments of a simulated run whose report goes to this folder and to stdout.
+    pub(crate) fn arguments<'a>(&'a self, machine: &'a str, selectors: &[&'a str]) -> Vec<String> {
+        let mut all: Vec<String> = vec!["run".into()];
+        all.extend(selectors.iter().map(ToString::to_string));
+        all.extend(["--on".into(), machine.into(), "--json".into(), "--out".into()]);
+        all.push(self.reports().to_string_lossy().into_owned());
+        all
+    }
+
+    /// Runs scenarios on a simulated machine, each case once, and hands over the report.
+    pub(crate) fn simulate(&self, machine: &str, selectors: &[&str], more: &[&str]) -> (Ran, Report) {
+        let mut arguments = self.arguments(machine, selectors);
+        arguments.extend(more.iter().map(ToString::to_string));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let ran = self.run(&arguments);
+        let report = serde_json::from_value(ran.json());
+        let report =
+            report.unwrap_or_else(|error| panic!("stdout is no report ({error}):\n{}\n{}", ran.stdout, ran.stderr));
+        (ran, report)
+    }
+
+    /// The report on disk, once there is one.
+    pub(crate) fn stored(&self) -> Option<Report> {
+        let folder = fs::read_dir(self.reports()).ok()?.flatten().next()?.path();
+        cuda_pitfalls::report::read(&folder).ok()
+    }
+
+    /// The processes that were started here and still run, with their command lines.
+    pub(crate) fn processes(&self) -> Vec<(i32, String)> {
+        let mark = self.path().to_string_lossy().into_owned();
+        let read = |pid: i32, name: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).replace('\0', " ")
+        };
+        let pids = fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
+            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            read(pid, "environ").contains(&mark).then(|| (pid, read(pid, "cmdline")))
+        });
+        pids.collect()
+    }
+
+    /// Fails if anything still runs that was started here.
+    pub(crate) fn assert_no_process_left(&self) {
+        let left = self.processes();
+        assert!(left.is_empty(), "still running: {left:?}");
+    }
+}
+
+impl Drop for Scratch {
+    /// A test that fails must not leave behind what it complains of.
+    fn drop(&mut self) {
+        for (pid, _) in self.processes() {
+            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+        }
+    }
+}
+
+/// A program under way.
+pub(crate) struct Running {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid()).expect("a PID is not 0");
+        kill_process(pid, signal).expect("it can be signalled");
+    }
+
+    /// Waits for its end; one that does not come fails the test.
+    pub(crate) fn wait(mut self, longest: Duration) -> Ran {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                let text =
+                    |name| String::from_utf8_lossy(&fs::read(self.folder.join(name)).unwrap_or_default()).into_owned();
+                return Ran { code: status.code(), stdout: text("stdout"), stderr: text("stderr") };
+            }
+            if started.elapsed() > longest {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                let text = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+                panic!("the program did not end within {longest:?}:\n{text}");
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+}
+
+/// Waits until something holds, and fails where it does not in time.
+pub(crate) fn eventually<T>(what: &str, longest: Duration, mut test: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = test() {
+            return found;
+        }
+        assert!(started.elapsed() < longest, "not within {longest:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A scenario's part of a report, by the instance's name.
+pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
+    let found = report.scenarios.iter().find(|scenario| scenario.name == name);
+    found.unwrap_or_else(|| panic!("{name} is not in the report"))
+}
+
+/// The reports that are committed: folder names and paths. Runs of one's own bear a time in their
+/// name and are not committed.
+pub(crate) fn committed_reports() -> Vec<(String, PathBuf)> {
+    let folders = fs::read_dir(root().join("reports")).into_iter().flatten().flatten();
+    let mut found: Vec<(String, PathBuf)> = folders
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path().join("report.json")))
+        .filter(|(name, path)| !name.contains("Z-") && path.is_file())
+        .collect();
+    found.sort();
+    found
+}

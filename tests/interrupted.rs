@@ -1,0 +1,151 @@
+//! Runs that are broken off: by Ctrl-C, by SIGTERM, by SIGKILL, by a report that cannot be written.
+//! Whatever happens, no process is left, and what is on disk is a whole document.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use cuda_pitfalls::report::Report;
+use cuda_pitfalls::verdict::Kind;
+use rustix::process::Signal;
+
+use common::{Ran, Running, Scratch, eventually, part};
+
+/// One GPU: the least that can be watched.
+const MACHINE: &str = "sim:h200-x1";
+
+/// Starts a run of a scenario that ends and one of `tests/selftest` that does not, and returns in
+/// the middle of the second.
+fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
+    let file = format!("tests/selftest/{stem}.toml");
+    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml", &file]);
+    arguments.extend(["--repeat".into(), "1".into()]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let running = scratch.start(scratch.command(&arguments));
+    eventually("the first scenario's result is on disk", Duration::from_secs(30), || {
+        scratch.stored().filter(|report| report.scenarios.len() == 1)
+    });
+    // A worker that is still the same after a while is the one that hangs.
+    let worker = || scratch.processes().into_iter().find(|(_, line)| line.contains("__worker")).map(|(pid, _)| pid);
+    eventually("a worker hangs", Duration::from_secs(30), || {
+        let pid = worker()?;
+        std::thread::sleep(Duration::from_millis(300));
+        worker().filter(|later| *later == pid)
+    });
+    running
+}
+
+/// What a run that was broken off leaves: the scenario that had ended, in full, and no claim that
+/// the run came to its end.
+fn is_partial(report: &Report) {
+    assert!(!report.complete);
+    assert_eq!(part(report, "selftest/clean").verdict.kind, Kind::Reproduced);
+    let others = report.scenarios.iter().filter(|scenario| scenario.name != "selftest/clean");
+    assert!(others.into_iter().all(|scenario| !scenario.verdict.kind.is_conclusive()));
+}
+
+fn interrupted_by(signal: Signal, stem: &str) -> (Ran, Report) {
+    let scratch = Scratch::new();
+    let running = in_the_middle_of(&scratch, stem);
+    running.signal(signal);
+    let ran = running.wait(Duration::from_secs(15));
+    scratch.assert_no_process_left();
+    let report = scratch.stored().expect("a report is on disk and can be read");
+    is_partial(&report);
+    assert_eq!(ran.json(), serde_json::to_value(&report).expect("JSON"), "stdout and the disk say the same");
+    (ran, report)
+}
+
+#[test]
+fn ctrl_c_leaves_a_partial_report_and_exit_code_130() {
+    let (ran, report) = interrupted_by(Signal::INT, "hang-long");
+    ran.ended(130, "interrupted");
+    assert_eq!(report.run.interrupted.as_deref(), Some("SIGINT"));
+    let attempts = report.scenarios.iter().flat_map(|it| &it.cases).flat_map(|case| &case.attempts);
+    let broken_off = attempts.filter(|attempt| !attempt.invalid.is_empty()).count();
+    assert_eq!(broken_off, 1, "the attempt under way is kept, and does not count");
+}
+
+#[test]
+fn sigterm_leaves_a_partial_report_and_exit_code_143() {
+    let (ran, report) = interrupted_by(Signal::TERM, "hang-long");
+    ran.ended(143, "interrupted");
+    assert_eq!(report.run.interrupted.as_deref(), Some("SIGTERM"));
+}
+
+#[test]
+fn ctrl_c_ends_a_worker_that_is_deaf_to_sigterm_too() {
+    interrupted_by(Signal::INT, "hang-long-deaf").0.ended(130, "interrupted");
+}
+
+/// Nobody is left to clean up: the kernel and the closed channels have to do it.
+fn killed(stem: &str) {
+    let scratch = Scratch::new();
+    let running = in_the_middle_of(&scratch, stem);
+    assert!(scratch.processes().len() >= 3, "parent, sampler, worker: {:?}", scratch.processes());
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait(Duration::from_secs(5)).code, None);
+    eventually("worker and sampler are dead", Duration::from_secs(1), || scratch.processes().is_empty().then_some(()));
+    is_partial(&scratch.stored().expect("a report is on disk and can be read"));
+}
+
+#[test]
+fn when_the_parent_is_killed_worker_and_sampler_die_with_it() {
+    killed("hang-long");
+}
+
+#[test]
+fn when_the_parent_is_killed_a_worker_deaf_to_sigterm_dies_with_it() {
+    killed("hang-long-deaf");
+}
+
+#[test]
+fn when_the_parent_is_killed_a_forked_process_dies_with_it() {
+    killed("child-hangs-long");
+}
+
+/// A report that cannot be written is not a success, and still one document on stdout.
+fn not_durable(ran: &Ran) {
+    ran.ended(74, "not_durable");
+    assert_eq!(ran.json()["exit"]["code"], 74);
+    assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("cannot")));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_exit_code_74() {
+    // The second refuses root too, to whom a folder without write permission is no obstacle.
+    for out in ["/dev/full/x", "/proc/x"] {
+        let scratch = Scratch::new();
+        let file = "tests/selftest/clean.toml";
+        not_durable(&scratch.run(&["run", file, "--on", MACHINE, "--repeat", "1", "--json", "--out", out]));
+        scratch.assert_no_process_left();
+    }
+}
+
+#[test]
+fn a_folder_that_goes_away_during_the_run_is_exit_code_74() {
+    let scratch = Scratch::new();
+    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml", "tests/selftest/wait.toml"]);
+    arguments.extend(["--repeat".into(), "1".into()]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let running = scratch.start(scratch.command(&arguments));
+    eventually("the first scenario's result is on disk", Duration::from_secs(30), || {
+        scratch.stored().filter(|report| report.scenarios.len() == 1)
+    });
+    fs::remove_dir_all(scratch.reports()).expect("the folder can be removed");
+    not_durable(&running.wait(Duration::from_secs(30)));
+    scratch.assert_no_process_left();
+}
+
+#[test]
+fn a_junit_file_that_cannot_be_written_is_exit_code_74() {
+    let scratch = Scratch::new();
+    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
+    arguments.extend(["--repeat", "1", "--junit", "/dev/full"].map(String::from));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ran = scratch.run(&arguments);
+    not_durable(&ran);
+    assert!(Path::new("/dev/full").exists(), "a device must not be replaced by a file");
+}

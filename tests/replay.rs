@@ -1,0 +1,233 @@
+//! The committed evidence: it can be read, it judges to what it says, and the simulated node shows
+//! the same, but for the differences that are written down.
+//!
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test replay` writes `tests/differences.txt` anew; read the
+//! diff, and say why in the commit.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use cuda_pitfalls::judge::{self, Facts};
+use cuda_pitfalls::observe::{Observation, Scene, StepObservation};
+use cuda_pitfalls::report::{CaseReport, Provenance, Report, ScenarioReport, read};
+use cuda_pitfalls::scenario::Expected;
+use cuda_pitfalls::verdict::{ExpectationMet, Kind};
+use serde_json::Value;
+
+use common::{Scratch, bless, committed_reports, root};
+
+/// The libcudart that the simulated node plays.
+const SIMULATED_LIBCUDART: &str = "13.0";
+
+/// Every committed report. There has to be one: without evidence, expectations are opinions.
+fn evidence() -> Vec<(String, Report)> {
+    let found = committed_reports();
+    assert!(!found.is_empty(), "no report is committed in reports/: run on a GPU and commit the folder");
+    let open = |(name, path): (String, PathBuf)| match read(&path) {
+        Ok(report) => (name, report),
+        Err(error) => panic!("{error}"),
+    };
+    found.into_iter().map(open).collect()
+}
+
+#[test]
+fn committed_reports_are_whole_and_measured() {
+    for (name, report) in evidence() {
+        assert!(report.complete, "{name} is partial");
+        assert_eq!(report.provenance, Provenance::Measured, "{name} is no evidence");
+        assert!(report.run.on == "cuda" && !report.machine.gpus.is_empty(), "{name}");
+        for scenario in &report.scenarios {
+            assert_eq!(scenario.verdict.provenance, Provenance::Measured, "{name}: {}", scenario.name);
+        }
+    }
+}
+
+#[test]
+fn committed_reports_judge_to_what_they_say() {
+    let mut wrong = Vec::new();
+    for (name, report) in evidence() {
+        let mut again = report.clone();
+        judge::rejudge(&mut again);
+        for (stored, again) in report.scenarios.iter().zip(&again.scenarios) {
+            let (stored_says, again_says) = (words(stored), words(again));
+            if stored_says != again_says {
+                wrong.push(format!("{name}: {}: stored {stored_says}, judged again {again_says}", stored.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn words(scenario: &ScenarioReport) -> String {
+    let verdict = &scenario.verdict;
+    let reason = verdict.reason.map(|reason| format!("({})", reason.name())).unwrap_or_default();
+    format!("{}{reason}, {}", verdict.kind.name(), verdict.expectation.name())
+}
+
+#[test]
+fn the_simulated_node_shows_what_real_gpus_showed() {
+    let mut lines = Vec::new();
+    for (name, real) in evidence() {
+        lines.extend(differences(&real).into_iter().map(|line| format!("{name}: {line}\n")));
+    }
+    let found = lines.concat();
+    let path = root().join("tests/differences.txt");
+    if bless() {
+        fs::write(&path, &found).expect("the differences can be written");
+    }
+    let known = fs::read_to_string(&path).unwrap_or_default();
+    let new: Vec<&str> = found.lines().filter(|line| !known.lines().any(|known| known == *line)).collect();
+    let gone: Vec<&str> = known.lines().filter(|line| !found.lines().any(|found| found == *line)).collect();
+    assert!(
+        found == known,
+        "not what tests/differences.txt says\nnew:\n{}\nno longer so:\n{}",
+        new.join("\n"),
+        gone.join("\n")
+    );
+}
+
+/// Runs on a simulated machine of the same size what a real one ran, and compares. Files that have
+/// changed since, and other libcudarts, cannot be compared.
+fn differences(real: &Report) -> Vec<String> {
+    let machine = format!("sim:h200-x{}", real.machine.gpus.len());
+    let current: BTreeMap<String, String> = cuda_pitfalls::catalogue::select(&[])
+        .expect("the scenarios that come with the program are valid")
+        .into_iter()
+        .map(|scenario| (scenario.name, scenario.sha256))
+        .collect();
+    let comparable = |scenario: &&ScenarioReport| {
+        let version = scenario.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref());
+        version == Some(SIMULATED_LIBCUDART)
+            && current.get(&scenario.scenario) == Some(&scenario.sha256)
+            && scenario.verdict.kind != Kind::Skipped
+    };
+    let real: Vec<&ScenarioReport> = real.scenarios.iter().filter(comparable).collect();
+    if real.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = real.iter().map(|scenario| scenario.name.as_str()).collect();
+    let hazards =
+        ["fault", "oversubscribe", "bigmem", "root", "settings"].iter().flat_map(|hazard| ["--allow", hazard]);
+    let more: Vec<&str> = ["--repeat", "1"].into_iter().chain(hazards).collect();
+    let (_, simulated) = Scratch::new().simulate(&machine, &names, &more);
+    let mut lines = Vec::new();
+    for real in real {
+        match simulated.scenarios.iter().find(|scenario| scenario.name == real.name) {
+            Some(simulated) => lines.extend(compare(real, simulated)),
+            None => lines.push(format!("{}: did not run on {machine}", real.name)),
+        }
+    }
+    lines
+}
+
+fn compare(real: &ScenarioReport, simulated: &ScenarioReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    if real.verdict.kind != simulated.verdict.kind {
+        lines.push(format!("{}: real {}, simulated {}", real.name, words(real), words(simulated)));
+    }
+    for case in &real.cases {
+        let name = format!("{}::{}", real.name, case.name);
+        let Some(other) = simulated.cases.iter().find(|other| other.name == case.name) else {
+            lines.push(format!("{name}: not simulated"));
+            continue;
+        };
+        let (real, simulated) = (outcomes(case), outcomes(other));
+        match (real.as_slice(), simulated.as_slice()) {
+            _ if real.len() == simulated.len() && real.iter().all(|outcome| simulated.contains(outcome)) => {}
+            ([one], [other]) => lines.extend(steps(one, other).into_iter().map(|line| format!("{name}{line}"))),
+            _ => lines.push(format!("{name}: {} outcomes real, {} simulated", real.len(), simulated.len())),
+        }
+    }
+    lines
+}
+
+/// What was seen, without what varies and without what says nothing about the machine.
+fn outcomes(case: &CaseReport) -> Vec<Observation> {
+    case.outcomes.iter().map(|outcome| outcome.observation.outcome()).collect()
+}
+
+/// Where two outcomes differ, step by step and fact by fact.
+fn steps(real: &Observation, simulated: &Observation) -> Vec<String> {
+    let mut lines = Vec::new();
+    if real.end != simulated.end {
+        lines.push(format!(": ends real {}, simulated {}", real.end, simulated.end));
+    }
+    if real.steps.len() != simulated.steps.len() {
+        lines.push(format!(": {} steps real, {} simulated", real.steps.len(), simulated.steps.len()));
+    }
+    for (real, simulated) in real.steps.iter().zip(&simulated.steps) {
+        let (ours, theirs) = (facts(real), facts(simulated));
+        let mut keys: Vec<&String> = ours.keys().chain(theirs.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        for key in keys {
+            let (one, other) = (ours.get(key), theirs.get(key));
+            if one != other {
+                let word = |value: Option<&Value>| value.map_or_else(|| "nothing".to_string(), Value::to_string);
+                lines.push(format!(" at {}: {key} real {}, simulated {}", real.label, word(one), word(other)));
+            }
+        }
+    }
+    lines
+}
+
+/// The facts of a step, each under a name of its own.
+fn facts(step: &StepObservation) -> BTreeMap<String, Value> {
+    let Ok(Value::Object(all)) = serde_json::to_value(step) else { return BTreeMap::new() };
+    let mut flat = BTreeMap::new();
+    for (key, value) in all {
+        match value {
+            Value::Object(parts) if matches!(key.as_str(), "values" | "memory") => {
+                flat.extend(parts.into_iter().map(|(part, value)| (format!("{key}.{part}"), value)));
+            }
+            value => {
+                flat.insert(key, value);
+            }
+        }
+    }
+    flat
+}
+
+/// An expectation that nothing could fail says nothing. Where the pitfall is expected to show, the
+/// control's own attempts are judged as if they were the trap's; where it is expected not to, no
+/// attempt at hand shows it, and the expectation is turned round instead.
+#[test]
+fn every_expectation_can_fail() {
+    let (_, mut report) = Scratch::new().simulate("sim:h200-x2", &[], &["--repeat", "2"]);
+    let Report { provenance, run, machine, scenarios, .. } = &mut report;
+    let scene = Scene { calibration: &run.calibration, gpus: &machine.gpus };
+    let (mut proven, mut immune) = (0, Vec::new());
+    for scenario in scenarios {
+        let Some(plan) = &mut scenario.plan else { continue };
+        let facts = Facts::new(machine, scenario.libcudart.as_ref(), plan, *provenance);
+        if scenario.verdict.expectation != ExpectationMet::AsExpected {
+            continue;
+        }
+        let mut cases = scenario.cases.clone();
+        let attempts = cases.iter().find(|case| case.name == "control").map(|control| control.attempts.clone());
+        match (scenario.verdict.kind, attempts) {
+            (Kind::Reproduced, Some(attempts)) => {
+                cases
+                    .iter_mut()
+                    .filter(|case| case.name == "trap")
+                    .for_each(|trap| trap.attempts.clone_from(&attempts));
+            }
+            _ => plan.expect.iter_mut().for_each(|expectation| {
+                expectation.verdict = match expectation.verdict {
+                    Expected::Reproduced => Expected::NotReproduced,
+                    Expected::NotReproduced => Expected::Reproduced,
+                };
+            }),
+        }
+        let verdict = judge::judge(plan, &mut cases, &scene, &facts);
+        proven += 1;
+        if verdict.expectation == ExpectationMet::AsExpected {
+            immune.push(format!("{}: {} ({})", scenario.name, verdict.kind.name(), verdict.detail));
+        }
+    }
+    assert!(immune.is_empty(), "as expected, whatever happens:\n{}", immune.join("\n"));
+    assert!(proven > 0, "no scenario has an expectation that it meets on the simulated node");
+}

@@ -1,0 +1,188 @@
+//! Workers that go wrong in every way we could think of, each run through the program on the
+//! simulated node: the step at fault is named, nothing is concluded, nothing survives, and the next
+//! scenario starts clean.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use cuda_pitfalls::report::{Attempt, Report, ScenarioReport};
+use cuda_pitfalls::verdict::{Kind, Reason};
+
+use common::{Ran, Scratch, part};
+
+/// One GPU: the least that can be watched.
+const MACHINE: &str = "sim:h200-x1";
+
+/// What became of a worker that went wrong.
+struct Outcome {
+    ran: Ran,
+    report: Report,
+    elapsed: Duration,
+    name: String,
+}
+
+impl Outcome {
+    fn scenario(&self) -> &ScenarioReport {
+        part(&self.report, &self.name)
+    }
+
+    fn attempt(&self) -> &Attempt {
+        match self.scenario().cases[0].attempts.as_slice() {
+            [attempt] => attempt,
+            all => panic!("{} attempts of {}", all.len(), self.name),
+        }
+    }
+
+    /// The label of a step by its place.
+    fn label(&self, step: Option<usize>) -> &str {
+        let plan = self.scenario().plan.as_ref().expect("it was planned");
+        step.map_or("no step", |step| plan.cases[0].steps[step].label.as_str())
+    }
+
+    /// Fails unless nothing was concluded, for this reason, and the program says so.
+    fn inconclusive(&self, reason: Reason) {
+        let verdict = &self.scenario().verdict;
+        assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(reason)), "{}", verdict.detail);
+        let first = self.attempt().invalid.first().map(|doubt| doubt.reason);
+        assert_eq!(first, Some(reason), "{:?}", self.attempt().invalid);
+        self.ran.ended(3, "inconclusive");
+    }
+}
+
+/// Runs a file of `tests/selftest`, then a scenario that only a clean GPU and a whole harness can
+/// answer. The second has to come out well whatever the first did.
+fn run(stem: &str) -> Outcome {
+    let scratch = Scratch::new();
+    let file = format!("tests/selftest/{stem}.toml");
+    let started = Instant::now();
+    let (ran, report) = scratch.simulate(MACHINE, &[&file, "tests/selftest/clean.toml"], &["--repeat", "1"]);
+    let elapsed = started.elapsed();
+    scratch.assert_no_process_left();
+    let left: Vec<_> =
+        std::fs::read_dir(scratch.path()).expect("our folder").flatten().map(|it| it.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("cuda-pitfalls-")), "left behind: {left:?}");
+    assert!(report.complete && ran.code.is_some(), "{}", ran.stderr);
+    let clean = part(&report, "selftest/clean");
+    assert_eq!(clean.verdict.kind, Kind::Reproduced, "the next scenario did not start clean: {}", clean.verdict.detail);
+    assert!(clean.cases.iter().flat_map(|case| &case.attempts).all(|attempt| attempt.invalid.is_empty()));
+    Outcome { ran, report, elapsed, name: format!("selftest/{stem}") }
+}
+
+/// A hang: the deadline is named, kept, and ends in the signals that were needed and no others.
+fn hangs(stem: &str, sent: &[&str], at_most: Duration) {
+    let outcome = run(stem);
+    let exit = &outcome.attempt().exit;
+    assert_eq!(outcome.label(exit.deadline_at), "fault");
+    assert_eq!(exit.sent, sent);
+    assert_eq!(exit.signal.as_deref(), sent.last().copied());
+    assert!(!exit.said_bye && !exit.unkillable);
+    assert!(outcome.elapsed >= Duration::from_millis(500), "{:?} is before the deadline", outcome.elapsed);
+    assert!(outcome.elapsed < at_most, "{:?}", outcome.elapsed);
+    outcome.inconclusive(Reason::Hang);
+}
+
+#[test]
+fn a_hang_ends_at_its_deadline_by_sigterm() {
+    hangs("hang", &["SIGTERM"], Duration::from_secs(10));
+}
+
+#[test]
+fn a_hang_that_is_deaf_to_sigterm_ends_by_sigkill() {
+    hangs("hang-deaf", &["SIGTERM", "SIGKILL"], Duration::from_secs(15));
+}
+
+#[test]
+fn a_stopped_worker_is_a_hang_and_can_still_be_ended() {
+    hangs("stopped", &["SIGTERM"], Duration::from_secs(10));
+}
+
+#[test]
+fn a_forked_child_that_hangs_is_named_and_ended() {
+    hangs("child-hangs", &["SIGTERM"], Duration::from_secs(10));
+}
+
+#[test]
+fn lines_on_stdout_that_look_like_the_wire_are_not_believed() {
+    hangs("fake-bye", &["SIGTERM"], Duration::from_secs(10));
+}
+
+/// A crash: the signal and the step that raised it, without a signal of ours.
+fn crashes(stem: &str, signal: &str) {
+    let outcome = run(stem);
+    let exit = &outcome.attempt().exit;
+    assert_eq!(exit.signal.as_deref(), Some(signal));
+    assert_eq!(outcome.label(exit.died_at), "fault");
+    assert!(exit.sent.is_empty() && exit.code.is_none() && !exit.said_bye);
+    assert!(outcome.scenario().verdict.detail.contains(&format!("{signal} at fault")));
+    outcome.inconclusive(Reason::Crashed);
+}
+
+#[test]
+fn a_segmentation_fault_names_its_step() {
+    crashes("segv", "SIGSEGV");
+}
+
+#[test]
+fn an_abort_names_its_step() {
+    crashes("abort", "SIGABRT");
+}
+
+#[test]
+fn a_forked_child_that_crashes_is_noticed_at_once() {
+    let outcome = run("child-crashes");
+    let exit = &outcome.attempt().exit;
+    assert_eq!(outcome.label(exit.died_at), "fault");
+    assert_eq!((exit.code, exit.deadline_at), (Some(0), None), "its parent was well");
+    // Its step may take 5 s; a death must not be taken for silence.
+    assert!(outcome.elapsed < Duration::from_secs(4), "{:?}", outcome.elapsed);
+    outcome.inconclusive(Reason::Crashed);
+}
+
+/// Leaving early: whatever the exit code, steps that were not made are no answer.
+fn leaves_early(stem: &str, code: i32) {
+    let outcome = run(stem);
+    let exit = &outcome.attempt().exit;
+    assert_eq!(exit.code, Some(code));
+    assert!(!exit.said_bye && exit.sent.is_empty() && exit.signal.is_none());
+    assert!(outcome.scenario().verdict.detail.contains("at fault"), "{}", outcome.scenario().verdict.detail);
+    outcome.inconclusive(Reason::ExitedEarly);
+}
+
+#[test]
+fn exit_code_0_before_the_last_step_concludes_nothing() {
+    leaves_early("exit-0", 0);
+}
+
+#[test]
+fn exit_code_3_before_the_last_step_concludes_nothing() {
+    leaves_early("exit-3", 3);
+}
+
+#[test]
+fn a_gibibyte_of_noise_fills_neither_memory_nor_time() {
+    let outcome = run("flood");
+    let attempt = outcome.attempt();
+    assert_eq!(attempt.stdout_bytes, 1 << 30, "all of it was taken");
+    assert!(attempt.stdout_tail.len() <= 16 << 10, "{} bytes were kept", attempt.stdout_tail.len());
+    assert!(attempt.invalid.is_empty() && attempt.exit.said_bye, "noise is no reason to doubt: {:?}", attempt.invalid);
+    let peak = outcome.report.run.parent_peak_rss_bytes.expect("the parent knows its own size");
+    assert!(peak <= 64 << 20, "the parent grew to {peak} bytes");
+    assert!(outcome.elapsed < Duration::from_secs(60), "{:?}", outcome.elapsed);
+    outcome.ran.ended(0, "ok");
+}
+
+#[test]
+fn a_grandchild_in_a_session_of_its_own_is_reported_and_killed() {
+    let outcome = run("leak");
+    assert_eq!(outcome.attempt().exit.leaked_children, 1);
+    assert!(outcome.elapsed < Duration::from_secs(20), "it was killed and not waited for: {:?}", outcome.elapsed);
+    outcome.inconclusive(Reason::LeakedChildren);
+}
+
+#[test]
+fn a_deadline_is_an_answer_where_the_question_asks_for_it() {
+    let outcome = run("asked");
+    assert_eq!(outcome.scenario().verdict.kind, Kind::Reproduced, "{}", outcome.scenario().verdict.detail);
+    outcome.ran.ended(0, "ok");
+}
