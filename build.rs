@@ -23,25 +23,14 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let variable =
-        |name: &str| env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"));
+    let variable = |name: &str| env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"));
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
-        return Err(
-            "cuda-pitfalls runs on Linux only: its simulated node is a Linux shared library"
-                .to_owned(),
-        );
+        return Err("cuda-pitfalls runs on Linux only: its simulated node is a Linux shared library".to_owned());
     }
     let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_node.so");
     let mut rustc = Command::new(variable("RUSTC")?);
     rustc
-        .args([
-            "--crate-type=cdylib",
-            "--crate-name",
-            "cuda_pitfalls_node",
-            "--edition",
-            "2024",
-            "--target",
-        ])
+        .args(["--crate-type=cdylib", "--crate-name", "cuda_pitfalls_node", "--edition", "2024", "--target"])
         .arg(variable("TARGET")?)
         .args(["-Cpanic=abort", "-Copt-level=2", "-Cstrip=symbols", "-o"])
         .arg(&out)
@@ -52,15 +41,12 @@ fn build() -> Result<(), String> {
         option.push(linker);
         rustc.arg(option);
     }
-    let output = rustc.output().map_err(|error| {
-        format!("cannot start the compiler for the simulated node: {error}\n{rustc:?}")
-    })?;
+    let output = rustc
+        .output()
+        .map_err(|error| format!("cannot start the compiler for the simulated node: {error}\n{rustc:?}"))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!(
-        "the simulated node ({SOURCE}) did not build ({}):\n{rustc:?}\n{text}",
-        output.status
-    ))
+    Err(format!("the simulated node ({SOURCE}) did not build ({}):\n{rustc:?}\n{text}", output.status))
 }

@@ -22,7 +22,8 @@ const RESTS_US: [u64; 6] = [cuda_pitfalls::sample::REST_US, 0, 200, 1_000, 5_000
 const COMMANDS: usize = 40;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).filter(|path| path.is_file()).collect();
+    let arguments: Vec<PathBuf> =
+        std::env::args_os().skip(1).map(PathBuf::from).filter(|path| path.is_file()).collect();
     let folder = tempfile::tempdir()?;
     let program = arguments.first().cloned().unwrap_or_else(|| env!("CARGO_BIN_EXE_cuda-pitfalls").into());
     let mut document = BTreeMap::new();
@@ -62,7 +63,8 @@ fn against_bare(
     ]);
     for rest_us in RESTS_US {
         supervisor.sampler.rest_us = rest_us;
-        let measured = pairs(&mut supervisor, &plan, &case, || wall(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
+        let measured =
+            pairs(&mut supervisor, &plan, &case, || wall(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
         document.insert(format!("sampler resting {rest_us} us"), measured);
     }
     Ok(document)
@@ -75,7 +77,8 @@ fn pairs(
     case: &CasePlan,
     run_bare: impl Fn() -> u64,
 ) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
-    let (mut bare_ns, mut attempt_ns, mut outside_ns, mut whole_ns, mut ratios) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut bare_ns, mut attempt_ns, mut outside_ns, mut whole_ns, mut ratios) =
+        (vec![], vec![], vec![], vec![], vec![]);
     let (mut rates, mut gaps, mut sweeps) = (vec![], vec![], vec![]);
     for pair in 0..PAIRS {
         let before = (pair % 2 == 0).then(&run_bare);

@@ -159,12 +159,7 @@ fn parse_on(text: &str) -> Result<On, String> {
         "auto" => Ok(On::Auto),
         "sim" => Ok(On::Sim(None)),
         _ => match text.strip_prefix("sim:") {
-            // `h200` is short for the default.
-            Some(machine)
-                if machine == "h200" || node::machine_names().contains(&machine) || Path::new(machine).is_file() =>
-            {
-                Ok(On::Sim(Some(machine.to_string())))
-            }
+            Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
             _ => Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {}", node::machine_names().join(", "))),
         },
     }

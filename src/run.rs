@@ -14,7 +14,7 @@ use crate::catalogue;
 use crate::exit::Exit;
 use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::{Hazard, Scenario};
-use crate::supervisor::Interrupt;
+use crate::supervisor::{Interrupt, signal_name};
 use crate::{clock, render};
 use console::Console;
 use stage::Stage;
@@ -92,7 +92,7 @@ fn go(
     scenarios: Vec<Scenario>,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let mut stage = Stage::set(options, program, interrupt).map_err(Failure::Internal)?;
+    let mut stage = Stage::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
         stage.check_gpus(restrict).map_err(Failure::Usage)?;
     }
@@ -126,7 +126,7 @@ fn go(
         }
     }
     let signal = stage.supervisor.interrupt.signal();
-    report.run.interrupted = signal.map(|signal| if signal == 2 { "SIGINT" } else { "SIGTERM" }.to_string());
+    report.run.interrupted = signal.map(signal_name);
     report.complete = signal.is_none();
     report.run.finished_at = Some(clock::utc());
     report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;

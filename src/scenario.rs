@@ -195,8 +195,7 @@ pub enum Hazard {
 
 impl Hazard {
     /// All of them, for messages and help.
-    pub const ALL: [Hazard; 5] =
-        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
+    pub const ALL: [Hazard; 5] = [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
 
     /// The word in files and on the command line.
     pub fn name(self) -> &'static str {

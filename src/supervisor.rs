@@ -12,7 +12,7 @@ mod output;
 mod sampling;
 mod spawn;
 
-pub use attempt::Trouble;
+pub use attempt::{Trouble, signal_name};
 pub use interrupt::Interrupt;
 pub use sampling::SamplerClient;
 
@@ -99,11 +99,7 @@ pub fn versions(
 
 /// The environment that every child gets, built from nothing: an injected library or a profiler's
 /// setting in the caller's environment must not reach a worker unseen.
-fn environment(
-    links: Option<&Path>,
-    home: &Path,
-    extra: &BTreeMap<String, String>,
-) -> BTreeMap<OsString, OsString> {
+fn environment(links: Option<&Path>, home: &Path, extra: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
     let mut search = OsString::new();
     if let Some(links) = links {
         search.push(links);

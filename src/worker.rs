@@ -26,7 +26,8 @@ use symbols::Symbols;
 /// What every thread and every forked process of a worker shares.
 struct Worker {
     steps: Vec<Step>,
-    channels: BTreeMap<String, RawFd>,
+    /// The ends set aside for processes that are yet to be forked.
+    channels: Mutex<BTreeMap<String, RawFd>>,
     probes: bool,
     symbols: Symbols,
     handles: Mutex<HashMap<String, u64>>,
@@ -71,7 +72,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     }
     let worker = Arc::new(Worker {
         steps,
-        channels,
+        channels: Mutex::new(channels),
         probes,
         symbols,
         handles: Mutex::default(),

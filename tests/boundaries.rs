@@ -178,19 +178,13 @@ fn every_dependency_has_its_line() {
 fn the_readme_begins_with_the_two_commands() {
     let text = fs::read_to_string(root().join("README.md")).unwrap_or_default();
     assert!(!text.is_empty(), "README.md is missing");
-    let mut commands = Vec::new();
-    let mut inside = false;
-    for line in text.lines().take(40) {
-        if line.starts_with("```") {
-            inside = !inside;
-        } else if inside {
-            commands.push(line.trim_start_matches("$ ").trim());
-        }
-    }
-    let install = commands.iter().position(|line| line.starts_with("cargo install"));
-    let run = commands.iter().position(|line| line.starts_with("cuda-pitfalls run"));
-    let found = install.zip(run).is_some_and(|(install, run)| install < run);
-    assert!(found, "the first 40 lines do not show `cargo install …`, then `cuda-pitfalls run …`:\n{commands:#?}");
+    let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1);
+    let commands: Vec<&str> = block.take_while(|line| !line.starts_with("```")).collect();
+    let found = matches!(commands.as_slice(), [run, test]
+        if run.starts_with("cargo run") && run.ends_with("run --on auto") && test.starts_with("cargo test"));
+    assert!(found, "the first block of README.md is not the command that runs and the one that tests:\n{commands:#?}");
+    let first = text.lines().position(|line| line.starts_with("```")).unwrap_or(usize::MAX);
+    assert!(first < 8, "the commands come first, not on line {first}");
 }
 
 /// What belongs to a machine on which this was once built, and to nobody else's.

@@ -181,9 +181,7 @@ fn no_environment_variable_selects_the_simulated_node() {
         "NVML_MOCK",
         "CUDA_SIM",
     ] {
-        for value in ["1"] {
-            command.env(name, value);
-        }
+        command.env(name, "1");
     }
     command.env("CUDA_PITFALLS_MACHINE", "h200-x2").env("CUDA_PITFALLS_ON", "sim");
     let ran = scratch.start(command).wait(std::time::Duration::from_secs(120));

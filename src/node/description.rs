@@ -20,6 +20,7 @@ pub(super) struct Description {
     pub driver_version: String,
     pub cuda_driver_version: u32,
     pub cuda_runtime_version: u32,
+    /// Measured on 2x NVIDIA H200, driver 580.159.04, as is the heap; the pool's, the stack's and the printf buffer's are not.
     #[serde(default = "mib::<2>")]
     pub alloc_granularity_bytes: u64,
     #[serde(default = "mib::<32>")]

@@ -83,8 +83,14 @@ fn chosen(scenario: &Scenario, instance: &Instance, machine: &Machine, options: 
 }
 
 fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
+    let mut env = filler.environment(&case.env)?;
     let mask = match case.gpus {
-        Gpus::All => None,
+        Gpus::All => {
+            // Without this CUDA would count unlike GPUs fastest first, and `gpu0` of the file, which
+            // is NVML's first, would be another GPU than CUDA's device 0.
+            env.entry("CUDA_DEVICE_ORDER".to_string()).or_insert_with(|| "PCI_BUS_ID".to_string());
+            None
+        }
         Gpus::Masked(count) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             Some(filler.gpus.iter().take(count).cloned().collect())
@@ -94,7 +100,7 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
         name: case.name.clone(),
         does: case.does.clone(),
         mask,
-        env: filler.environment(&case.env)?,
+        env,
         probes: case.probes,
         steps: case.steps.iter().map(|step| filler.step(step)).collect::<Result<_, _>>()?,
         expect: filler.checks(&case.expect)?,
@@ -127,6 +133,8 @@ mod tests {
         assert_eq!((plan.gpus.len(), plan.used_gpus), (3, 3));
         assert_eq!(plan.gpus[0], "GPU-0");
         assert_eq!(plan.cases[0].mask, None);
+        assert_eq!(plan.cases[0].env["CUDA_DEVICE_ORDER"], "PCI_BUS_ID");
+        assert_eq!(plan.cases[1].env.get("CUDA_DEVICE_ORDER"), None);
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn used_before(attempt: &Attempt, gpu: usize) -> Option<u64> {
 /// `used` after a step: the last sweep up to it, since equal ones are left out.
 fn used_after(attempt: &Attempt, step: usize, gpu: usize) -> Option<u64> {
     let up_to = |sweep: &&crate::report::AttemptSweep| !sweep.after_exit && sweep.step.is_none_or(|at| at <= step);
-    attempt.sweeps.iter().filter(up_to).next_back()?.sweep.gpus.get(gpu)?.used_bytes
+    attempt.sweeps.iter().rfind(up_to)?.sweep.gpus.get(gpu)?.used_bytes
 }
 
 fn largest_change(attempt: &Attempt, gpu: usize) -> u64 {

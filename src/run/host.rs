@@ -57,10 +57,7 @@ pub(super) fn kernel() -> Option<String> {
 
 /// The recorded variables that are set.
 pub(super) fn environment() -> BTreeMap<String, String> {
-    RECORDED
-        .iter()
-        .filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value)))
-        .collect()
+    RECORDED.iter().filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value))).collect()
 }
 
 /// Whether an MPS control pipe is where a client would look.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::console::Console;
 use super::stage::Stage;
-use super::{Options, clock, provenance};
+use super::{Options, provenance};
 use crate::event::Event;
 use crate::judge::{self, Facts};
 use crate::observe::Scene;
@@ -158,10 +158,16 @@ fn troubled(provenance: Provenance, trouble: &Trouble) -> Verdict {
     }
 }
 
-/// Why the host must not be used further, if a worker of this scenario could not be killed.
+/// Why the host must not be used further: a worker of this scenario could not be killed, or NVML
+/// says that a GPU is lost.
 pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
-    let is_stuck = |attempt: &&Attempt| attempt.exit.unkillable;
-    let stuck = done.cases.iter().flat_map(|case| &case.attempts).find(is_stuck)?;
-    let after = clock::now_ns().saturating_sub(stuck.started_ns) / 1_000_000;
-    Some(format!("process {} of {} could not be killed ({after} ms after its start)", stuck.pid, done.name))
+    let mut attempts = done.cases.iter().flat_map(|case| &case.attempts);
+    attempts.find_map(|attempt| {
+        if attempt.exit.unkillable {
+            return Some(format!("process {} of {} could not be killed", attempt.pid, done.name));
+        }
+        let mut errors = attempt.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
+        let lost = errors.find(|error| error.contains("GpuLost") || error.contains("ResetRequired"))?;
+        Some(format!("a GPU was lost during {}: {lost}", done.name))
+    })
 }

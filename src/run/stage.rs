@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Options, host, provenance};
+use super::{Failure, Options, host, provenance};
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::report::{Provenance, unique_libraries};
 use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
@@ -41,17 +41,17 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn set(options: &Options, program: &Path, interrupt: Interrupt) -> Result<Stage, String> {
+    pub(super) fn set(options: &Options, program: &Path, interrupt: Interrupt) -> Result<Stage, Failure> {
         let folder = tempfile::Builder::new().prefix("cuda-pitfalls-").tempdir();
-        let folder = folder.map_err(|error| format!("cannot make a private folder: {error}"))?;
+        let folder = folder.map_err(no_folder)?;
         let home = folder.path().join("home");
-        std::fs::create_dir(&home).map_err(|error| format!("cannot make a private folder: {error}"))?;
+        std::fs::create_dir(&home).map_err(no_folder)?;
         let mut notes = Vec::new();
         let (links, found, runtimes, mut on) = match &options.on {
             On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home)?,
             On::Cuda | On::Auto => real(options, folder.path(), program, &home)?,
         };
-        let mut supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(|error| error.to_string())?;
+        let mut supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         let (mut found, mut runtimes) = (found, runtimes);
         let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
         if options.on == On::Auto && !usable {
@@ -60,7 +60,7 @@ impl Stage {
             let links;
             (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
-            supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(|error| error.to_string())?;
+            supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         }
         let simulated = is_simulated(&supervisor, &found)?;
         let machine = machine(&supervisor, &found, &runtimes);
@@ -98,7 +98,9 @@ impl Stage {
         let known: Vec<&str> = self.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
             None => Ok(()),
-            Some(uuid) => Err(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {}", known.join(", "))),
+            Some(uuid) => {
+                Err(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {}", known.join(", ")))
+            }
         }
     }
 
@@ -120,26 +122,36 @@ impl Stage {
     }
 }
 
+fn internal(trouble: Trouble) -> Failure {
+    Failure::Internal(trouble.to_string())
+}
+
+fn no_folder(error: std::io::Error) -> Failure {
+    Failure::Internal(format!("cannot make a private folder: {error}"))
+}
+
 type Scenery = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 
-fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Scenery, String> {
+fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Scenery, Failure> {
     let machine = machine.unwrap_or(DEFAULT_MACHINE);
-    let links = node::lay_out(machine, &folder.join("node")).map_err(|error| error.to_string())?;
-    let found = supervisor::versions(program, Some(&links), home, None).map_err(|error| error.to_string())?;
+    let links =
+        node::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
+    let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;
     let path = links.join("libcudart.so").canonicalize().unwrap_or_default();
     let runtimes = vec![(libraries::runtime(&path.to_string_lossy(), found.runtime), links.clone())];
     Ok((links, found, runtimes, format!("sim:{machine}")))
 }
 
-fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result<Scenery, String> {
+fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result<Scenery, Failure> {
     let libraries = libraries::find(program, home, &options.libcudart).map_err(|error| match error {
-        Trouble::Missing(what) => format!("--libcudart: {} cannot be loaded", what.join(", ")),
-        other => other.to_string(),
+        Trouble::Missing(what) => Failure::Usage(format!("--libcudart: cannot load {}", what.join(", "))),
+        other => internal(other),
     })?;
-    let refused = |error: std::io::Error| format!("cannot link the libraries: {error}");
+    let refused = |error: std::io::Error| Failure::Internal(format!("cannot link the libraries: {error}"));
     let mut runtimes = Vec::new();
     for (place, runtime) in libraries.runtimes.iter().enumerate() {
-        let links = libraries::link(&folder.join(format!("links-{place}")), &libraries, Some(runtime)).map_err(refused)?;
+        let links =
+            libraries::link(&folder.join(format!("links-{place}")), &libraries, Some(runtime)).map_err(refused)?;
         runtimes.push((runtime.clone(), links));
     }
     let links = match runtimes.first() {
@@ -150,11 +162,13 @@ fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result
 }
 
 /// What was loaded decides what results are, not what was asked for. A mixture is refused.
-fn is_simulated(supervisor: &Supervisor, found: &Versions) -> Result<bool, String> {
+fn is_simulated(supervisor: &Supervisor, found: &Versions) -> Result<bool, Failure> {
     let mut seen: Vec<bool> = found.libraries.iter().map(|library| library.simulated).collect();
     seen.extend(supervisor.sampler.inventory.as_ref().ok().map(|inventory| inventory.simulated));
     match (seen.contains(&true), seen.contains(&false)) {
-        (true, true) => Err("real and simulated libraries are mixed: refusing to measure".to_string()),
+        (true, true) => {
+            Err(Failure::Internal("real and simulated libraries are mixed: refusing to measure".to_string()))
+        }
         (simulated, _) => Ok(simulated),
     }
 }
@@ -176,7 +190,8 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         }
     };
     if found.cuda_driver.is_none() {
-        unavailable.push(Unavailable { reason: "no_libcuda".to_string(), detail: "libcuda.so.1 was not found".to_string() });
+        unavailable
+            .push(Unavailable { reason: "no_libcuda".to_string(), detail: "libcuda.so.1 was not found".to_string() });
     }
     if runtimes.is_empty() {
         let detail = "no libcudart was found; name one with --libcudart".to_string();

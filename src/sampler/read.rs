@@ -7,6 +7,8 @@ use nvml_wrapper_sys::bindings::nvmlMemory_t;
 
 use crate::clock;
 use crate::sample::{Event, Process, Reading, Sweep};
+use crate::status;
+use crate::step::Library;
 
 /// Handles of every GPU, in NVML order.
 pub(super) struct Gpus<'nvml> {
@@ -52,7 +54,7 @@ impl<'nvml> Gpus<'nvml> {
                 reading.used_bytes = Some(memory.used);
                 reading.reserved_bytes = Some(memory.reserved);
             }
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {error}")),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {error:?}")),
         }
         match self.memory_v1(device) {
             Ok(used) => reading.v1_used_bytes = Some(used),
@@ -60,7 +62,7 @@ impl<'nvml> Gpus<'nvml> {
         }
         match processes(device) {
             Ok(processes) => reading.processes = Some(processes),
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {error}")),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {error:?}")),
         }
         reading
     }
@@ -72,7 +74,7 @@ impl<'nvml> Gpus<'nvml> {
         // SAFETY: the handle lives as long as the session, and the struct is v1's.
         match unsafe { function(device.handle(), &raw mut memory) } {
             0 => Ok(memory.used),
-            code => Err(format!("code {code}")),
+            code => Err(status::named(Library::Nvml, i64::from(code)).name.unwrap_or_else(|| format!("code {code}"))),
         }
     }
 }

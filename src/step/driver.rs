@@ -73,7 +73,12 @@ pub(super) static STEPS: &[StepKind] = &[
     call(
         "cuCtxCreate_v4",
         "Creates another context on a GPU and makes it current (CUDA 13 form).",
-        &[out("context", Output::Handle("context")), fixed("params", 0), or(constant("flags", &SCHEDULE), 0), int("device")],
+        &[
+            out("context", Output::Handle("context")),
+            fixed("params", 0),
+            or(constant("flags", &SCHEDULE), 0),
+            int("device"),
+        ],
     ),
     call("cuCtxDestroy_v2", "Destroys a context made by cuCtxCreate.", &[handle("context", "context")]),
     call("cuCtxPushCurrent_v2", "Pushes a context on the thread's stack.", &[handle("context", "context")]),
@@ -123,7 +128,11 @@ pub(super) static STEPS: &[StepKind] = &[
         &[out("function", Output::Handle("function")), handle("module", "module"), text("kernel")],
     ),
     call("cuModuleUnload", "Unloads a module.", &[handle("module", "module")]),
-    call("cuModuleGetLoadingMode", "Tells whether modules load lazily (2) or eagerly (1).", &[out("mode", Output::I32)]),
+    call(
+        "cuModuleGetLoadingMode",
+        "Tells whether modules load lazily (2) or eagerly (1).",
+        &[out("mode", Output::I32)],
+    ),
     call(
         "cuLaunchKernel",
         "Launches a kernel.",

@@ -7,7 +7,11 @@ const fn call(name: &'static str, summary: &'static str, params: &'static [super
 }
 
 pub(super) static STEPS: &[StepKind] = &[
-    call("setenv", "Sets an environment variable in this process.", &[text("name"), text("value"), fixed("overwrite", 1)]),
+    call(
+        "setenv",
+        "Sets an environment variable in this process.",
+        &[text("name"), text("value"), fixed("overwrite", 1)],
+    ),
     call("unsetenv", "Removes an environment variable from this process.", &[text("name")]),
     call("clearenv", "Removes every environment variable from this process.", &[]),
     call(

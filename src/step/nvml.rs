@@ -13,16 +13,32 @@ const fn call(name: &'static str, summary: &'static str, params: &'static [super
 pub(super) static STEPS: &[StepKind] = &[
     call("nvmlInit_v2", "Initialises NVML and attaches to the GPUs.", &[]),
     call("nvmlShutdown", "Undoes nvmlInit_v2.", &[]),
-    call("nvmlSystemGetDriverVersion", "Reads the driver's version.", &[out("version", Output::Text(80)), fixed("length", 80)]),
-    call("nvmlSystemGetCudaDriverVersion", "Reads the CUDA version the driver supports.", &[out("version", Output::I32)]),
-    call("nvmlSystemGetCudaDriverVersion_v2", "Reads the CUDA version of the libcuda it finds.", &[out("version", Output::I32)]),
+    call(
+        "nvmlSystemGetDriverVersion",
+        "Reads the driver's version.",
+        &[out("version", Output::Text(80)), fixed("length", 80)],
+    ),
+    call(
+        "nvmlSystemGetCudaDriverVersion",
+        "Reads the CUDA version the driver supports.",
+        &[out("version", Output::I32)],
+    ),
+    call(
+        "nvmlSystemGetCudaDriverVersion_v2",
+        "Reads the CUDA version of the libcuda it finds.",
+        &[out("version", Output::I32)],
+    ),
     call("nvmlDeviceGetCount_v2", "Counts the GPUs of the machine.", &[out("count", Output::U32)]),
     call(
         "nvmlDeviceGetHandleByIndex_v2",
         "Finds a GPU by NVML index.",
         &[uint("index"), out("gpu", Output::Handle("gpu"))],
     ),
-    call("nvmlDeviceGetHandleByUUID", "Finds a GPU by its full UUID.", &[text("uuid"), out("gpu", Output::Handle("gpu"))]),
+    call(
+        "nvmlDeviceGetHandleByUUID",
+        "Finds a GPU by its full UUID.",
+        &[text("uuid"), out("gpu", Output::Handle("gpu"))],
+    ),
     call(
         "nvmlDeviceGetUUID",
         "Reads the UUID of a GPU.",

@@ -58,7 +58,11 @@ pub(super) static STEPS: &[StepKind] = &[
         "Reads a limit of the current device.",
         &[out("value", Output::U64), constant("limit", &CUDA_LIMIT)],
     ),
-    call("cudaDeviceSetLimit", "Sets a limit of the current device.", &[constant("limit", &CUDA_LIMIT), bytes("value")]),
+    call(
+        "cudaDeviceSetLimit",
+        "Sets a limit of the current device.",
+        &[constant("limit", &CUDA_LIMIT), bytes("value")],
+    ),
     call(
         "cudaMemGetInfo",
         "Reads free and total memory of the current device.",
@@ -87,7 +91,11 @@ pub(super) static STEPS: &[StepKind] = &[
         &[handle("pointer", "pointer"), bytes("bytes"), or(uint("flags"), 0)],
     ),
     call("cudaHostUnregister", "Undoes cudaHostRegister.", &[handle("pointer", "pointer")]),
-    call("cudaMemset", "Fills device memory with a byte.", &[handle("pointer", "pointer"), or(int("value"), 0), bytes("bytes")]),
+    call(
+        "cudaMemset",
+        "Fills device memory with a byte.",
+        &[handle("pointer", "pointer"), or(int("value"), 0), bytes("bytes")],
+    ),
     call(
         "cudaPointerGetAttributes",
         "Tells where a pointer lives.",
@@ -98,12 +106,12 @@ pub(super) static STEPS: &[StepKind] = &[
         "Allocates from the current pool, in stream order.",
         &[out("pointer", Output::Handle("pointer")), bytes("bytes"), or(handle("stream", "stream"), 0)],
     ),
+    call("cudaFreeAsync", "Frees in stream order.", &[handle("pointer", "pointer"), or(handle("stream", "stream"), 0)]),
     call(
-        "cudaFreeAsync",
-        "Frees in stream order.",
-        &[handle("pointer", "pointer"), or(handle("stream", "stream"), 0)],
+        "cudaMemPoolTrimTo",
+        "Returns a pool's idle memory to the system.",
+        &[handle("pool", "pool"), bytes("keep_bytes")],
     ),
-    call("cudaMemPoolTrimTo", "Returns a pool's idle memory to the system.", &[handle("pool", "pool"), bytes("keep_bytes")]),
     call(
         "cudaMemPoolGetAttribute",
         "Reads a 64-bit attribute of a pool.",
@@ -120,7 +128,11 @@ pub(super) static STEPS: &[StepKind] = &[
     ),
     call("cudaEventCreate", "Creates an event on the current device.", &[out("event", Output::Handle("event"))]),
     call("cudaEventDestroy", "Destroys an event.", &[handle("event", "event")]),
-    call("cudaEventRecord", "Records an event in a stream.", &[handle("event", "event"), or(handle("stream", "stream"), 0)]),
+    call(
+        "cudaEventRecord",
+        "Records an event in a stream.",
+        &[handle("event", "event"), or(handle("stream", "stream"), 0)],
+    ),
     call("cudaEventQuery", "Asks whether an event has completed.", &[handle("event", "event")]),
     call("cudaEventSynchronize", "Waits for an event.", &[handle("event", "event")]),
     call(

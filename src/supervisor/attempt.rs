@@ -242,7 +242,6 @@ impl Supervisor {
     }
 
     /// Takes the exit status and everything that was left behind.
-    #[expect(clippy::type_complexity, reason = "three things of one process, used once")]
     fn bury(
         &mut self,
         talk: Conversation,
@@ -340,7 +339,7 @@ fn is_equal(one: &Sweep, other: &Sweep) -> bool {
 }
 
 /// A signal by its C name, or by its number where we have none.
-fn signal_name(number: i32) -> String {
+pub fn signal_name(number: i32) -> String {
     let known = SIGNALS.values.iter().find(|(_, value)| *value == i64::from(number));
     known.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())
 }

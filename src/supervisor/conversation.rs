@@ -19,10 +19,7 @@ pub(super) enum Want {
     /// That libraries and symbols are resolved.
     Ready,
     /// That a step has ended, and been looked around after if the case does that.
-    Step {
-        step: usize,
-        probe: bool,
-    },
+    Step { step: usize, probe: bool },
     /// That the worker's first process has ended.
     End,
 }
@@ -91,8 +88,12 @@ impl Conversation {
         };
         match want {
             Want::Ready => said(&|event| matches!(event, Event::Ready { .. })),
-            Want::Step { step, probe: true } => said(&|event| matches!(event, Event::Probe { step: s, .. } if *s == step)),
-            Want::Step { step, probe: false } => said(&|event| matches!(event, Event::End { step: s, .. } if *s == step)),
+            Want::Step { step, probe: true } => {
+                said(&|event| matches!(event, Event::Probe { step: s, .. } if *s == step))
+            }
+            Want::Step { step, probe: false } => {
+                said(&|event| matches!(event, Event::End { step: s, .. } if *s == step))
+            }
             Want::End => self.ended,
         }
     }

@@ -24,9 +24,12 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
         let left = deadline.saturating_sub(clock::now_ns());
         let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
         // A process that floods its output must not block on a full pipe while it is to end.
-        fds.extend([&child.stdout, &child.stderr].into_iter().flatten().filter_map(|tail| {
-            tail.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-        }));
+        fds.extend(
+            [&child.stdout, &child.stderr]
+                .into_iter()
+                .flatten()
+                .filter_map(|tail| tail.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))),
+        );
         let ready = poll(&mut fds, Some(&timespec(left)));
         let ended = fds.first().is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);

@@ -154,7 +154,8 @@ pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, millise
         let mut fds = [PollFd::new(channel, PollFlags::IN)];
         match poll(&mut fds, Some(&timespec(left))) {
             Ok(0) => {
-                let late = std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {milliseconds} ms"));
+                let late =
+                    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {milliseconds} ms"));
                 return Err(ChannelError::Io(late));
             }
             Ok(_) => channel.fill()?,

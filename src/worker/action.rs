@@ -29,12 +29,13 @@ const ACTIONS: &[(&str, Action)] = &[
     ("pthread_join", pthread_join),
     ("fork", fork),
     ("waitpid", waitpid),
-    // SAFETY (and for the arms below): these end the process or change only its own dispositions.
-    ("_exit", |_, _, step| unsafe { libc::_exit(int(step, "code").unwrap_or(0) as i32) }),
+    ("_exit", exit_at_once),
     ("abort", |_, _, _| std::process::abort()),
     ("raise", raise),
-    ("pause", |_, _, _| loop {
-        std::thread::sleep(Duration::from_secs(3600));
+    ("pause", |_, _, _| {
+        loop {
+            std::thread::sleep(Duration::from_secs(3600));
+        }
     }),
     ("signal", ignore_signal),
     ("store_null", store_null),
@@ -148,7 +149,7 @@ fn pthread_join(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values
 /// Forks. The child obeys its own channel from here on and leaves by `_exit`.
 fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
-    let fd = *worker.channels.get(name).ok_or(22i64)?;
+    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?;
     // SAFETY: the child uses nothing that another thread may have held locked: the worker's tables
     // are unlocked while a step is made.
     match unsafe { libc::fork() } {
@@ -158,6 +159,7 @@ fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             // SAFETY: the parent set this descriptor aside for this child.
             let mut channel = unsafe { Channel::inherited(fd) };
+            close_ends(worker, |forked_by| forked_by != Some(name));
             worker.serve(&mut channel, Some(name));
             let _ = channel.send(&Event::Bye);
             // SAFETY: exit handlers of libraries initialised by the parent are not for the child.
@@ -166,10 +168,27 @@ fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
         pid => {
             // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
             drop(unsafe { Channel::inherited(fd) });
+            close_ends(worker, |forked_by| forked_by == Some(name));
             lock(&worker.handles).insert(name.to_string(), pid as u64);
             Ok(one("pid", i64::from(pid)))
         }
     }
+}
+
+/// Closes the ends of processes that others will fork: held open here, they would hide a death.
+fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
+    let forked_by = |name: &str| {
+        let fork = worker.steps.iter().find(|step| step.call == "fork" && step.bind.as_deref() == Some(name));
+        fork.and_then(|step| step.on.as_deref())
+    };
+    lock(&worker.channels).retain(|name, fd| {
+        let close = is_others(forked_by(name));
+        if close {
+            // SAFETY: the descriptor was set aside by the parent and is used by nobody here.
+            drop(unsafe { Channel::inherited(*fd) });
+        }
+        !close
+    });
 }
 
 fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
@@ -181,15 +200,17 @@ fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64
             return Err(errno());
         }
     }
-    let (code, signal) = if libc::WIFSIGNALED(status) {
-        (-1, libc::WTERMSIG(status))
-    } else {
-        (libc::WEXITSTATUS(status), 0)
-    };
+    let (code, signal) =
+        if libc::WIFSIGNALED(status) { (-1, libc::WTERMSIG(status)) } else { (libc::WEXITSTATUS(status), 0) };
     Ok(Values::from([
         ("code".to_string(), Value::Int(i64::from(code))),
         ("signal".to_string(), Value::Int(i64::from(signal))),
     ]))
+}
+
+fn exit_at_once(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    // SAFETY: it ends the process and runs nothing.
+    unsafe { libc::_exit(int(step, "code").unwrap_or(0) as i32) }
 }
 
 fn raise(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {

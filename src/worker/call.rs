@@ -59,9 +59,7 @@ pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
     let elapsed_ns = clock::now_ns() - started;
     let code = match kind.library {
         // A C library call that fails returns -1 and leaves the reason in errno.
-        Library::Libc if result as i32 == -1 => {
-            i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
-        }
+        Library::Libc if result as i32 == -1 => i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)),
         _ => i64::from(result),
     };
     let values = if code == 0 { outputs(worker, kind, step, &arguments) } else { BTreeMap::new() };
@@ -99,7 +97,9 @@ fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> R
         (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
-        (_, Scalar::Text(text)) => text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number")),
+        (_, Scalar::Text(text)) => {
+            text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number"))
+        }
         (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
     }
 }
@@ -229,11 +229,9 @@ pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u32 {
         ($($count:literal: $($place:literal)*;)*) => {
             match arguments.len() {
                 $($count => {
+                    type Function = unsafe extern "C" fn($(arity!(@word $place)),*) -> u32;
                     // SAFETY: the caller vouches for the address and the arguments.
-                    let function: unsafe extern "C" fn($(arity!(@word $place)),*) -> u32 =
-                        unsafe { std::mem::transmute(address) };
-                    // SAFETY: as above.
-                    unsafe { function($(arguments[$place]),*) }
+                    unsafe { std::mem::transmute::<usize, Function>(address)($(arguments[$place]),*) }
                 })*
                 more => unreachable!("the step table has no call with {more} parameters"),
             }
@@ -261,7 +259,19 @@ pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u32 {
 mod tests {
     use super::*;
 
-    extern "C" fn eleven(a: u64, b: i32, c: u64, d: u64, e: u64, f: u64, g: u32, h: u64, i: u64, j: u64, k: u64) -> u32 {
+    extern "C" fn eleven(
+        a: u64,
+        b: i32,
+        c: u64,
+        d: u64,
+        e: u64,
+        f: u64,
+        g: u32,
+        h: u64,
+        i: u64,
+        j: u64,
+        k: u64,
+    ) -> u32 {
         (a + b as u64 + c + d + e + f + u64::from(g) + h + i + j + k) as u32
     }
 

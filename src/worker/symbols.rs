@@ -8,13 +8,8 @@ use crate::scenario::Step;
 use crate::step::{self, Library};
 
 /// What the probes between steps call.
-pub(super) const PROBES: [&str; 5] = [
-    "cuDeviceGetCount",
-    "cuDeviceGetUuid_v2",
-    "cuDevicePrimaryCtxGetState",
-    "cuCtxGetCurrent",
-    "cuCtxGetDevice",
-];
+pub(super) const PROBES: [&str; 5] =
+    ["cuDeviceGetCount", "cuDeviceGetUuid_v2", "cuDevicePrimaryCtxGetState", "cuCtxGetCurrent", "cuCtxGetDevice"];
 
 /// Addresses by C name.
 pub(super) struct Symbols {

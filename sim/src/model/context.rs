@@ -86,28 +86,26 @@ impl Process {
 
     /// Takes the memory of the first stream of a context.
     pub fn charge_stream(&mut self, owner: Owner) -> Outcome {
-        let context = self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?;
-        if !context.has_streamed {
-            let bytes = self.gpu(owner)?.stream_bytes;
-            self.charge_context(owner.context, bytes)?;
-        }
-        if let Some(context) = self.contexts.get_mut(&owner.context) {
-            context.has_streamed = true;
-        }
-        Ok(())
+        let bytes = self.gpu(owner)?.stream_bytes;
+        self.charge_once(owner, bytes, |context| &mut context.has_streamed)
     }
 
     /// Takes the memory of the first module of a context that uses the device heap.
     pub fn charge_heap_module(&mut self, owner: Owner) -> Outcome {
-        let context = self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?;
-        if !context.has_heap_module {
-            let bytes = self.gpu(owner)?.heap_module_bytes;
-            self.charge_context(owner.context, bytes)?;
+        let bytes = self.gpu(owner)?.heap_module_bytes;
+        self.charge_once(owner, bytes, |context| &mut context.has_heap_module)
+    }
+
+    fn charge_once(&mut self, owner: Owner, bytes: u64, done: fn(&mut Context) -> &mut bool) -> Outcome {
+        let context = self.contexts.get_mut(&owner.context).ok_or(INVALID_CONTEXT)?;
+        if std::mem::replace(done(context), true) {
+            return Ok(());
         }
-        if let Some(context) = self.contexts.get_mut(&owner.context) {
-            context.has_heap_module = true;
+        let outcome = self.charge_context(owner.context, bytes);
+        if let (Err(_), Some(context)) = (outcome, self.contexts.get_mut(&owner.context)) {
+            *done(context) = false;
         }
-        Ok(())
+        outcome
     }
 
     /// Returns part of what [`Self::charge_context`] took.
