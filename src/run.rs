@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod console;
+mod folder;
 mod host;
 mod scenario;
 mod stage;

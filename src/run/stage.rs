@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::folder::Folder;
 use super::{Failure, Options, host, provenance};
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::report::{Provenance, unique_libraries};
@@ -37,13 +38,12 @@ pub(super) struct Stage {
     /// The GPUs the caller may use, if restricted.
     pub(super) restrict: Option<Vec<String>>,
     /// Private; removed when the run ends.
-    _folder: tempfile::TempDir,
+    _folder: Folder,
 }
 
 impl Stage {
     pub(super) fn set(options: &Options, program: &Path, interrupt: Interrupt) -> Result<Stage, Failure> {
-        let folder = tempfile::Builder::new().prefix("cuda-pitfalls-").tempdir();
-        let folder = folder.map_err(no_folder)?;
+        let folder = Folder::create().map_err(no_folder)?;
         let home = folder.path().join("home");
         std::fs::create_dir(&home).map_err(no_folder)?;
         let mut notes = Vec::new();

@@ -4,6 +4,7 @@ pub mod account;
 pub mod attribute;
 pub mod behaviour;
 pub mod blocks;
+pub mod charge;
 pub mod context;
 pub mod device;
 pub mod limits;
