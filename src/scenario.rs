@@ -28,12 +28,16 @@ pub struct Scenario {
     pub name: String,
     /// The question, ending in a question mark.
     pub question: String,
+    /// Why it matters: the comment at the top of the file.
+    pub why: String,
     /// What people believe or hope.
     pub folklore: String,
     /// What was measured, in a sentence or two. Empty until it was.
     pub answer: String,
     /// The order or call that works. Empty where there is none.
     pub remedy: String,
+    /// Why there can be no control. Empty where there is one.
+    pub no_control: String,
     /// Words to select by; catalogue numbers among them.
     pub tags: Vec<String>,
     /// Where the question comes from.

@@ -21,7 +21,7 @@ pub fn observe(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -
     let memory = Memory::of(plan, case, attempt, scene);
     let begun = begun(attempt);
     let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
-        let mut seen = called(plan, attempt, index, step);
+        let mut seen = called(plan, scene, attempt, index, step);
         if let Some(probe) = last_probe(attempt, index) {
             look(plan, probe, &mut seen);
         }
@@ -62,7 +62,7 @@ fn end(case: &CasePlan, attempt: &Attempt) -> String {
 }
 
 /// What the call of a step gave back.
-fn called(plan: &Plan, attempt: &Attempt, index: usize, step: &Step) -> StepObservation {
+fn called(plan: &Plan, scene: &Scene, attempt: &Attempt, index: usize, step: &Step) -> StepObservation {
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
     let row = step::find(&step.call);
     for said in &attempt.events {
@@ -73,7 +73,7 @@ fn called(plan: &Plan, attempt: &Attempt, index: usize, step: &Step) -> StepObse
         seen.returned = true;
         seen.elapsed_ns = *elapsed_ns;
         seen.status.clone_from(status);
-        let (stable, varying) = split(plan, row, values);
+        let (stable, varying) = split(plan, scene, row, values);
         seen.values = stable;
         seen.varying = varying;
     }
@@ -83,8 +83,8 @@ fn called(plan: &Plan, attempt: &Attempt, index: usize, step: &Step) -> StepObse
 type Values = BTreeMap<String, Value>;
 
 /// Values that make up the outcome, and those that may differ from attempt to attempt.
-fn split(plan: &Plan, row: Option<&StepKind>, values: &Values) -> (Values, Values) {
-    let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, value)));
+fn split(plan: &Plan, scene: &Scene, row: Option<&StepKind>, values: &Values) -> (Values, Values) {
+    let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
     named.partition(|(name, value)| !matches!(value, Value::Float(_)) && row.is_some_and(|row| is_stable(row, name)))
 }
 
@@ -101,12 +101,18 @@ fn is_stable(row: &StepKind, name: &str) -> bool {
     fields.find(|field| field.name == name).is_some_and(|field| field.stable)
 }
 
-/// UUIDs become plan names, so that outcomes of different machines can be compared.
-fn by_plan_name(plan: &Plan, value: &Value) -> Value {
-    match value {
-        Value::Text(text) => Value::Text(name_of(plan, text)),
-        other => other.clone(),
-    }
+/// UUIDs and PCI addresses become plan names, so that outcomes of different machines can be
+/// compared.
+fn by_plan_name(plan: &Plan, scene: &Scene, value: &Value) -> Value {
+    let Value::Text(text) = value else { return value.clone() };
+    let addressed = scene.gpus.iter().find(|gpu| gpu.pci_bus_id.as_deref().is_some_and(|id| is_address(text, id)));
+    Value::Text(name_of(plan, addressed.map_or(text.as_str(), |gpu| gpu.uuid.as_str())))
+}
+
+/// Whether a text is a PCI address that NVML gave: CUDA writes the domain with four digits, NVML
+/// with eight.
+fn is_address(text: &str, nvml: &str) -> bool {
+    text.contains(':') && text.trim_start_matches('0').eq_ignore_ascii_case(nvml.trim_start_matches('0'))
 }
 
 /// A GPU that the plan does not know keeps its UUID: it is a finding, not an accident.
@@ -177,6 +183,13 @@ mod tests {
         assert_eq!(observation.steps[1].varying.len(), 2);
         assert!(observation.steps[2].varying.contains_key("milliseconds"));
         assert!(observation.steps[3].varying.contains_key("pid"));
+    }
+
+    #[test]
+    fn pci_addresses_are_the_same_in_either_spelling() {
+        assert!(is_address("0000:1b:00.0", "00000000:1B:00.0"));
+        assert!(!is_address("0000:1c:00.0", "00000000:1B:00.0"));
+        assert!(!is_address("", ""));
     }
 
     #[test]

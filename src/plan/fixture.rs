@@ -70,9 +70,11 @@ pub(crate) fn scenario() -> Scenario {
     Scenario {
         name: "test/question".into(),
         question: "Does it?".into(),
+        why: String::new(),
         folklore: String::new(),
         answer: String::new(),
         remedy: String::new(),
+        no_control: String::new(),
         tags: Vec::new(),
         sources: Vec::new(),
         needs: Needs { gpus: 1, ..Needs::default() },

@@ -59,6 +59,7 @@ pub fn list_json(scenarios: &[Scenario]) -> Value {
 pub fn show_text(scenario: &Scenario) -> String {
     let mut text = format!("{}\n", scenario.name);
     field(&mut text, "question", &scenario.question);
+    field(&mut text, "why", &scenario.why);
     field(&mut text, "folklore", &scenario.folklore);
     field(&mut text, "answer", &scenario.answer);
     field(&mut text, "remedy", &scenario.remedy);
@@ -85,6 +86,9 @@ pub fn show_text(scenario: &Scenario) -> String {
     }
     for case in &instance.cases {
         show_case(&mut text, case);
+    }
+    if !scenario.no_control.is_empty() {
+        let _ = writeln!(text, "\nThere is no control: {}", scenario.no_control);
     }
     let _ = writeln!(text, "\nThe pitfall shows in an attempt when");
     for check in &instance.effect {

@@ -110,7 +110,7 @@ impl<'r> File<'r, '_> {
         let nondeterministic = get(self.entries, "nondeterministic").and_then(|node| self.reader.boolean(node));
         let cases = self.required("cases").and_then(|node| self.reader.table(node)).unwrap_or_default();
         let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
-        self.controls(cases, cases_entry);
+        let no_control = self.controls(cases, cases_entry);
         let parameters = match get(self.entries, "parameters") {
             // Without its parameters the rest of the file would be blamed for theirs.
             Some(node) => Parameters::read(self.reader, node)?,
@@ -126,9 +126,11 @@ impl<'r> File<'r, '_> {
         Some(Scenario {
             name: name.to_string(),
             question: question?,
+            why: opening_comment(self.reader.source),
             folklore: folklore?,
             answer: answer.unwrap_or_default(),
             remedy: remedy.unwrap_or_default(),
+            no_control: no_control.unwrap_or_default(),
             tags,
             sources,
             needs,
@@ -224,8 +226,8 @@ impl<'r> File<'r, '_> {
     }
 
     /// There is a trap, and either a control or a reason why there can be none.
-    fn controls(&mut self, cases: &[Entry], of: Option<&Entry>) {
-        let Some(of) = of else { return };
+    fn controls(&mut self, cases: &[Entry], of: Option<&Entry>) -> Option<String> {
+        let of = of?;
         if cases.len() > MOST_CASES {
             self.reader.error(&of.key.place, format!("more than {MOST_CASES} cases"), None);
         }
@@ -234,12 +236,10 @@ impl<'r> File<'r, '_> {
             let help = Some("add `[cases.trap]`, the order that people write".to_string());
             let place = cases.first().map_or(&of.key.place, |entry| &entry.key.place);
             self.reader.error(place, "no case is called `trap`", help);
-            return;
+            return None;
         };
         let no_control = self.entries.iter().find(|entry| entry.key.text == "no_control");
-        if let Some(entry) = no_control {
-            self.reader.sentence(&entry.value);
-        }
+        let why_none = no_control.and_then(|entry| self.reader.sentence(&entry.value));
         match (find("control"), no_control) {
             (None, None) => {
                 let help = Some("add `[cases.control]`, or say in `no_control` why there can be none".to_string());
@@ -251,8 +251,17 @@ impl<'r> File<'r, '_> {
             }
             _ => {}
         }
+        why_none
     }
 }
 
 #[cfg(test)]
 mod tests;
+
+/// The comment lines that a file begins with, joined.
+fn opening_comment(source: &str) -> String {
+    let comments = source.lines().map_while(|line| line.strip_prefix('#'));
+    // `#:schema` and the like speak to editors.
+    let comments = comments.filter(|line| !line.starts_with(':')).map(str::trim);
+    comments.collect::<Vec<_>>().join(" ").trim().to_string()
+}
