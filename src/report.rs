@@ -203,9 +203,6 @@ pub struct Attempt {
     /// Reasons for which this attempt does not count, by closed word; empty for a valid one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<Doubt>,
-    /// Facts that are worth knowing and do not invalidate the attempt.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<String>,
     /// The last bytes of the worker's stdout, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout_tail: String,

@@ -8,7 +8,9 @@ mod attempt;
 mod conversation;
 mod end;
 mod interrupt;
+mod launch;
 mod output;
+mod reading;
 mod sampling;
 mod spawn;
 

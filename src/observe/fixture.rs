@@ -152,7 +152,6 @@ impl Script {
             free_run: self.free_run.clone(),
             exit: self.exit.clone(),
             invalid: Vec::new(),
-            findings: Vec::new(),
             stdout_tail: String::new(),
             stdout_bytes: 0,
             stderr_tail: String::new(),

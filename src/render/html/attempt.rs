@@ -1,4 +1,4 @@
-//! One attempt on the page: memory over time, findings, and what the worker wrote.
+//! One attempt on the page: memory over time, its end, and what the worker wrote.
 
 use std::fmt::Write as _;
 
@@ -28,9 +28,6 @@ pub(super) fn show(out: &mut String, report: &Report, scenario: &ScenarioReport,
         let _ = writeln!(out, "{}</p>", html(&reading(attempt)));
     } else {
         let _ = writeln!(out, "<p class=\"dim\">Memory did not change on any GPU. {}</p>", html(&reading(attempt)));
-    }
-    for finding in case.attempts.iter().flat_map(|attempt| &attempt.findings) {
-        let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(finding));
     }
     if let Some(end) = end(&attempt.exit) {
         let _ = writeln!(out, "<p>The worker {}.</p>", html(&end));
