@@ -5,7 +5,12 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use thiserror::Error;
 
+use crate::input;
+use crate::render::escape::terminal;
 use crate::scenario::{self, Diagnostic, Scenario};
+
+/// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
+const MOST_SOURCE_BYTES: u64 = 256 << 10;
 
 static SCENARIOS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static KERNELS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
@@ -36,7 +41,7 @@ pub struct Invalid {
 #[derive(Debug, Error)]
 pub enum SelectError {
     /// A selector is the name, glob or tag of nothing.
-    #[error("nothing is called `{selector}`{}", did_you_mean(.nearest))]
+    #[error("nothing is called `{}`{}", terminal(selector), did_you_mean(.nearest))]
     Unknown {
         /// As given.
         selector: String,
@@ -44,7 +49,7 @@ pub enum SelectError {
         nearest: Option<String>,
     },
     /// A selector is the last part of several names.
-    #[error("`{selector}` may be {}", .names.join(" or "))]
+    #[error("`{}` may be {}", terminal(selector), terminal(&.names.join(" or ")))]
     Ambiguous {
         /// As given.
         selector: String,
@@ -52,7 +57,7 @@ pub enum SelectError {
         names: Vec<String>,
     },
     /// A selector is a glob that cannot be read.
-    #[error("`{selector}` is no glob: {message}")]
+    #[error("`{}` is no glob: {}", terminal(selector), terminal(message))]
     Glob {
         /// As given.
         selector: String,
@@ -60,7 +65,7 @@ pub enum SelectError {
         message: String,
     },
     /// A file that was named cannot be read.
-    #[error("cannot read {path}: {error}")]
+    #[error("cannot read {}: {error}", terminal(path))]
     Unreadable {
         /// As given.
         path: String,
@@ -89,7 +94,7 @@ fn lines(files: &[Invalid]) -> String {
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+    nearest.as_ref().map(|name| format!("; did you mean `{}`?", terminal(name))).unwrap_or_default()
 }
 
 /// The scenario files that come with the program, sorted by name.
@@ -161,7 +166,7 @@ fn is_path(selector: &str) -> bool {
 
 /// Reads a file of the user's own.
 pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
-    let source = std::fs::read_to_string(path);
+    let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
     let source = source.map_err(|error| SelectError::Unreadable { path: path.to_string(), error })?;
     let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
     loaded.map_err(|diagnostics| SelectError::Invalid(vec![Invalid { path: path.to_string(), source, diagnostics }]))

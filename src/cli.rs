@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::exit::Exit;
-use crate::render::{self, Format, listing};
+use crate::render::{self, Format, escape, listing};
 use crate::run::{self, On};
 use crate::scenario::{Hazard, schema};
 use crate::supervisor::{Interrupt, role};
@@ -148,8 +148,8 @@ struct RunArguments {
     /// Exit 0 although scenarios were skipped, for this reason.
     #[arg(long, value_name = "REASON")]
     allow_skip: Option<String>,
-    /// The seed of the order of attempts.
-    #[arg(long)]
+    /// The seed of the order of attempts, below 2^53.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: Option<u64>,
 }
 
@@ -181,10 +181,10 @@ pub fn main() -> Exit {
     };
     match cli.command {
         Command::Run(arguments) => run(*arguments),
-        Command::List { selectors, json } => with_scenarios(&selectors, |scenarios| {
+        Command::List { selectors, json } => with_scenarios(&selectors, json, |scenarios| {
             if json { format!("{:#}\n", listing::list_json(scenarios)) } else { listing::list_text(scenarios) }
         }),
-        Command::Show { selectors } => with_scenarios(&selectors, |scenarios| {
+        Command::Show { selectors } => with_scenarios(&selectors, false, |scenarios| {
             scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
         }),
         Command::Check { files } => check(&files),
@@ -208,16 +208,10 @@ pub fn main() -> Exit {
 
 /// A `--json` that could not be parsed still gets its one document.
 fn usage_error(error: &clap::Error) -> Exit {
-    let json = std::env::args_os().any(|argument| argument == "--json");
-    if json {
-        let exit = Exit::Usage;
-        let document = serde_json::json!({
-            "error": error.to_string(),
-            "exit": { "code": exit.code(), "name": exit.name() },
-        });
-        let _ = print(&format!("{document}\n"));
+    if std::env::args_os().any(|argument| argument == "--json") {
+        explain(&error.to_string(), Exit::Usage);
     }
-    fail_with_name(Exit::Usage)
+    named(Exit::Usage)
 }
 
 fn run(arguments: RunArguments) -> Exit {
@@ -237,15 +231,15 @@ fn run(arguments: RunArguments) -> Exit {
     };
     let (program, interrupt) = match (std::env::current_exe(), Interrupt::install()) {
         (Ok(program), Ok(interrupt)) => (program, interrupt),
-        (Err(error), _) | (_, Err(error)) => return fail(&error.to_string(), Exit::Internal),
+        (Err(error), _) | (_, Err(error)) => return fail(&error.to_string(), Exit::Internal, options.json),
     };
     run::run(&options, &program, interrupt)
 }
 
-fn with_scenarios(selectors: &[String], show: impl FnOnce(&[crate::scenario::Scenario]) -> String) -> Exit {
+fn with_scenarios(selectors: &[String], json: bool, show: impl FnOnce(&[crate::scenario::Scenario]) -> String) -> Exit {
     match catalogue::select(selectors) {
         Ok(scenarios) => print(&show(&scenarios)),
-        Err(error) => fail(&error.render(is_styled()), Exit::Usage),
+        Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
     }
 }
 
@@ -255,57 +249,79 @@ fn is_styled() -> bool {
 }
 
 fn check(files: &[PathBuf]) -> Exit {
-    let mut valid = true;
+    let mut exit = Exit::Ok;
     for file in files {
         match catalogue::load_file(&file.to_string_lossy()) {
             Ok(scenario) => {
-                let _ = print(&format!("{}: valid ({} instance(s))\n", file.display(), scenario.instances.len()));
+                let name = escape::terminal(&file.to_string_lossy());
+                exit = exit.worst(print(&format!("{name}: valid ({} instance(s))\n", scenario.instances.len())));
             }
             Err(error) => {
-                valid = false;
+                exit = exit.worst(Exit::Usage);
                 let _ = writeln!(std::io::stderr(), "{}", error.render(is_styled()).trim_end());
             }
         }
     }
-    if valid { Exit::Ok } else { fail_with_name(Exit::Usage) }
+    if exit == Exit::Ok { exit } else { named(exit) }
 }
 
 fn judge_again(path: &Path, json: bool, allow_skip: bool) -> Exit {
     let mut report = match report::read(path) {
         Ok(report) => report,
-        Err(error) => return fail(&error.to_string(), Exit::Usage),
+        Err(error) => return fail(&error.to_string(), Exit::Usage, json),
     };
+    if !report.complete {
+        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not come to an end");
+    }
     judge::rejudge(&mut report);
     let exit = Exit::of_report(&report, allow_skip);
-    let _ = if json {
+    let shown = if json {
         print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
     } else {
         print(&render::render(&report, Format::Text))
     };
-    fail_with_name(exit)
+    named(exit.worst(shown))
 }
 
 fn with_report(path: &Path, show: impl FnOnce(&report::Report) -> String) -> Exit {
     match report::read(path) {
         Ok(report) => print(&show(&report)),
-        Err(error) => fail(&error.to_string(), Exit::Usage),
+        Err(error) => fail(&error.to_string(), Exit::Usage, false),
     }
 }
 
-/// Prints on stdout. A reader that has gone away (`| head`) is no error.
+/// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
 fn print(text: &str) -> Exit {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => fail(&error.to_string(), Exit::NotDurable),
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+            Exit::NotDurable
+        }
         _ => Exit::Ok,
     }
 }
 
-fn fail(why: &str, exit: Exit) -> Exit {
+/// Says why on stderr, and with `--json` in the one document too.
+fn fail(why: &str, exit: Exit, json: bool) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", why.trim_end());
-    fail_with_name(exit)
+    if json {
+        explain(why, exit);
+    }
+    named(exit)
 }
 
-fn fail_with_name(exit: Exit) -> Exit {
+/// The one document of a command that failed.
+fn explain(why: &str, exit: Exit) {
+    let document = serde_json::json!({
+        "error": why,
+        "exit": { "code": exit.code(), "name": exit.name() },
+    });
+    print(&format!("{document}\n"));
+}
+
+/// Names an exit code on stderr.
+fn named(exit: Exit) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
     exit
 }

@@ -27,7 +27,7 @@ pub use shows::{Shows, shows};
 use crate::observe::Scene;
 use crate::plan::Plan;
 use crate::report::{CaseReport, Report};
-use crate::verdict::{Kind, Verdict};
+use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// The verdict on one scenario, from its attempts alone.
 ///
@@ -47,13 +47,27 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
     }
 }
 
+/// An answer that nothing in the report bears out is none.
+fn distrust(verdict: &mut Verdict) {
+    if verdict.kind.is_conclusive() {
+        verdict.kind = Kind::HarnessError;
+        verdict.reason = Some(Reason::Protocol);
+        verdict.detail = "the report says that it was answered, and not what was run".to_string();
+        verdict.expectation = ExpectationMet::NoExpectation;
+        verdict.unexpected.clear();
+    }
+}
+
 /// Judges every scenario of a report again. Those that never ran, or that broke off, keep their
 /// verdict: there is nothing else to tell why.
 pub fn rejudge(report: &mut Report) {
     let Report { provenance, run, machine, scenarios, .. } = report;
     let scene = Scene { calibration: &run.calibration, gpus: &machine.gpus };
     for scenario in scenarios {
-        let Some(plan) = &scenario.plan else { continue };
+        let Some(plan) = &scenario.plan else {
+            distrust(&mut scenario.verdict);
+            continue;
+        };
         if scenario.verdict.kind == Kind::Skipped || broke_off(plan, &scenario.verdict, &scenario.cases) {
             continue;
         }

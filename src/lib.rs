@@ -47,4 +47,5 @@ pub mod verdict;
 
 // The program.
 pub mod cli;
+mod input;
 pub mod run;

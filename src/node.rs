@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 use description::Description;
 
+use crate::input;
+use crate::render::escape::terminal;
+
 /// What `h200`, the machine used when none is named, stands for.
 const DEFAULT_MACHINE: (&str, &str) = ("h200", "h200-x2");
 
@@ -42,12 +45,16 @@ const MACHINES: [(&str, &str); 5] = [
     ("mixed-pair", include_str!("../sim/machines/mixed-pair.toml")),
 ];
 
+/// The machines here take a few KiB.
+const MOST_DESCRIPTION_BYTES: u64 = 256 << 10;
+
 /// Why a simulated node could not be laid out.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// No machine has this name.
     #[error(
-        "there is no simulated machine `{name}`; did you mean `{nearest}`? Known are: {known} (or the path of a .toml file)"
+        "there is no simulated machine `{}`; did you mean `{nearest}`? Known are: {known} (or the path of a .toml file)",
+        terminal(name)
     )]
     UnknownMachine {
         /// What was asked for.
@@ -58,7 +65,7 @@ pub enum NodeError {
         known: String,
     },
     /// A description is not what the format asks for.
-    #[error("the description of the simulated machine `{machine}` is not valid: {source}")]
+    #[error("the description of the simulated machine `{}` is not valid: {}", terminal(machine), lines(source))]
     Description {
         /// The name or path of the description.
         machine: String,
@@ -66,7 +73,7 @@ pub enum NodeError {
         source: Box<toml::de::Error>,
     },
     /// A description reads well but describes no possible machine.
-    #[error("the simulated machine `{machine}` is not possible: {why}")]
+    #[error("the simulated machine `{}` is not possible: {}", terminal(machine), terminal(why))]
     Impossible {
         /// The name or path of the description.
         machine: String,
@@ -74,7 +81,7 @@ pub enum NodeError {
         why: String,
     },
     /// A file could not be read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", terminal(&path.to_string_lossy()))]
     File {
         /// What was attempted.
         action: &'static str,
@@ -83,6 +90,16 @@ pub enum NodeError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// The error with the line it is about. Only the lines that the parser made stay lines: its message may quote a line break
+/// of the description.
+fn lines(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    let message = error.message();
+    let shown = text.trim_end().strip_suffix(message.trim_end()).unwrap_or_default();
+    let shown: Vec<String> = shown.lines().map(terminal).chain([terminal(message)]).collect();
+    shown.join("\n")
 }
 
 /// The names of the machines that come with cuda-pitfalls. `h200` is another name of `h200-x2`, the default.
@@ -115,7 +132,8 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, NodeError> {
 /// The text of a description, by name or path.
 fn read(machine: &str) -> Result<String, NodeError> {
     if machine.contains('/') || machine.ends_with(".toml") {
-        return fs::read_to_string(machine).map_err(failed("read", Path::new(machine)));
+        let path = Path::new(machine);
+        return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
     }
     match MACHINES.iter().find(|(known, _)| *known == machine) {
         Some((_, text)) => Ok((*text).to_owned()),

@@ -93,6 +93,11 @@ fn go(
     scenarios: Vec<Scenario>,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
+    // A run may take an hour: what cannot be written then is better known now.
+    if let Some(path) = &options.junit {
+        let opened = std::fs::File::options().create(true).append(true).open(path);
+        opened.map_err(|error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))?;
+    }
     let mut stage = Stage::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
         stage.check_gpus(restrict).map_err(Failure::Usage)?;
@@ -132,14 +137,16 @@ fn go(
     report.run.finished_at = Some(clock::utc());
     report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
     report.run.parent_peak_rss_bytes = host::peak_rss_bytes();
-    let exit = Exit::of_report(&report, options.allow_skip.is_some());
+    let mut exit = Exit::of_report(&report, options.allow_skip.is_some());
+    if let Some(path) = &options.junit
+        && let Err(error) = std::fs::write(path, render::render(&report, render::Format::Junit))
+    {
+        console.warn(&[format!("cannot write `{}`: {error}", path.display())]);
+        exit = exit.worst(Exit::NotDurable);
+    }
     report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
     store.write(&report)?;
-    if let Some(path) = &options.junit {
-        write_beside(path, &render::render(&report, render::Format::Junit))?;
-    }
-    console.finish(&report, &store.path(), exit);
-    Ok(exit)
+    Ok(console.finish(&report, &store.path(), exit))
 }
 
 /// Instances in the order in which they run: what may fault a GPU comes last.
@@ -181,12 +188,6 @@ fn blank(options: &Options, stage: &Stage) -> Report {
         scenarios: Vec::new(),
         complete: false,
     }
-}
-
-fn write_beside(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|source| {
-        Failure::NotDurable(crate::report::StoreError::Io { what: "write", path: path.to_path_buf(), source })
-    })
 }
 
 /// Whether results of this run come from a real driver.

@@ -140,12 +140,25 @@ fn a_folder_that_goes_away_during_the_run_is_exit_code_74() {
 }
 
 #[test]
+fn a_junit_file_that_cannot_be_opened_is_known_before_anything_runs() {
+    let scratch = Scratch::new();
+    let file = "tests/selftest/clean.toml";
+    let ran =
+        scratch.run(&["run", file, "--on", MACHINE, "--json", "--junit", "/proc/x/junit.xml", "--out", "/dev/full"]);
+    ran.ended(2, "usage");
+    assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("--junit")));
+}
+
+#[test]
 fn a_junit_file_that_cannot_be_written_is_exit_code_74() {
     let scratch = Scratch::new();
     let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
     arguments.extend(["--repeat", "1", "--junit", "/dev/full"].map(String::from));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ran = scratch.run(&arguments);
-    not_durable(&ran);
+    ran.ended(74, "not_durable");
+    // The report itself is whole, on disk and on stdout, and says what could not be written beside it.
+    assert_eq!(ran.json()["run"]["exit"]["code"], 74);
+    assert!(ran.stderr.contains("cannot write `/dev/full`"), "{}", ran.stderr);
     assert!(Path::new("/dev/full").exists(), "a device must not be replaced by a file");
 }

@@ -39,14 +39,15 @@ fn before(name: &str, process: &mut Process, thread: &mut Thread) -> Outcome<Opt
         Effect::Nothing => Ok(None),
         Effect::InitQuietly => {
             // What came of it shows in the next call that reports it.
-            let _ = process.init();
+            let _ = process.runtime_init();
             Ok(None)
         }
-        Effect::Init => process.init().map(|()| None),
+        Effect::Init => process.runtime_init().map(|()| None),
         Effect::Context => {
-            process.init()?;
+            process.runtime_init()?;
             process.runtime_context(thread).map(Some)
         }
+        Effect::Unknown => Err(SIM_NOT_MODELLED),
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::escape::terminal;
 use crate::scenario::{Case, Gpus, Needs, Scenario, Step};
 use crate::step;
 
@@ -14,16 +15,17 @@ const WIDTH: usize = 100;
 /// One scenario a row: name, tags and question, in columns.
 pub fn list_text(scenarios: &[Scenario]) -> String {
     let tags = |scenario: &Scenario| scenario.tags.join(" ");
-    let name_width = scenarios.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
-    let tags_width = scenarios.iter().map(|s| tags(s).chars().count()).max().unwrap_or(0).min(24);
+    let names: Vec<String> = scenarios.iter().map(|scenario| terminal(&scenario.name)).collect();
+    let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let tags_width = scenarios.iter().map(|s| one_line(&tags(s)).chars().count()).max().unwrap_or(0).min(24);
     let indent = name_width + tags_width + 4;
     let mut text = String::new();
-    for scenario in scenarios {
+    for (scenario, full_name) in scenarios.iter().zip(&names) {
         // Long names leave little room, but a question in a column of ten letters helps nobody.
         let question = wrap(&scenario.question, WIDTH.saturating_sub(indent).max(30));
         let tags = wrap(&tags(scenario), tags_width.max(1));
         for row in 0..question.len().max(tags.len()) {
-            let name = if row == 0 { scenario.name.as_str() } else { "" };
+            let name = if row == 0 { full_name.as_str() } else { "" };
             let cell = |column: &[String]| column.get(row).cloned().unwrap_or_default();
             let line = format!("{name:name_width$}  {:tags_width$}  {}", cell(&tags), cell(&question));
             let _ = writeln!(text, "{}", line.trim_end());
@@ -57,7 +59,7 @@ pub fn list_json(scenarios: &[Scenario]) -> Value {
 /// One scenario in words: what is asked, which calls are made, what is expected and why. Of several
 /// instances it shows the first.
 pub fn show_text(scenario: &Scenario) -> String {
-    let mut text = format!("{}\n", scenario.name);
+    let mut text = format!("{}\n", terminal(&scenario.name));
     field(&mut text, "question", &scenario.question);
     field(&mut text, "why", &scenario.why);
     field(&mut text, "folklore", &scenario.folklore);
@@ -78,17 +80,17 @@ pub fn show_text(scenario: &Scenario) -> String {
     }
     for (name, values) in &scenario.parameters {
         let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
-        field(&mut text, &format!("${{{name}}}"), &values.join(", "));
+        field(&mut text, &format!("${{{}}}", terminal(name)), &values.join(", "));
     }
     let Some(instance) = scenario.instances.first() else { return text };
     if scenario.instances.len() > 1 {
-        let _ = writeln!(text, "\nThe first of {} instances, {}:", scenario.instances.len(), instance.name);
+        let _ = writeln!(text, "\nThe first of {} instances, {}:", scenario.instances.len(), terminal(&instance.name));
     }
     for case in &instance.cases {
         show_case(&mut text, case);
     }
     if !scenario.no_control.is_empty() {
-        let _ = writeln!(text, "\nThere is no control: {}", scenario.no_control);
+        let _ = writeln!(text, "\nThere is no control: {}", one_line(&scenario.no_control));
     }
     let _ = writeln!(text, "\nThe pitfall shows in an attempt when");
     for check in &instance.effect {
@@ -104,19 +106,20 @@ pub fn show_text(scenario: &Scenario) -> String {
         let _ = writeln!(text, "\nSources");
     }
     for source in &scenario.sources {
-        let _ = writeln!(text, "  - {source}");
+        let _ = writeln!(text, "  - {}", one_line(source));
     }
     text
 }
 
 fn show_case(text: &mut String, case: &Case) {
-    let _ = writeln!(text, "\n{}: {}", case.name, case.does);
+    let _ = writeln!(text, "\n{}: {}", terminal(&case.name), one_line(&case.does));
     let gpus = match case.gpus {
         Gpus::All => "all GPUs, no mask".to_string(),
         Gpus::Masked(1) => "1 GPU by mask".to_string(),
         Gpus::Masked(n) => format!("{n} GPUs by mask"),
     };
-    let env: String = case.env.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    let env: String =
+        case.env.iter().map(|(name, value)| format!(", {}={}", terminal(name), terminal(value))).collect();
     let probes = if case.probes { "" } else { ", no probes" };
     let _ = writeln!(text, "  starts with {gpus}{env}{probes}");
     for (i, step) in case.steps.iter().enumerate() {
@@ -131,17 +134,19 @@ fn show_case(text: &mut String, case: &Case) {
 fn call(step: &Step) -> String {
     let in_c_order = step::find(&step.call).into_iter().flat_map(|kind| kind.inputs());
     let args: Vec<String> = in_c_order
-        .filter_map(|param| step.args.get(param.name).map(|value| format!("{} = {value}", param.name)))
+        .filter_map(|param| {
+            step.args.get(param.name).map(|value| format!("{} = {}", param.name, terminal(&value.to_string())))
+        })
         .collect();
-    let mut call = format!("{}({})", step.call, args.join(", "));
+    let mut call = format!("{}({})", terminal(&step.call), args.join(", "));
     if let Some(name) = &step.bind {
-        call = format!("{name} = {call}");
+        call = format!("{} = {call}", terminal(name));
     }
     if let Some(on) = &step.on {
-        let _ = write!(call, "  on {on}");
+        let _ = write!(call, "  on {}", terminal(on));
     }
     if step.label != step.call && !step.label.contains('#') {
-        let _ = write!(call, "  [{}]", step.label);
+        let _ = write!(call, "  [{}]", terminal(&step.label));
     }
     call
 }
@@ -170,16 +175,26 @@ fn needs(needs: &Needs) -> String {
     all.join(", ")
 }
 
+/// The words of a text, each harmless on a terminal. A text is taken apart before it is escaped, so that the line breaks of
+/// a file are blanks as any other.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split_whitespace().map(terminal)
+}
+
+fn one_line(text: &str) -> String {
+    words(text).collect::<Vec<_>>().join(" ")
+}
+
 /// The words of a text in lines of at most this width; a longer word has a line of its own.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in words(text) {
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
             }
-            _ => lines.push(word.to_string()),
+            _ => lines.push(word),
         }
     }
     lines

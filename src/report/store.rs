@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::{MAJOR, Report, SCHEMA};
+use crate::input;
+use crate::render::escape::terminal;
 
 /// Larger files are not reports.
 const LARGEST_BYTES: u64 = 256 << 20;
@@ -20,7 +22,7 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The system refused.
-    #[error("cannot {what} `{}`: {source}", path.display())]
+    #[error("cannot {what} `{}`: {source}", terminal(&path.to_string_lossy()))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -30,7 +32,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// It is not a report, or not one of ours.
-    #[error("`{}` is not a report this version can read: {why}", path.display())]
+    #[error("`{}` is not a report this version can read: {}", terminal(&path.to_string_lossy()), terminal(why))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -74,11 +76,7 @@ impl Store {
 pub fn read(path: &Path) -> Result<Report, StoreError> {
     let path = if path.is_dir() { path.join("report.json") } else { path.to_path_buf() };
     let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
-    let size = fs::metadata(&path).map_err(io_error("read", &path))?.len();
-    if size > LARGEST_BYTES {
-        return Err(unreadable(format!("{size} bytes is more than any report has")));
-    }
-    let text = fs::read(&path).map_err(io_error("read", &path))?;
+    let text = input::read(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
     let document: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
     let schema = document.get("schema").cloned().unwrap_or_default();
     if schema.get("name").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
@@ -89,5 +87,6 @@ pub fn read(path: &Path) -> Result<Report, StoreError> {
         let found = major.map_or_else(|| "none".to_string(), |major| major.to_string());
         return Err(unreadable(format!("its major version is {found}, this program reads {MAJOR}")));
     }
-    serde_json::from_value(document).map_err(|error| unreadable(error.to_string()))
+    // The text once more: a value that was read already no longer knows its line and column.
+    serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))
 }

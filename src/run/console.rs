@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
+use crate::render::escape;
 use crate::render::text::{self, Style};
 use crate::report::{Report, ScenarioReport};
 
@@ -44,7 +45,7 @@ impl Console {
 
     pub(super) fn warn(&self, notes: &[String]) {
         for note in notes {
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {note}");
+            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", escape::terminal(note));
         }
     }
 
@@ -53,7 +54,7 @@ impl Console {
     }
 
     pub(super) fn status(&self, what: &str) {
-        self.bar.set_message(what.to_string());
+        self.bar.set_message(escape::terminal(what));
         self.bar.tick();
     }
 
@@ -70,16 +71,26 @@ impl Console {
         self.bar.inc(1);
     }
 
-    pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) {
+    /// The end of a run. A document that was asked for and could not be handed over is not durable;
+    /// a reader that went away is its own affair.
+    pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
         self.finished = true;
         self.bar.finish_and_clear();
         self.say(&text::totals(report, &path.to_string_lossy(), (exit.code(), exit.name())));
+        let mut exit = exit;
         if self.json {
+            let document = serde_json::to_string(report).unwrap_or_default();
             let mut stdout = std::io::stdout().lock();
-            let _ = serde_json::to_writer(&mut stdout, report);
-            let _ = writeln!(stdout);
+            match writeln!(stdout, "{document}").and_then(|()| stdout.flush()) {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+                    exit = exit.worst(Exit::NotDurable);
+                }
+                _ => {}
+            }
         }
         self.name(exit);
+        exit
     }
 
     /// A run that could not begin or not end: with `--json` there is still one document.

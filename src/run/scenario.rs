@@ -158,6 +158,9 @@ fn troubled(provenance: Provenance, trouble: &Trouble) -> Verdict {
     }
 }
 
+/// What NVML answers for a GPU that nothing can be done with until it is reset.
+const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
+
 /// Why the host must not be used further: a worker of this scenario could not be killed, or NVML
 /// says that a GPU is lost.
 pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
@@ -167,7 +170,7 @@ pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
             return Some(format!("process {} of {} could not be killed", attempt.pid, done.name));
         }
         let mut errors = attempt.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
-        let lost = errors.find(|error| error.contains("GpuLost") || error.contains("ResetRequired"))?;
+        let lost = errors.find(|error| LOST.iter().any(|lost| error.ends_with(lost)))?;
         Some(format!("a GPU was lost during {}: {lost}", done.name))
     })
 }

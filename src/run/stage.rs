@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::folder::Folder;
 use super::{Failure, Options, host, provenance};
 use crate::machine::{Machine, Runtime, Unavailable};
+use crate::render::escape;
 use crate::report::{Provenance, unique_libraries};
 use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
 use crate::worker::versions::Versions;
@@ -48,6 +49,9 @@ impl Stage {
         std::fs::create_dir(&home).map_err(no_folder)?;
         let mut notes = Vec::new();
         let (links, found, runtimes, mut on) = match &options.on {
+            On::Sim(_) if !options.libcudart.is_empty() => {
+                return Err(Failure::Usage("--libcudart: the simulated node has a libcudart of its own".to_string()));
+            }
             On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home)?,
             On::Cuda | On::Auto => real(options, folder.path(), program, &home)?,
         };
@@ -98,8 +102,10 @@ impl Stage {
         let known: Vec<&str> = self.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
             None => Ok(()),
+            Some(uuid) if uuid.is_empty() => Err("--gpus: a UUID is empty".to_string()),
             Some(uuid) => {
-                Err(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {}", known.join(", ")))
+                let (uuid, known) = (escape::terminal(uuid), known.join(", "));
+                Err(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}"))
             }
         }
     }
@@ -127,7 +133,8 @@ fn internal(trouble: Trouble) -> Failure {
 }
 
 fn no_folder(error: std::io::Error) -> Failure {
-    Failure::Internal(format!("cannot make a private folder: {error}"))
+    let place = std::env::temp_dir();
+    Failure::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
 }
 
 type Scenery = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);

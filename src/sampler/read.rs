@@ -3,7 +3,7 @@
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use nvml_wrapper_sys::bindings::nvmlMemory_t;
+use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_t};
 
 use crate::clock;
 use crate::sample::{Event, Process, Reading, Sweep};
@@ -54,7 +54,7 @@ impl<'nvml> Gpus<'nvml> {
                 reading.used_bytes = Some(memory.used);
                 reading.reserved_bytes = Some(memory.reserved);
             }
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {error:?}")),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {}", name(error))),
         }
         match self.memory_v1(device) {
             Ok(used) => reading.v1_used_bytes = Some(used),
@@ -62,21 +62,36 @@ impl<'nvml> Gpus<'nvml> {
         }
         match processes(device) {
             Ok(processes) => reading.processes = Some(processes),
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {error:?}")),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {}", name(error))),
         }
         reading
     }
 
     /// NVML v1 `used`, which counts the driver's reserve; the wrapper has only v2.
     fn memory_v1(&self, device: &Device) -> Result<u64, String> {
-        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(ToString::to_string)?;
+        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| FUNCTION_NOT_FOUND.to_string())?;
         let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
         // SAFETY: the handle lives as long as the session, and the struct is v1's.
         match unsafe { function(device.handle(), &raw mut memory) } {
             0 => Ok(memory.used),
-            code => Err(status::named(Library::Nvml, i64::from(code)).name.unwrap_or_else(|| format!("code {code}"))),
+            code => Err(name_of(code)),
         }
     }
+}
+
+/// What NVML says of a function that it lacks; the wrapper finds out before NVML can say so.
+const FUNCTION_NOT_FOUND: &str = "NVML_ERROR_FUNCTION_NOT_FOUND";
+
+/// The wrapper's error under the name that NVML's own header gives it, which is the name people search for.
+fn name(error: NvmlError) -> String {
+    match error {
+        NvmlError::FailedToLoadSymbol(_) => FUNCTION_NOT_FOUND.to_string(),
+        error => name_of(nvmlReturn_t::from(error)),
+    }
+}
+
+fn name_of(code: nvmlReturn_t) -> String {
+    status::named(Library::Nvml, i64::from(code)).name.unwrap_or_else(|| format!("code {code}"))
 }
 
 /// Compute processes, sorted by PID. A list that grew between NVML's two calls is asked for again.
@@ -100,4 +115,23 @@ fn processes(device: &Device) -> Result<Vec<Process>, NvmlError> {
         .collect();
     processes.sort_unstable();
     Ok(processes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_bear_the_names_of_the_header() {
+        for (error, expected) in [
+            (NvmlError::GpuLost, "NVML_ERROR_GPU_IS_LOST"),
+            (NvmlError::ResetRequired, "NVML_ERROR_RESET_REQUIRED"),
+            (NvmlError::NotSupported, "NVML_ERROR_NOT_SUPPORTED"),
+            (NvmlError::FailedToLoadSymbol("no symbol".to_string()), "NVML_ERROR_FUNCTION_NOT_FOUND"),
+            (NvmlError::UnexpectedVariant(28), "NVML_ERROR_GPU_NOT_FOUND"),
+            (NvmlError::UnexpectedVariant(4242), "code 4242"),
+        ] {
+            assert_eq!(name(error), expected);
+        }
+    }
 }

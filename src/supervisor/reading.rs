@@ -31,7 +31,9 @@ impl Supervisor {
                 break sweep;
             }
             if clock::now_ns() > deadline {
-                let detail = format!("memory did not come to rest within {SETTLE_MS} ms at step {step:?}");
+                let when =
+                    step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
+                let detail = format!("memory did not come to rest within {SETTLE_MS} ms {when}");
                 doubt(attempt, Reason::Unsettled, detail);
                 break sweep;
             }

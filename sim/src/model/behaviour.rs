@@ -3,9 +3,12 @@
 //! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not measured stands on
 //! the documentation or on nothing better than a guess.
 
-/// After a `cuInit` that failed for its mask: `true` reads the mask again at the next `cuInit`, `false` repeats the first answer. Not
-/// measured.
-pub const FAILED_INIT_REREADS: bool = false;
+/// After a `cuInit` that found no device: `true` reads the mask again at the next `cuInit`, `false` repeats the first answer. Measured.
+/// What follows a mask that names a GPU twice is not: there only the same answer again is modelled.
+pub const FAILED_INIT_REREADS: bool = true;
+
+/// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.
+pub const RUNTIME_KEEPS_NO_DEVICE: bool = true;
 
 /// Resetting a primary context leaves the retain count as it was ("resetting does not release"). Not measured.
 pub const RESET_KEEPS_RETAIN_COUNT: bool = true;
@@ -19,8 +22,15 @@ pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 /// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Not measured.
 pub const MEM_FREE_NEEDS_CONTEXT: bool = true;
 
-/// A new stack limit takes its memory (size x multiprocessors x threads) when it is set, not at the next launch. Not measured.
+/// A new stack limit takes its memory (size x multiprocessors x threads) when it is set, not at the next launch, and a lower one gives
+/// it back as promptly. Measured.
 pub const STACK_CHARGED_AT_SET: bool = true;
+
+/// From so many visible GPUs on the first stream of a context takes memory. Measured: none with one, some with two.
+pub const STREAM_CHARGED_FROM_DEVICES: usize = 2;
+
+/// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not modelled.
+pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
 
 /// The largest request that shares a block with others; a larger one has its blocks to itself. Measured for 1 MiB, which shares, and
 /// for 2 MiB, which does not; what happens between them is not known.
@@ -51,12 +61,16 @@ pub enum Effect {
     Init,
     /// Also makes the primary context of the current device, and makes it current when nothing is.
     Context,
+    /// Not known for this version: the call is not modelled.
+    Unknown,
 }
 
 /// Which runtime call does what before its own work, in a runtime of this version. A call that is not listed needs a context.
 ///
-/// Measured are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`, `cudaSetDevice`, `cudaGetDeviceFlags`,
-/// `cudaChooseDevice`, `cudaDeviceGetStreamPriorityRange` (which makes a context) and the queries of one device.
+/// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`, `cudaSetDevice`,
+/// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, `cudaEventQuery` and the queries of one device. Measured to make one are
+/// `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`, `cudaEventCreate`, `cudaDeviceSynchronize`,
+/// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost` and `cudaMemGetInfo`.
 pub fn effect_of(call: &str, runtime: i32) -> Effect {
     match call {
         "cudaRuntimeGetVersion" if runtime >= RUNTIME_VERSION_QUIET_FROM => Effect::Nothing,
@@ -80,9 +94,10 @@ pub fn effect_of(call: &str, runtime: i32) -> Effect {
         | "cudaMemPoolTrimTo"
         | "cudaChooseDevice"
         | "cudaGetDeviceFlags"
-        | "cudaSetDeviceFlags"
+        | "cudaEventQuery"
         | "cudaGetDeviceProperties"
         | "cudaPointerGetAttributes" => Effect::Init,
+        "cudaSetDeviceFlags" if runtime < SET_FLAGS_MAKES_CONTEXT_FROM => Effect::Unknown,
         _ => Effect::Context,
     }
 }
@@ -97,5 +112,8 @@ mod tests {
         assert_eq!(effect_of("cudaRuntimeGetVersion", 12000), Effect::Nothing);
         assert_eq!(effect_of("cudaDriverGetVersion", 13000), Effect::InitQuietly);
         assert_eq!(effect_of("cudaDeviceGetStreamPriorityRange", 13000), Effect::Context);
+        assert_eq!(effect_of("cudaSetDeviceFlags", 13000), Effect::Context);
+        assert_eq!(effect_of("cudaSetDeviceFlags", 12000), Effect::Unknown);
+        assert_eq!(effect_of("cudaEventQuery", 13000), Effect::Init);
     }
 }

@@ -1,5 +1,6 @@
 //! What contexts take beside themselves: streams, modules, the device heap.
 
+use crate::model::behaviour::STREAM_CHARGED_FROM_DEVICES;
 use crate::model::context::{Context, Owner};
 use crate::model::process::Process;
 use crate::model::status::*;
@@ -14,8 +15,11 @@ impl Process {
         Ok(())
     }
 
-    /// Takes the memory of the first stream of a context.
+    /// Takes the memory of the first stream of a context, which takes none where one GPU alone is visible.
     pub fn charge_stream(&mut self, owner: Owner) -> Outcome {
+        if self.devices.len() < STREAM_CHARGED_FROM_DEVICES {
+            return Ok(());
+        }
         let bytes = self.gpu(owner)?.stream_bytes;
         self.charge_once(owner, bytes, |context| &mut context.has_streamed)
     }

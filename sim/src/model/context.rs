@@ -142,12 +142,13 @@ impl Process {
         self.owner(handle).ok_or(missing)
     }
 
-    /// The device of the current context, which may be one that the runtime chose and has not made yet.
+    /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer.
     pub fn current_device(&self, thread: &Thread) -> Outcome<usize> {
-        match thread.current().filter(|handle| self.is_unmade(*handle)) {
-            Some(handle) => Ok(self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?.device),
-            None => Ok(self.current(thread)?.device),
-        }
+        self.node()?;
+        let handle = thread.current().ok_or(INVALID_CONTEXT)?;
+        let context = self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?;
+        // Whether one of `cuCtxCreate` keeps its device after its end is not known.
+        if context.alive || context.primary { Ok(context.device) } else { Err(SIM_NOT_MODELLED) }
     }
 
     /// Whether a context has a handle, as primary ones have, but has never lived.
@@ -280,7 +281,8 @@ mod tests {
         process.runtime_context(&mut thread).unwrap();
         assert_eq!(used(&process, 1), CONTEXT);
         process.reset_primary(1);
-        assert_eq!(process.current_device(&thread), Err(CONTEXT_IS_DESTROYED));
+        assert_eq!(process.current_device(&thread), Ok(1));
+        assert_eq!(process.current(&thread).err(), Some(CONTEXT_IS_DESTROYED));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::c;
 use crate::model::account::Account;
-use crate::model::behaviour::FAILED_INIT_REREADS;
+use crate::model::behaviour::{FAILED_INIT_REREADS, RUNTIME_KEEPS_NO_DEVICE};
 use crate::model::context::{Context, Owner};
 use crate::model::device::Device;
 use crate::model::machine::Gpu;
@@ -14,7 +14,7 @@ use crate::model::status::*;
 use crate::model::stream::{Event, Stream};
 use crate::model::thread::{self, Thread};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// How far initialisation got.
@@ -34,6 +34,8 @@ pub enum Phase {
 /// Everything the driver and the runtime know. One lock guards it, and nothing is called out of the library while it is held.
 pub struct Process {
     pub phase: Phase,
+    /// The runtime found no device and goes on saying so.
+    pub runtime_found_none: bool,
     node: Option<&'static Node>,
     pub account: Account,
     pub devices: Vec<Device>,
@@ -62,6 +64,7 @@ impl Process {
     pub fn new(phase: Phase) -> Self {
         Self {
             phase,
+            runtime_found_none: false,
             node: None,
             account: Account::default(),
             devices: Vec::new(),
@@ -83,7 +86,6 @@ impl Process {
             Phase::Ready => return Ok(()),
             Phase::Forked => return Err(NOT_INITIALIZED),
             Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
-            Phase::BadMask if !FAILED_INIT_REREADS => return Err(INVALID_DEVICE),
             Phase::NoDevice | Phase::BadMask | Phase::Fresh => {}
         }
         let node = node::node().map_err(no_node)?;
@@ -95,12 +97,25 @@ impl Process {
         self.start(node, environment)
     }
 
+    /// The runtime's own first step: `cuInit`, whose "no device" it remembers.
+    pub fn runtime_init(&mut self) -> Outcome {
+        if self.runtime_found_none {
+            // What it says once the driver has found a device after all is not known.
+            return Err(if self.phase == Phase::Ready { SIM_NOT_MODELLED } else { NO_DEVICE });
+        }
+        let outcome = self.init();
+        self.runtime_found_none = RUNTIME_KEEPS_NO_DEVICE && outcome == Err(NO_DEVICE);
+        outcome
+    }
+
     /// Initialises on a given node with a given environment.
     pub fn start(&mut self, node: &'static Node, environment: Environment) -> Outcome {
         let gpus = &node.machine.gpus;
         let ordered = mask::device_order(environment.order.as_deref(), gpus);
         // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
         let visible = match mask::visible(environment.mask.as_deref(), &ordered, gpus) {
+            // A mask that named a GPU twice has been replaced.
+            Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::BadMask => return Err(SIM_NOT_MODELLED),
             Ok(visible) => visible,
             Err(Unusable::ShowsNone) => {
                 self.phase = Phase::NoDevice;
@@ -166,6 +181,8 @@ struct Holder {
     pid: u32,
     /// The phase once more, readable without the lock, which another thread may have held at the moment of a fork.
     phase: AtomicU32,
+    /// What the runtime remembers, likewise.
+    runtime_found_none: AtomicBool,
     process: Mutex<Process>,
 }
 
@@ -177,10 +194,10 @@ fn holder() -> &'static Holder {
     loop {
         let found = HOLDER.load(Ordering::Acquire);
         // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
-        let inherited = match unsafe { found.as_ref() } {
+        let (inherited, found_none) = match unsafe { found.as_ref() } {
             Some(holder) if holder.pid == pid => return holder,
-            Some(holder) => holder.phase.load(Ordering::Acquire),
-            None => Phase::Fresh as u32,
+            Some(holder) => (holder.phase.load(Ordering::Acquire), holder.runtime_found_none.load(Ordering::Acquire)),
+            None => (Phase::Fresh as u32, false),
         };
         let phase = if inherited == Phase::Ready as u32 || inherited == Phase::Forked as u32 {
             Phase::Forked
@@ -191,7 +208,13 @@ fn holder() -> &'static Holder {
         } else {
             Phase::Fresh
         };
-        let own = Holder { pid, phase: AtomicU32::new(phase as u32), process: Mutex::new(Process::new(phase)) };
+        let process = Process { runtime_found_none: found_none, ..Process::new(phase) };
+        let own = Holder {
+            pid,
+            phase: AtomicU32::new(phase as u32),
+            runtime_found_none: AtomicBool::new(found_none),
+            process: Mutex::new(process),
+        };
         let own = Box::into_raw(Box::new(own));
         if HOLDER.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: the exchange failed, so nobody else has seen this pointer.
@@ -207,6 +230,7 @@ pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
         let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut process, thread);
         holder.phase.store(process.phase as u32, Ordering::Release);
+        holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
         outcome
     });
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
@@ -237,13 +261,17 @@ mod tests {
     use crate::model::table::sample::table;
 
     #[test]
-    fn an_empty_mask_finds_no_device_and_stays_so() {
+    fn an_empty_mask_finds_no_device_until_it_is_changed() {
         let node = Box::leak(Box::new(Node { machine: machine(), table: table() }));
         let mut process = Process::new(Phase::Fresh);
         let mask = Some(Vec::new());
         assert_eq!(process.start(node, Environment { mask, ..Environment::default() }), Err(NO_DEVICE));
         assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
-        assert_eq!(process.init(), Err(NO_DEVICE));
+        process.runtime_found_none = true;
+        assert_eq!(process.runtime_init(), Err(NO_DEVICE));
+        assert_eq!(process.start(node, Environment::default()), Ok(()));
+        assert_eq!(process.init(), Ok(()));
+        assert_eq!(process.runtime_init(), Err(SIM_NOT_MODELLED));
     }
 
     #[test]
@@ -257,7 +285,9 @@ mod tests {
         };
         let (mut refused, outcome) = start(b"0,0");
         assert_eq!(outcome, Err(INVALID_DEVICE));
-        assert_eq!(refused.init(), Err(INVALID_DEVICE));
+        let again = |mask: &[u8]| Environment { mask: Some(mask.to_vec()), ..Environment::default() };
+        assert_eq!(refused.start(node, again(b"0,0")), Err(INVALID_DEVICE));
+        assert_eq!(refused.start(node, again(b"0")), Err(SIM_NOT_MODELLED));
         assert_eq!(refused.device(0).err(), Some(NOT_INITIALIZED));
         assert_eq!((0..4).map(|gpu| node.table.used_bytes(gpu)).sum::<u64>(), 0);
         let (_ready, outcome) = start(b"1,3");

@@ -20,7 +20,7 @@ pub struct Event {
 }
 
 impl Process {
-    /// A new stream in a context. The first one takes device memory, which stays with the context.
+    /// A new stream in a context. The first one may take device memory, which stays with the context.
     pub fn create_stream(&mut self, owner: Owner) -> Outcome<u64> {
         self.charge_stream(owner)?;
         let handle = self.handle();
@@ -41,12 +41,18 @@ impl Process {
             return Ok(current);
         }
         let owner = self.streams.get(&stream).ok_or(INVALID_HANDLE)?.owner;
-        if self.is_live(owner) { Ok(owner) } else { Err(INVALID_HANDLE) }
+        if self.is_live(owner) { Ok(owner) } else { Err(SIM_NOT_MODELLED) }
+    }
+
+    /// Whether a stream's context has gone, even if it has been made again since.
+    pub fn is_lost_stream(&self, stream: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| !self.is_live(stream.owner))
     }
 
     /// An event whose context is still there.
     pub fn event(&self, event: u64) -> Outcome<&Event> {
-        self.events.get(&event).filter(|event| self.is_live(event.owner)).ok_or(INVALID_HANDLE)
+        let found = self.events.get(&event).ok_or(INVALID_HANDLE)?;
+        if self.is_live(found.owner) { Ok(found) } else { Err(SIM_NOT_MODELLED) }
     }
 
     /// `cuStreamDestroy`.
@@ -135,7 +141,8 @@ mod tests {
         let stream = process.create_stream(zero).unwrap();
         process.reset_primary(0);
         let again = owner(&mut process, 0);
-        assert_eq!(process.stream_owner(stream, again), Err(INVALID_HANDLE));
+        assert!(process.is_lost_stream(stream));
+        assert_eq!(process.stream_owner(stream, again), Err(SIM_NOT_MODELLED));
     }
 
     #[test]

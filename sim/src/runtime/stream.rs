@@ -1,8 +1,8 @@
-//! Streams and events of the runtime. Even a query makes a context on a thread that has none.
+//! Streams and events of the runtime. Even a query of a stream makes a context on a thread that has none; one of an event does not.
 
-use super::call_in;
+use super::{call, call_in};
 use crate::c::put;
-use crate::model::status::INVALID_VALUE;
+use crate::model::status::{CONTEXT_IS_DESTROYED, INVALID_VALUE};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaStreamCreate(stream: *mut u64) -> u32 {
@@ -18,6 +18,10 @@ pub unsafe extern "C" fn cudaStreamDestroy(stream: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaStreamSynchronize(stream: u64) -> u32 {
     call_in("cudaStreamSynchronize", |process, _, context| {
+        // Measured for this call alone: a stream whose context was reset is known to be lost.
+        if process.is_lost_stream(stream) {
+            return Err(CONTEXT_IS_DESTROYED);
+        }
         let device = process.stream_owner(stream, context)?.device;
         process.synchronise(device);
         Ok(())
@@ -58,7 +62,7 @@ pub unsafe extern "C" fn cudaEventRecord(event: u64, stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventQuery(event: u64) -> u32 {
-    call_in("cudaEventQuery", |process, _, _| process.event(event).map(drop))
+    call("cudaEventQuery", |process, _| process.event(event).map(drop))
 }
 
 #[unsafe(no_mangle)]

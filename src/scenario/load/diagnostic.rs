@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::render::escape::terminal;
+
 /// One error of a file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -22,14 +24,15 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// The error with the lines it is about, as rustc shows its own; no newline at the end.
     pub fn render(&self, source: &str, styled: bool) -> String {
-        let primary = AnnotationKind::Primary.span(within(source, &self.span));
-        let context = self
-            .context
-            .as_ref()
-            .map(|(span, label)| AnnotationKind::Context.span(within(source, span)).label(label.as_str()));
-        let snippet = Snippet::source(source).path(self.file.as_str()).annotation(primary).annotations(context);
-        let help = self.help.as_ref().map(|help| Level::HELP.message(help.as_str()));
-        let group = Level::ERROR.primary_title(self.message.as_str()).element(snippet).elements(help);
+        let shown = Shown::of(source);
+        let primary = AnnotationKind::Primary.span(shown.span(&within(source, &self.span)));
+        let context = self.context.as_ref().map(|(span, label)| {
+            AnnotationKind::Context.span(shown.span(&within(source, span))).label(terminal(label))
+        });
+        let snippet =
+            Snippet::source(shown.text.as_str()).path(terminal(&self.file)).annotation(primary).annotations(context);
+        let help = self.help.as_ref().map(|help| Level::HELP.message(terminal(help)));
+        let group = Level::ERROR.primary_title(terminal(&self.message)).element(snippet).elements(help);
         let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])
     }
@@ -37,7 +40,45 @@ impl Diagnostic {
     /// `file:line:column: message`, for editors and logs.
     pub fn line(&self, source: &str) -> String {
         let (line, column) = place(source, self.span.start);
-        format!("{}:{line}:{column}: {}", self.file, self.message)
+        format!("{}:{line}:{column}: {}", terminal(&self.file), terminal(&self.message))
+    }
+}
+
+/// A source as a terminal may show it: the same lines, with whatever acts in them written as an escape.
+struct Shown<'s> {
+    text: String,
+    /// Where pieces begin, in the source and in the text, in order; pieces end at tabs and line breaks.
+    pieces: Vec<(usize, usize, &'s str)>,
+}
+
+impl<'s> Shown<'s> {
+    fn of(source: &'s str) -> Shown<'s> {
+        let mut shown = Shown { text: String::with_capacity(source.len()), pieces: Vec::new() };
+        let mut start = 0;
+        for piece in source.split_inclusive(['\n', '\t']) {
+            // A tab or a line break is part of how a file is laid out, and does no harm.
+            let (words, end) = match piece.strip_suffix("\r\n") {
+                Some(words) => (words, "\n"),
+                None => piece.split_at(piece.trim_end_matches(['\n', '\t']).len()),
+            };
+            shown.pieces.push((start, shown.text.len(), words));
+            shown.text.push_str(&terminal(words));
+            shown.text.push_str(end);
+            start += piece.len();
+        }
+        shown
+    }
+
+    /// Where a part of the source, in whole characters, is in the text.
+    fn span(&self, span: &Range<usize>) -> Range<usize> {
+        within(&self.text, &(self.offset(span.start)..self.offset(span.end)))
+    }
+
+    fn offset(&self, offset: usize) -> usize {
+        let after = self.pieces.partition_point(|(start, _, _)| *start <= offset);
+        let Some((start, shown, words)) = self.pieces[..after].last() else { return 0 };
+        let into = offset - start;
+        shown + words.get(..into).map_or(terminal(words).len() + into - words.len(), |before| terminal(before).len())
     }
 }
 
@@ -102,6 +143,24 @@ mod tests {
         assert_eq!(nearest("CUINIT", names), Some("cuInit"));
         assert_eq!(nearest("cuCtxCreate", names), Some("cuCtxCreate_v2"));
         assert_eq!(nearest("frobnicate", names), None);
+    }
+
+    #[test]
+    fn hostile_lines_are_shown_as_escapes_with_the_mark_in_place() {
+        let source = "a = 1\r\n\tb = \"\x1b[2J\u{202e}\u{9b}m\" x\n";
+        let at = source.find('x').unwrap();
+        let file = "a\x1bb.toml".to_string();
+        let message = "no \x1b[1m".to_string();
+        let diagnostic =
+            Diagnostic { file, span: at..at + 1, message, help: Some("\u{9b}".to_string()), context: None };
+        let text = diagnostic.render(source, false);
+        assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines.iter().find(|line| line.contains("b = ")).unwrap();
+        let mark = lines.iter().find_map(|line| line.find('^')).unwrap();
+        assert_eq!(shown.as_bytes()[mark], b'x', "{text}");
+        assert!(text.contains("\\x1b[2J\\u{202e}\\x9bm"), "{text}");
+        assert_eq!(diagnostic.line(source), "a\\x1bb.toml:2:16: no \\x1b[1m");
     }
 
     #[test]

@@ -1,0 +1,200 @@
+//! Files from strangers: nothing in them, and nothing in their names, reaches a terminal except as
+//! text, and none of them keeps the program waiting.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Ran, Scratch};
+use rustix::fs::{CWD, Mode};
+
+/// Nothing here is read for long: what takes longer waits for something.
+const QUICKLY: Duration = Duration::from_secs(20);
+
+/// What a terminal obeys: a colour, a title, a C1 control, DEL, and changes of writing direction.
+const EVIL: &str = "\x1b[31m\x1b]0;owned\x07\u{9b}2J\x7f\u{202e}\u{2066}\r\u{8}";
+
+/// The same as it stands in a TOML string.
+const IN_TOML: &str = r"\u001B[31m\u001B]0;owned\u0007\u009B2J\u007F\u202E\u2066\r\b";
+
+fn scenario(folklore: &str) -> String {
+    format!(
+        r#"# A comment cannot hold every character, but it can hold {c1} and {bidi}.
+question = "Is it {IN_TOML} so?"
+folklore = "{folklore}"
+answer = "An answer {IN_TOML}"
+remedy = "A remedy {IN_TOML}"
+tags = ["A01"]
+sources = ["https://example.org/{IN_TOML}"]
+no_control = "No control {IN_TOML}"
+effect = [ {{ exit = 0, because = "because {IN_TOML}", evidence = "{IN_TOML}" }} ]
+[parameters]
+q = ["{IN_TOML}", "b"]
+[cases.trap]
+does = "it does {IN_TOML}"
+env = {{ CUDA_MODULE_LOADING = "{IN_TOML}" }}
+steps = [ {{ setenv = {{ name = "CUDA_VISIBLE_DEVICES", value = "${{q}}{IN_TOML}" }} }} ]
+"#,
+        c1 = '\u{9b}',
+        bidi = '\u{202e}',
+    )
+}
+
+/// A scenario file whose name is as hostile as its text.
+fn file(scratch: &Scratch, text: &str) -> String {
+    let folder = scratch.path().join(format!("folder{EVIL}"));
+    fs::create_dir_all(&folder).expect("any name is a name");
+    let path = folder.join(format!("file{EVIL}.toml"));
+    fs::write(&path, text).expect("the file can be written");
+    path.to_str().expect("the name is UTF-8").to_string()
+}
+
+fn acts(c: char) -> bool {
+    let is_bidi = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    is_bidi || (c.is_control() && c != '\n' && c != '\t')
+}
+
+fn assert_harmless(what: &str, ran: &Ran) {
+    for (name, text) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+        let line = text.lines().find(|line| line.chars().any(acts));
+        assert_eq!(line, None, "{what}: on {name} something acts");
+    }
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("the path is UTF-8")
+}
+
+#[test]
+fn a_hostile_scenario_is_shown_and_run_as_text() {
+    let scratch = Scratch::new();
+    let file = file(&scratch, &scenario(IN_TOML));
+    let reports = scratch.reports();
+    for arguments in [
+        vec!["show", &file],
+        vec!["list", &file],
+        vec!["run", &file, "--on", "sim", "--quick", "--out", path(&reports)],
+    ] {
+        let ran = scratch.run(&arguments);
+        assert_ne!(ran.code, Some(2), "{ran:#?}");
+        assert_harmless(arguments[0], &ran);
+        assert!(ran.stdout.contains(r"\x1b["), "{} shows nothing of it: {ran:#?}", arguments[0]);
+    }
+    let listed = scratch.run(&["list", "--json", &file]).json();
+    let question = listed["scenarios"][0]["question"].as_str().expect("a question");
+    assert!(question.contains('\x1b'), "JSON has escapes of its own, and needs no others: {question:?}");
+}
+
+#[test]
+fn an_invalid_hostile_scenario_is_complained_of_in_text() {
+    let scratch = Scratch::new();
+    let good = scenario(IN_TOML);
+    for bad in [
+        // Not TOML at all: the offending line is shown.
+        format!("question = \"{EVIL}\"\n"),
+        good.replace("folklore", &format!("\"{IN_TOML}\"")),
+        good.replace("tags = [\"A01\"]", &format!("tags = [\"{IN_TOML}\", \"\u{9b}\u{202e}\"]")),
+        good.replace("setenv", &format!("\"setenv{IN_TOML}\"")),
+    ] {
+        let file = file(&scratch, &bad);
+        for command in ["check", "show", "run"] {
+            let ran = scratch.run(&[command, &file]);
+            ran.ended(2, "usage");
+            assert_harmless(command, &ran);
+        }
+    }
+}
+
+#[test]
+fn a_hostile_name_of_nothing_is_repeated_as_text() {
+    let scratch = Scratch::new();
+    let missing = format!("{}/{EVIL}.toml", path(scratch.path()));
+    for (command, argument) in [
+        ("show", EVIL.to_string()),
+        ("list", format!("**a{EVIL}")),
+        ("check", missing.clone()),
+        ("judge", missing.clone()),
+        ("render", missing),
+    ] {
+        let ran = scratch.run(&[command, &argument]);
+        ran.ended(2, "usage");
+        assert_harmless(command, &ran);
+    }
+}
+
+#[test]
+fn a_hostile_report_is_refused_in_text() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join(format!("report{EVIL}.json"));
+    let schema = r#""schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 0}"#;
+    for text in [
+        EVIL.to_string(),
+        format!("{{\"{}\": 1}}", "\\u001b[31m"),
+        format!("{{\n{schema},\n\"run\": \"\\u001b[31m\u{9b}\", \"exit\": \"\\u001b[31m\u{9b}\u{202e}\"}}"),
+        format!("{{\n{schema},\n\"provenance\": \"\\u001b[31m\u{9b}\u{202e}\"}}"),
+    ] {
+        fs::write(&file, text).expect("the file can be written");
+        for command in ["judge", "render"] {
+            let ran = scratch.run(&[command, path(&file)]);
+            ran.ended(2, "usage");
+            assert_harmless(command, &ran);
+        }
+    }
+    let ran = scratch.run(&["judge", path(&file)]);
+    assert!(ran.stderr.contains("line 3 column "), "the place is not named: {}", ran.stderr);
+}
+
+#[test]
+fn a_hostile_machine_is_refused_in_text() {
+    let scratch = Scratch::new();
+    let reports = scratch.reports();
+    let file = scratch.path().join(format!("machine{EVIL}.toml"));
+    for text in
+        [EVIL.to_string(), format!("\"{IN_TOML}\\n{IN_TOML}\" = 1\n"), "driver_version = [\"\u{9b}\"]\n".to_string()]
+    {
+        fs::write(&file, text).expect("the file can be written");
+        let on = format!("sim:{}", path(&file));
+        let ran = scratch.run(&["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]);
+        ran.ended(2, "usage");
+        assert_harmless("run", &ran);
+    }
+}
+
+#[test]
+fn what_has_no_end_is_not_read() {
+    let scratch = Scratch::new();
+    let reports = scratch.reports();
+    let fifo: PathBuf = scratch.path().join("pipe.toml");
+    rustix::fs::mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).expect("a pipe of our own");
+    for endless in [Path::new("/dev/zero"), &fifo] {
+        let on = format!("sim:{}", path(endless));
+        for arguments in [
+            vec!["check", path(endless)],
+            vec!["judge", path(endless)],
+            vec!["render", path(endless)],
+            vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)],
+        ] {
+            let ran = scratch.start(scratch.command(&arguments)).wait(QUICKLY);
+            ran.ended(2, "usage");
+            assert!(ran.stderr.contains("not a regular file"), "{arguments:?}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let scratch = Scratch::new();
+    let reports = scratch.reports();
+    let file = scratch.path().join("long.toml");
+    fs::write(&file, "#\n".repeat(256 << 10)).expect("the file can be written");
+    let on = format!("sim:{}", path(&file));
+    for arguments in
+        [vec!["check", path(&file)], vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]]
+    {
+        let ran = scratch.run(&arguments);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains("larger than 256 KiB"), "{arguments:?}: {}", ran.stderr);
+    }
+}
