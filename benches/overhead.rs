@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cuda_pitfalls::plan::{CasePlan, Plan};
+use cuda_pitfalls::plan::{CasePlan, Timeouts};
 use cuda_pitfalls::report::Attempt;
-use cuda_pitfalls::scenario::{Needs, Step};
 use cuda_pitfalls::supervisor::{Interrupt, Supervisor};
 use cuda_pitfalls::{catalogue, clock, libraries};
 
@@ -20,6 +19,7 @@ const PAIRS: usize = 30;
 /// Rests of the sampler to compare; the first is the one in use.
 const RESTS_US: [u64; 6] = [cuda_pitfalls::sample::REST_US, 0, 200, 1_000, 5_000, 1_000_000];
 const COMMANDS: usize = 40;
+const TIMEOUTS: Timeouts = Timeouts { step_ms: 30_000, attempt_ms: 60_000 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<PathBuf> =
@@ -56,15 +56,14 @@ fn against_bare(
     let mut supervisor = Supervisor::start(program, &links, &home, Interrupt::none())?;
     let inventory = supervisor.sampler.inventory.clone().map_err(|(reason, detail)| format!("{reason}: {detail}"))?;
     let uuid = inventory.gpus.first().ok_or("no GPU")?.uuid.clone();
-    let (plan, case) = plan(&uuid)?;
+    let case = plan(&uuid)?;
     let mut document = BTreeMap::from([
         ("gpus".to_string(), serde_json::json!(inventory.gpus.len())),
         ("driver".to_string(), serde_json::json!(inventory.driver_version)),
     ]);
     for rest_us in RESTS_US {
         supervisor.sampler.rest_us = rest_us;
-        let measured =
-            pairs(&mut supervisor, &plan, &case, || wall(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
+        let measured = pairs(&mut supervisor, &case, || wall(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
         document.insert(format!("sampler resting {rest_us} us"), measured);
     }
     Ok(document)
@@ -73,7 +72,6 @@ fn against_bare(
 /// Pairs at one setting of the sampler.
 fn pairs(
     supervisor: &mut Supervisor,
-    plan: &Plan,
     case: &CasePlan,
     run_bare: impl Fn() -> u64,
 ) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
@@ -83,7 +81,7 @@ fn pairs(
     for pair in 0..PAIRS {
         let before = (pair % 2 == 0).then(&run_bare);
         let started = clock::now_ns();
-        let attempt = supervisor.attempt(plan, case, 0)?;
+        let attempt = supervisor.attempt(TIMEOUTS, case, 0)?;
         whole_ns.push(clock::now_ns() - started);
         let bare = before.unwrap_or_else(&run_bare);
         check(&attempt)?;
@@ -113,35 +111,19 @@ fn pairs(
 }
 
 /// The trap of `memory/context-cost`, masked to one GPU.
-fn plan(uuid: &str) -> Result<(Plan, CasePlan), Box<dyn std::error::Error>> {
+fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
     let scenario = catalogue::select(&["memory/context-cost".to_string()]).map_err(|error| error.to_string())?;
     let instance = scenario.first().and_then(|scenario| scenario.instances.first()).ok_or("no scenario")?;
     let trap = instance.cases.iter().find(|case| case.name == "trap").ok_or("no trap")?;
-    let steps: Vec<Step> = trap.steps.clone();
-    let case = CasePlan {
+    Ok(CasePlan {
         name: trap.name.clone(),
         does: trap.does.clone(),
         mask: Some(vec![uuid.to_string()]),
         env: BTreeMap::new(),
         probes: true,
-        steps,
+        steps: trap.steps.clone(),
         expect: Vec::new(),
-    };
-    let plan = Plan {
-        repeat: 1,
-        step_timeout_ms: 30_000,
-        timeout_ms: 60_000,
-        gpus: vec![uuid.to_string()],
-        used_gpus: 1,
-        needs: Needs::default(),
-        hazards: Vec::new(),
-        parameters: BTreeMap::new(),
-        nondeterministic: false,
-        effect: Vec::new(),
-        expect: Vec::new(),
-        cases: vec![case.clone()],
-    };
-    Ok((plan, case))
+    })
 }
 
 /// A benchmark of failing calls would be worthless.

@@ -68,7 +68,21 @@ pub struct CasePlan {
     pub expect: Vec<Check>,
 }
 
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// The most that one step may take.
+    pub step_ms: u64,
+    /// The most that one attempt may take.
+    pub attempt_ms: u64,
+}
+
 impl Plan {
+    /// How long its attempts may take.
+    pub fn timeouts(&self) -> Timeouts {
+        Timeouts { step_ms: self.step_timeout_ms, attempt_ms: self.timeout_ms }
+    }
+
     /// The file's name (`gpu0`, …) of a GPU.
     pub fn gpu_name(&self, uuid: &str) -> Option<String> {
         self.gpus.iter().position(|known| known == uuid).map(|place| format!("gpu{place}"))

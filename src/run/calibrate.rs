@@ -7,20 +7,23 @@
 use std::collections::BTreeMap;
 
 use super::stage::Stage;
-use crate::plan::{CasePlan, Plan};
+use crate::plan::{CasePlan, Timeouts};
 use crate::report::{Attempt, Calibration, Report};
-use crate::scenario::{Needs, Scalar, Step};
+use crate::scenario::{Scalar, Step};
 
 /// How much the positive control allocates: far from what contexts cost, small enough for any GPU.
 const ALLOCATED_BYTES: u64 = 256 << 20;
 /// Nothing smaller than this is told apart from noise: the driver takes memory in 2 MiB blocks.
 const SMALLEST_EPSILON: u64 = 2 << 20;
 
+/// The first start of CUDA on a machine can take long; a hang must still end.
+const TIMEOUTS: Timeouts = Timeouts { step_ms: 60_000, attempt_ms: 120_000 };
+
 /// Measures every GPU that may be used, and warns of what it could not tell.
 pub(super) fn calibrate(stage: &mut Stage, report: &mut Report) {
     let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let usable = stage.restrict.clone().unwrap_or_else(|| all.clone());
-    let null = attempt(stage, &all, vec![step("mark", "before"), step("mark", "after")], None);
+    let null = attempt(stage, vec![step("mark", "before"), step("mark", "after")], None);
     let mut listed = Vec::new();
     for uuid in usable.iter().filter(|uuid| all.contains(uuid)) {
         if stage.supervisor.interrupt.check() {
@@ -29,7 +32,7 @@ pub(super) fn calibrate(stage: &mut Stage, report: &mut Report) {
         let Some(gpu) = all.iter().position(|known| known == uuid) else { continue };
         let null_bytes = null.as_ref().map_or(0, |null| largest_change(null, gpu));
         let epsilon_bytes = SMALLEST_EPSILON.max(3 * null_bytes);
-        let positive = attempt(stage, &all, positive_steps(), Some(uuid));
+        let positive = attempt(stage, positive_steps(), Some(uuid));
         let used = |label: usize| positive.as_ref().and_then(|attempt| used_after(attempt, label, gpu));
         let before = positive.as_ref().and_then(|attempt| used_before(attempt, gpu));
         let change = |later: Option<u64>, earlier: Option<u64>| {
@@ -87,7 +90,7 @@ fn positive_steps() -> Vec<Step> {
     vec![step("cuInit", "init"), retain, current, allocate]
 }
 
-fn attempt(stage: &mut Stage, gpus: &[String], steps: Vec<Step>, mask: Option<&String>) -> Option<Attempt> {
+fn attempt(stage: &mut Stage, steps: Vec<Step>, mask: Option<&String>) -> Option<Attempt> {
     let case = CasePlan {
         name: "calibration".to_string(),
         does: String::new(),
@@ -97,21 +100,7 @@ fn attempt(stage: &mut Stage, gpus: &[String], steps: Vec<Step>, mask: Option<&S
         steps,
         expect: Vec::new(),
     };
-    let plan = Plan {
-        repeat: 1,
-        step_timeout_ms: 60_000,
-        timeout_ms: 120_000,
-        gpus: gpus.to_vec(),
-        used_gpus: gpus.len(),
-        needs: Needs::default(),
-        hazards: Vec::new(),
-        parameters: BTreeMap::new(),
-        nondeterministic: false,
-        effect: Vec::new(),
-        expect: Vec::new(),
-        cases: Vec::new(),
-    };
-    stage.supervisor.attempt(&plan, &case, 0).ok().filter(|attempt| attempt.invalid.is_empty())
+    stage.supervisor.attempt(TIMEOUTS, &case, 0).ok().filter(|attempt| attempt.invalid.is_empty())
 }
 
 /// `used` before the first step.

@@ -90,7 +90,7 @@ fn attempts(
             return Ok(());
         }
         let (Some(case), Some(kept)) = (plan.cases.get(place), cases.get_mut(place)) else { continue };
-        let mut attempt = stage.supervisor.attempt(plan, case, order)?;
+        let mut attempt = stage.supervisor.attempt(plan.timeouts(), case, order)?;
         order += 1;
         keep_libraries(stage, &mut attempt);
         attempt.invalid = judge::doubts(plan, case, &attempt, scene);

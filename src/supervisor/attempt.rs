@@ -11,7 +11,7 @@ use super::{Supervisor, end};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
-use crate::plan::{CasePlan, Plan};
+use crate::plan::{CasePlan, Timeouts};
 use crate::report::{Attempt, Exit};
 use crate::step::constants::SIGNALS;
 use crate::verdict::Reason;
@@ -62,7 +62,7 @@ struct Before {
 impl Supervisor {
     /// Makes one attempt. `order` is its place among the scenario's attempts. What goes wrong while
     /// the worker runs is a fact about the attempt and is kept with it.
-    pub fn attempt(&mut self, plan: &Plan, case: &CasePlan, order: u32) -> Result<Attempt, Trouble> {
+    pub fn attempt(&mut self, timeouts: Timeouts, case: &CasePlan, order: u32) -> Result<Attempt, Trouble> {
         let mut attempt = blank(order);
         self.read(&mut attempt, None, false);
         if self.sampler.free_run().is_err() {
@@ -71,10 +71,10 @@ impl Supervisor {
         let before = Before { children: end::children(), oom_kills: end::oom_kills() };
         attempt.started_ns = clock::now_ns();
         let deadlines = Deadlines {
-            step_ns: plan.step_timeout_ms * 1_000_000,
-            last_ns: attempt.started_ns + plan.timeout_ms * 1_000_000,
+            step_ns: timeouts.step_ms * 1_000_000,
+            last_ns: attempt.started_ns + timeouts.attempt_ms * 1_000_000,
         };
-        let (mut talk, ready) = self.launch(plan, case)?;
+        let (mut talk, ready) = self.launch(timeouts, case)?;
         let missing = if ready == Waited::Done { missing_in(&talk) } else { Vec::new() };
         self.note(&mut attempt, &mut talk, ready, None);
         if attempt.invalid.is_empty() && missing.is_empty() {

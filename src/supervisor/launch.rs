@@ -9,12 +9,12 @@ use super::{Supervisor, Trouble, environment, role};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
-use crate::plan::{CasePlan, Plan};
+use crate::plan::{CasePlan, Timeouts};
 use crate::scenario::Step;
 
 impl Supervisor {
     /// Starts the worker and hands it its steps.
-    pub(super) fn launch(&mut self, plan: &Plan, case: &CasePlan) -> Result<(Conversation, Waited), Trouble> {
+    pub(super) fn launch(&mut self, timeouts: Timeouts, case: &CasePlan) -> Result<(Conversation, Waited), Trouble> {
         let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
         let mut arguments = vec![OsString::from(role::WORKER)];
         arguments.push(spawn::descriptor(&theirs));
@@ -41,7 +41,7 @@ impl Supervisor {
         })?;
         let mut talk = Conversation { child, channels, events: Vec::new(), ended: false };
         talk.say("", &Command::Prepare { steps: case.steps.clone(), channels: numbers, probes: case.probes });
-        let deadline = clock::now_ns() + plan.step_timeout_ms * 1_000_000;
+        let deadline = clock::now_ns() + timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
     }
