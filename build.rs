@@ -11,9 +11,10 @@ const SOURCE: &str = "sim/src/lib.rs";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sim/src");
-    // Scenarios and kernels are embedded, and a new file must be noticed.
+    // Scenarios, kernels and claims are embedded, and a new file must be noticed.
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
+    println!("cargo::rerun-if-changed=claims");
     if let Err(why) = build() {
         // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare the reader.
         for line in why.lines() {

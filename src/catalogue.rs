@@ -40,7 +40,7 @@ pub struct Invalid {
 /// Why nothing was selected.
 #[derive(Debug, Error)]
 pub enum SelectError {
-    /// A selector is the name, glob or tag of nothing.
+    /// A selector is the name, glob, tag or symptom of nothing.
     #[error("nothing is called `{}`{}", terminal(selector), did_you_mean(.nearest))]
     Unknown {
         /// As given.
@@ -124,7 +124,7 @@ pub fn kernel_names() -> Vec<&'static str> {
     names
 }
 
-/// Reads scenarios by name, name of an instance, glob, tag, last part of a name, or path of a file.
+/// Reads scenarios by name, name of an instance, glob, tag, symptom, last part of a name, or path of a file.
 /// All that come with the program if there is no selector. In the order of the selectors, each once.
 pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     let mut invalid = Vec::new();
@@ -206,7 +206,9 @@ fn choose(all: &[Scenario], selector: &str) -> Result<Vec<Scenario>, SelectError
             return Ok(vec![Scenario { instances: vec![instance.clone()], ..scenario.clone() }]);
         }
     }
-    let tagged = |scenario: &&Scenario| scenario.tags.iter().any(|tag| tag.eq_ignore_ascii_case(selector));
+    let tagged = |scenario: &&Scenario| {
+        scenario.tags.iter().chain(&scenario.symptoms).any(|word| word.eq_ignore_ascii_case(selector))
+    };
     let mut chosen: Vec<Scenario> = all.iter().filter(tagged).cloned().collect();
     if chosen.is_empty() {
         let of_stem: Vec<&Scenario> = all.iter().filter(|scenario| stem(&scenario.name) == selector).collect();
@@ -235,7 +237,7 @@ fn near(all: &[Scenario], selector: &str) -> Option<String> {
     let names = all.iter().map(|scenario| scenario.name.as_str());
     let stems = all.iter().map(|scenario| stem(&scenario.name));
     let instances = all.iter().flat_map(|scenario| &scenario.instances).map(|instance| instance.name.as_str());
-    let tags = all.iter().flat_map(|scenario| &scenario.tags).map(String::as_str);
+    let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
     scenario::nearest(selector, names.chain(stems).chain(instances).chain(tags)).map(str::to_string)
 }
 

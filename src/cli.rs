@@ -1,5 +1,8 @@
 //! The command line: types, and what each command does with them.
 
+mod claims;
+mod judge;
+
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +14,7 @@ use crate::render::{self, Format, escape, listing};
 use crate::run::{self, On};
 use crate::scenario::{Hazard, schema};
 use crate::supervisor::{Interrupt, role};
-use crate::{catalogue, judge, node, report, sampler, worker};
+use crate::{catalogue, node, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
 /// memory appears. Each question is settled by experiment on the GPUs of this machine.
@@ -39,7 +42,7 @@ enum Command {
     Run(Box<RunArguments>),
     /// List scenarios.
     List {
-        /// Names, globs, tags or paths; all if none.
+        /// Names, globs, tags, symptoms or paths; all if none.
         selectors: Vec<String>,
         /// As JSON.
         #[arg(long)]
@@ -47,7 +50,7 @@ enum Command {
     },
     /// Show what a scenario asks, does and expects, and why.
     Show {
-        /// A name, glob, tag or path.
+        /// A name, glob, tag, symptom or path.
         #[arg(required = true)]
         selectors: Vec<String>,
     },
@@ -61,6 +64,9 @@ enum Command {
     Judge {
         /// A report, or the folder of a run.
         report: PathBuf,
+        /// Scenario files: what they expect today counts, where they make the calls that were measured.
+        #[arg(long = "with", value_name = "FILE")]
+        files: Vec<PathBuf>,
         /// The whole report with its new verdicts, as JSON.
         #[arg(long)]
         json: bool,
@@ -76,6 +82,11 @@ enum Command {
         #[arg(long = "as", value_enum, default_value_t = Format::Text)]
         form: Format,
     },
+    /// Hold what articles claim against what was measured.
+    ///
+    /// Ends with 0 if every claim that can be tested stands on measurement, 1 if something else was
+    /// measured than a row needs, 3 if some were not measured in full, 4 if nothing was measured.
+    Claims(claims::Arguments),
     /// Print a JSON Schema.
     Schema {
         /// Of what.
@@ -116,7 +127,7 @@ enum Document {
 
 #[derive(Debug, clap::Args)]
 struct RunArguments {
-    /// Names, globs, tags or paths of files; all scenarios if none.
+    /// Names, globs, tags, symptoms or paths of files; all scenarios if none.
     selectors: Vec<String>,
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated node), or `auto`.
     #[arg(long, default_value = "cuda", value_parser = parse_on)]
@@ -188,8 +199,9 @@ pub fn main() -> Exit {
             scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
         }),
         Command::Check { files } => check(&files),
-        Command::Judge { report, json, allow_skip } => judge_again(&report, json, allow_skip.is_some()),
+        Command::Judge { report, files, json, allow_skip } => judge::again(&report, &files, json, allow_skip.is_some()),
         Command::Render { report, form } => with_report(&report, |report| render::render(report, form)),
+        Command::Claims(arguments) => claims::claims(&arguments),
         Command::Schema { of } => {
             let schema = match of {
                 Document::Scenario => schema::file_schema(),
@@ -263,24 +275,6 @@ fn check(files: &[PathBuf]) -> Exit {
         }
     }
     if exit == Exit::Ok { exit } else { named(exit) }
-}
-
-fn judge_again(path: &Path, json: bool, allow_skip: bool) -> Exit {
-    let mut report = match report::read(path) {
-        Ok(report) => report,
-        Err(error) => return fail(&error.to_string(), Exit::Usage, json),
-    };
-    if !report.complete {
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not come to an end");
-    }
-    judge::rejudge(&mut report);
-    let exit = Exit::of_report(&report, allow_skip);
-    let shown = if json {
-        print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
-    } else {
-        print(&render::render(&report, Format::Text))
-    };
-    named(exit.worst(shown))
 }
 
 fn with_report(path: &Path, show: impl FnOnce(&report::Report) -> String) -> Exit {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::Step;
 
 /// The version of this wire. Parent and worker are one binary, so a mismatch is a bug.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// What the parent says to a process of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,11 +26,16 @@ pub enum Command {
         channels: BTreeMap<String, i32>,
         /// Whether to look around after each step.
         probes: bool,
+        /// The name of a process that a step started; none for the first one.
+        process: Option<String>,
     },
     /// Make the step with this index.
     Run {
         /// The index in `steps`.
         step: usize,
+        /// Bytes that steps of any process bound and this one takes, by name, in hex.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        bytes: BTreeMap<String, String>,
     },
     /// Nothing more to do: leave by the normal way out, `exit(0)`.
     Finish,
@@ -76,6 +81,9 @@ pub enum Event {
         /// Its outputs by name.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         values: BTreeMap<String, Value>,
+        /// Bytes that other processes of the attempt may need (an IPC handle), in hex.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<String>,
     },
     /// What the process saw when it looked around after a step.
     Probe {

@@ -1,7 +1,7 @@
 //! Exit codes: what each means, which of several wins, and the one function that computes them.
 
-use crate::report::Report;
-use crate::verdict::{ExpectationMet, Kind, Reason};
+use crate::report::{Provenance, Report};
+use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,12 +107,14 @@ impl Exit {
     /// never gets it, and what this function does not foresee is a fault of the harness.
     pub fn of_report(report: &Report, allow_skip: bool) -> Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
-        let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind);
+        let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_left_out(report, verdict));
         let attempts = || report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
         let measured = report.scenarios.iter().any(|scenario| {
             let ran = scenario.cases.iter().any(|case| !case.attempts.is_empty());
-            ran && !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError)
+            let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
+            ran && says_something && !is_left_out(report, &scenario.verdict)
         });
+        let unknown = || verdicts().any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref();
         let unsafe_host = report.run.host_unsafe.is_some()
             || attempts().any(|attempt| attempt.exit.unkillable)
@@ -123,17 +125,29 @@ impl Exit {
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
             Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
-            Exit::Inconclusive => some(Kind::Inconclusive),
+            // Where the simulated node knows none of it, that is the news.
+            Exit::Inconclusive => some(Kind::Inconclusive) || (!measured && unknown()),
             // Where nothing was measured, that is the news, however much was skipped.
             Exit::Skipped => measured && some(Kind::Skipped) && !allow_skip,
             Exit::NothingMeasured => !measured,
             Exit::Ok => {
-                measured && report.complete && verdicts().all(|it| it.kind.is_conclusive() || it.kind == Kind::Skipped)
+                let is_fine = |it: &Verdict| it.kind.is_conclusive() || it.kind == Kind::Skipped;
+                measured && report.complete && verdicts().all(|it| is_fine(it) || is_left_out(report, it))
             }
             // Known to the caller alone; see `worst`.
             Exit::NotDurable | Exit::Usage => false,
         };
         Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
+    }
+}
+
+/// What a run of everything leaves out by design: what may do harm and was not allowed by name, and
+/// on the simulated node what it does not model. Somebody who asks for one of these by name is told.
+fn is_left_out(report: &Report, verdict: &Verdict) -> bool {
+    match verdict.reason {
+        Some(Reason::HazardNotAllowed) => report.run.selectors.is_empty(),
+        Some(Reason::NotModelled) => verdict.provenance == Provenance::Simulated,
+        _ => false,
     }
 }
 

@@ -38,9 +38,11 @@ pub mod supervisor;
 pub mod worker;
 
 // The answer.
+pub mod claim;
 pub mod exit;
 pub mod judge;
 pub mod observe;
+pub mod page;
 pub mod render;
 pub mod report;
 pub mod verdict;

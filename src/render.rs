@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+pub mod claims;
 pub mod escape;
 pub mod facts;
 pub mod github;
@@ -19,6 +20,8 @@ pub mod svg;
 pub mod tally;
 pub mod text;
 pub mod units;
+pub mod versions;
+pub mod vocabulary;
 pub mod words;
 
 #[cfg(test)]

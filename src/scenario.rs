@@ -9,6 +9,7 @@ mod load;
 mod matcher;
 pub mod schema;
 mod size;
+pub mod symptom;
 mod version;
 
 pub use check::{Check, Class, ExitCheck, GpuList};
@@ -40,6 +41,8 @@ pub struct Scenario {
     pub no_control: String,
     /// Words to select by; catalogue numbers among them.
     pub tags: Vec<String>,
+    /// What people see who meet this, by id of [`symptom`].
+    pub symptoms: Vec<String>,
     /// Where the question comes from.
     pub sources: Vec<String>,
     /// What the machine must have.
@@ -120,6 +123,9 @@ pub struct Step {
     /// The thread or process that makes the call; the worker's main thread if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
+    /// The private copy of libcudart that is called; the worker's libcudart if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// What checks call this step: its label, or its C name where that is unique in the case.
     pub label: String,
     /// The line of the file.

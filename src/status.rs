@@ -7,6 +7,7 @@
 mod driver;
 mod nvml;
 mod runtime;
+mod toolkit;
 
 use crate::event::Status;
 use crate::step::Library;
@@ -15,13 +16,18 @@ use crate::step::Library;
 pub const SIM_NOT_MODELLED: i64 = 60000;
 
 /// What the C library's calls return, reduced to what a check can ask for.
-const ERRNO: &[(i64, &str)] = &[(0, "OK"), (1, "EPERM"), (11, "EAGAIN"), (12, "ENOMEM"), (22, "EINVAL")];
+const ERRNO: &[(i64, &str)] =
+    &[(0, "OK"), (1, "EPERM"), (2, "ENOENT"), (3, "ESRCH"), (11, "EAGAIN"), (12, "ENOMEM"), (22, "EINVAL")];
 
 fn table(library: Library) -> &'static [(i64, &'static str)] {
     match library {
         Library::Driver => driver::NAMES,
         Library::Runtime => runtime::NAMES,
         Library::Nvml => nvml::NAMES,
+        Library::Nvrtc => toolkit::NVRTC,
+        Library::Cublas => toolkit::CUBLAS,
+        Library::Cufft => toolkit::CUFFT,
+        Library::Nccl => toolkit::NCCL,
         Library::Libc | Library::Harness => ERRNO,
     }
 }
@@ -34,7 +40,7 @@ pub fn named(library: Library, code: i64) -> Status {
 
 /// Every status name of every library.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    [driver::NAMES, runtime::NAMES, nvml::NAMES, ERRNO].into_iter().flatten().map(|(_, name)| *name)
+    Library::ALL.into_iter().flat_map(table).map(|(_, name)| *name)
 }
 
 /// Whether some library has a status of this name.
@@ -61,7 +67,7 @@ mod tests {
 
     #[test]
     fn codes_are_sorted_and_unique() {
-        for library in [Library::Driver, Library::Runtime, Library::Nvml, Library::Libc] {
+        for library in Library::ALL {
             assert!(table(library).windows(2).all(|pair| pair[0].0 < pair[1].0), "{library:?}");
         }
     }

@@ -11,12 +11,13 @@ mod harness;
 mod libc;
 mod nvml;
 mod runtime;
+mod toolkit;
 
 pub mod constants;
 pub mod layout;
 
 use constants::Constants;
-use layout::Layout;
+use layout::{Layout, Template};
 
 /// Where a step's function lives, which also decides how its result is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,14 @@ pub enum Library {
     Runtime,
     /// `libnvidia-ml.so.1`; results are `nvmlReturn_t`.
     Nvml,
+    /// `libnvrtc` of the toolkit; results are `nvrtcResult`.
+    Nvrtc,
+    /// `libcublas`; results are `cublasStatus_t`.
+    Cublas,
+    /// `libcufft`; results are `cufftResult`.
+    Cufft,
+    /// `libnccl`; results are `ncclResult_t`.
+    Nccl,
     /// The C library; a result below 0 means `errno`.
     Libc,
     /// An action of the worker itself (threads, processes, direct writes to `environ`).
@@ -34,12 +43,29 @@ pub enum Library {
 }
 
 impl Library {
+    /// All of them.
+    pub const ALL: [Library; 9] = [
+        Library::Driver,
+        Library::Runtime,
+        Library::Nvml,
+        Library::Nvrtc,
+        Library::Cublas,
+        Library::Cufft,
+        Library::Nccl,
+        Library::Libc,
+        Library::Harness,
+    ];
+
     /// The name used in reports, help and schema.
     pub fn name(self) -> &'static str {
         match self {
             Library::Driver => "libcuda",
             Library::Runtime => "libcudart",
             Library::Nvml => "libnvidia-ml",
+            Library::Nvrtc => "libnvrtc",
+            Library::Cublas => "libcublas",
+            Library::Cufft => "libcufft",
+            Library::Nccl => "libnccl",
             Library::Libc => "libc",
             Library::Harness => "harness",
         }
@@ -100,8 +126,18 @@ pub enum Kind {
     Ptx,
     /// A list of kernel arguments (integers or handles), passed as `void**`.
     Arguments,
-    /// A list of names of actors, used by harness steps that join or wait.
+    /// The name of an actor, used by harness steps that join, wait or signal.
     Actor,
+    /// The name of a process, passed as its process ID.
+    Pid,
+    /// `dim3` by value: its x, with a y of 1 in the same word. A row gives z as the next parameter.
+    Dim3,
+    /// `CUmemLocation` by value: an ordinal, or `"host"`.
+    Location,
+    /// A C struct passed by address, of which the author gives one word.
+    In(&'static Template),
+    /// Bytes that an earlier step bound, in this process or another, passed by value as a C struct.
+    Block(&'static str, usize),
     /// Always this value; not written by the author.
     Fixed(u64),
     /// Written by the callee.
@@ -128,6 +164,8 @@ pub enum Output {
     Text(usize),
     /// A pointer or handle that `as` binds to a name; reported as bound or NULL, never as a number.
     Handle(&'static str),
+    /// So many bytes that `as` binds to a name for any process of the attempt; reported as `bound`.
+    Blob(&'static str, usize),
     /// A C struct, of which named fields are reported.
     Struct(&'static Layout),
 }
@@ -152,15 +190,39 @@ impl StepKind {
             return harness::binds(self.name);
         }
         self.outputs().find_map(|(_, output)| match output {
-            Output::Handle(of) => Some(of),
+            Output::Handle(of) | Output::Blob(of, _) => Some(of),
             _ => None,
         })
     }
 }
 
+/// The type of name that threads, processes and exit handlers have.
+pub const ACTOR: &str = "actor";
+/// The type of name that a private copy of libcudart has.
+pub const LIBRARY_COPY: &str = "library copy";
+/// The largest 64-bit number, which a file writes by its C name.
+pub const UINT64_MAX: &str = "UINT64_MAX";
+
+static TABLES: &[&[StepKind]] = &[
+    driver::STEPS,
+    driver::memory::STEPS,
+    driver::stream::STEPS,
+    driver::code::STEPS,
+    driver::sharing::STEPS,
+    runtime::STEPS,
+    runtime::memory::STEPS,
+    runtime::pool::STEPS,
+    runtime::stream::STEPS,
+    runtime::code::STEPS,
+    nvml::STEPS,
+    toolkit::STEPS,
+    libc::STEPS,
+    harness::STEPS,
+];
+
 /// Every step there is, library by library.
 pub fn all() -> impl Iterator<Item = &'static StepKind> {
-    [driver::STEPS, runtime::STEPS, nvml::STEPS, libc::STEPS, harness::STEPS].into_iter().flatten()
+    TABLES.iter().copied().flatten()
 }
 
 /// The row of a step by its exact name.
@@ -226,7 +288,7 @@ mod tests {
             for param in kind.params {
                 assert!(seen.insert(param.name), "{}: {} twice", kind.name, param.name);
             }
-            assert!(kind.params.len() <= 12, "{}: the worker passes at most 12 arguments", kind.name);
+            assert!(kind.params.len() <= 12, "{}: the worker passes at most 12 parameters", kind.name);
         }
     }
 }

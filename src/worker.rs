@@ -7,6 +7,7 @@
 
 mod action;
 mod call;
+mod leaving;
 mod library;
 mod probe;
 mod symbols;
@@ -21,6 +22,7 @@ use crate::clock;
 use crate::event::{Command, Event, PROTOCOL, Status, Value};
 use crate::scenario::Step;
 use crate::step::{self, Library};
+use leaving::Leaving;
 use symbols::Symbols;
 
 /// What every thread and every forked process of a worker shares.
@@ -31,7 +33,13 @@ struct Worker {
     probes: bool,
     symbols: Symbols,
     handles: Mutex<HashMap<String, u64>>,
+    /// What steps of any process bound as bytes.
+    bytes: Mutex<HashMap<String, Vec<u8>>>,
+    /// Private copies of libcudart.
+    copies: Mutex<HashMap<String, libloading::Library>>,
     threads: Mutex<HashMap<String, Thread>>,
+    /// How a step wants this process to leave, once it has been told of.
+    leaving: Mutex<Option<Leaving>>,
 }
 
 /// A thread that waits for steps.
@@ -45,6 +53,7 @@ struct Thread {
 struct Outcome {
     status: Option<Status>,
     values: BTreeMap<String, Value>,
+    bytes: Option<String>,
     elapsed_ns: u64,
 }
 
@@ -55,10 +64,12 @@ struct Outcome {
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller vouches for the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };
-    let Ok(Command::Prepare { steps, channels, probes }) = channel.receive() else {
+    let Ok(Command::Prepare { steps, channels, probes, process }) = channel.receive() else {
         std::process::exit(70);
     };
     report_panics(fd);
+    // Processes that steps start get their own descriptor and no other.
+    leaving::close_at_exec(channels.values().copied().chain([fd]));
     let (symbols, missing) = Symbols::resolve(&steps, probes);
     let ready = Event::Ready {
         protocol: PROTOCOL,
@@ -76,9 +87,12 @@ pub unsafe fn run(fd: RawFd) -> ! {
         probes,
         symbols,
         handles: Mutex::default(),
+        bytes: Mutex::default(),
+        copies: Mutex::default(),
         threads: Mutex::default(),
+        leaving: Mutex::default(),
     });
-    worker.serve(&mut channel, None);
+    worker.serve(&mut channel, process.as_deref());
     let _ = channel.send(&Event::Bye);
     // The normal way out: destructors and exit handlers of the libraries run, as in any program.
     std::process::exit(0)
@@ -105,8 +119,21 @@ impl Worker {
     /// bears, or none for the first one.
     fn serve(self: &Arc<Self>, channel: &mut Channel, process: Option<&str>) {
         loop {
-            match channel.receive() {
-                Ok(Command::Run { step }) => self.dispatch(channel, process, step),
+            let command = channel.receive::<Command>();
+            // A process leaves on the next word, whatever that is: until then the parent reads.
+            let leaves = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exit(_)));
+            if let (Some(leaving), Ok(command)) = (leaves, &command) {
+                leaving.go(self, channel, Some(command.clone()));
+            }
+            match command {
+                Ok(Command::Run { step, bytes }) => {
+                    self.know(bytes);
+                    self.dispatch(channel, process, step);
+                    let becomes = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exec));
+                    if let Some(leaving) = becomes {
+                        leaving.go(self, channel, None);
+                    }
+                }
                 Ok(Command::Finish) => return,
                 Ok(Command::Prepare { .. }) => {
                     let _ = channel.send(&Event::Broken { message: "prepared twice".to_string() });
@@ -115,6 +142,20 @@ impl Worker {
                 Err(_) => std::process::exit(70),
             }
         }
+    }
+
+    /// Takes in what other processes bound.
+    fn know(&self, bytes: BTreeMap<String, String>) {
+        let byte = |hex: &[u8]| u8::from_str_radix(std::str::from_utf8(hex).unwrap_or_default(), 16).unwrap_or(0);
+        for (name, hex) in bytes {
+            lock(&self.bytes).insert(name, hex.as_bytes().chunks(2).map(byte).collect());
+        }
+    }
+
+    /// The address of a function in a private copy of libcudart.
+    fn copied(&self, copy: &str, name: &str) -> Option<usize> {
+        let copies = lock(&self.copies);
+        library::symbol(copies.get(copy)?, name)
     }
 
     /// Makes a step on the thread it belongs to, and waits for it.
@@ -156,6 +197,7 @@ impl Worker {
             elapsed_ns: outcome.elapsed_ns,
             status: outcome.status,
             values: outcome.values,
+            bytes: outcome.bytes,
         });
         if self.probes {
             let started = clock::now_ns();

@@ -27,6 +27,8 @@ struct Subject {
     case: String,
     gpus: usize,
     hazards: Vec<&'static str>,
+    /// Whether anything is expected. What takes root or a changed setting may wait for a measurement.
+    expects: bool,
 }
 
 fn main() -> ExitCode {
@@ -64,6 +66,7 @@ fn subjects(scenario: &Scenario) -> impl Iterator<Item = Subject> {
             case: case.name.clone(),
             gpus: scenario.needs.gpus as usize,
             hazards: scenario.hazards.iter().map(|hazard| hazard.name()).collect(),
+            expects: !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty()),
         })
     })
 }
@@ -79,6 +82,9 @@ fn on_simulated_node(subject: &Subject) -> Result<Completion, Failed> {
     let allowed = subject.hazards.iter().flat_map(|hazard| ["--allow", hazard]).collect::<Vec<_>>();
     let done = once(subject, machine, &allowed)?;
     let attempts = attempts(&done, &subject.case);
+    if done.verdict.expectation == ExpectationMet::NoExpectation && !subject.expects {
+        return Ok(Completion::ignored_with("expects nothing: nobody has measured it yet"));
+    }
     let not_modelled = |attempt: &Attempt| attempt.invalid.iter().any(|doubt| doubt.reason == Reason::NotModelled);
     if done.verdict.reason == Some(Reason::NotModelled) && (attempts.is_empty() || attempts.iter().any(not_modelled)) {
         return Ok(Completion::ignored_with(format!("not modelled: {}", done.verdict.detail)));

@@ -49,6 +49,17 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
 }
 
 #[test]
+fn the_page_of_steps_is_that_of_the_step_table() {
+    let page = cuda_pitfalls::render::vocabulary::page();
+    let file = root().join("scenarios/steps.md");
+    if bless() {
+        fs::write(&file, &page).expect("the page can be written");
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == page, "scenarios/steps.md is not what the step table says; bless it");
+}
+
+#[test]
 fn every_scenario_that_comes_with_the_program_validates() {
     let validator = validator("scenario");
     let mut seen = 0;

@@ -6,6 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use cuda_pitfalls::event::Event;
 use cuda_pitfalls::report::{Attempt, Report, ScenarioReport};
 use cuda_pitfalls::verdict::{Kind, Reason};
 
@@ -185,4 +186,26 @@ fn a_deadline_is_an_answer_where_the_question_asks_for_it() {
     let outcome = run("asked");
     assert_eq!(outcome.scenario().verdict.kind, Kind::Reproduced, "{}", outcome.scenario().verdict.detail);
     outcome.ran.ended(0, "ok");
+}
+
+#[test]
+fn fresh_processes_start_from_nothing_and_are_waited_for() {
+    let outcome = run("processes");
+    let scenario = outcome.scenario();
+    assert_eq!(scenario.verdict.kind, Kind::Reproduced, "{}", scenario.verdict.detail);
+    assert!(scenario.verdict.unexpected.is_empty(), "{:?}", scenario.verdict.unexpected);
+    for case in &scenario.cases {
+        let attempt = &case.attempts[0];
+        let child = attempt.events.iter().filter(|said| said.process.as_deref() == Some("child"));
+        let ready = child.filter(|said| matches!(said.event, Event::Ready { .. })).count();
+        assert_eq!((ready, attempt.exit.leaked_children), (1, 0), "{}", case.name);
+    }
+}
+
+#[test]
+fn steps_on_exit_handlers_are_made_inside_them() {
+    let outcome = run("handlers");
+    let scenario = outcome.scenario();
+    assert!(scenario.verdict.unexpected.is_empty(), "{:?}", scenario.verdict.unexpected);
+    assert!(outcome.attempt().exit.said_bye && outcome.attempt().exit.code == Some(0));
 }

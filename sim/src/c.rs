@@ -20,6 +20,7 @@ struct DlInfo {
 unsafe extern "C" {
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
+    fn atexit(handler: extern "C" fn()) -> c_int;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
     pub fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
     pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
@@ -29,6 +30,14 @@ unsafe extern "C" {
 pub fn pid() -> u32 {
     // SAFETY: getpid has no precondition.
     unsafe { getpid() as u32 }
+}
+
+/// Registers an exit handler. Without room for it the process ends as if there were none.
+pub fn at_exit(handler: extern "C" fn()) {
+    // SAFETY: the handler is a function of this library, which nobody unloads while a process uses it.
+    unsafe {
+        atexit(handler);
+    }
 }
 
 /// The variable as the C runtime sees it, which is what a driver sees. Rust's own view would be the same, through a lock that a

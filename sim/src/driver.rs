@@ -1,16 +1,22 @@
 //! The symbols of libcuda. Every call but `cuInit`, `cuDriverGetVersion` and the error texts needs an initialised driver.
 
 mod context;
+mod copy;
 mod device;
 mod init;
+mod library;
+mod mapping;
 mod memory;
 mod module;
 mod stream;
 
 pub use context::CONTEXT_FLAGS;
-pub use device::{can_access_peer, gpu, put_bus_id};
+pub use device::{gpu, put_bus_id};
+pub use mapping::{Access, Wanted, device_of};
+pub use module::{Text, arguments, ptx};
 
-use crate::model::process::{Process, enter};
+use crate::model::entry::enter;
+use crate::model::process::Process;
 use crate::model::status::Outcome;
 use crate::model::thread::Thread;
 

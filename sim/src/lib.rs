@@ -2,7 +2,8 @@
 //!
 //! On a machine without a GPU the worker and the sampler of cuda-pitfalls load this library under the names of the three real ones
 //! and make the same calls. It answers from a model of what start-up does: when the mask is read, which call makes a context, what a
-//! context costs, what NVML sees from another process. It computes nothing: a kernel launch is checked and has no effect.
+//! context costs, what NVML sees from another process. It runs no kernel: it reads what a simple one plainly does, and knows nothing of
+//! what any other one leaves in memory.
 //!
 //! Reading order: [`model`] holds the state and its rules (`model::behaviour` lists every rule that a measurement may overturn),
 //! [`driver`], [`runtime`] and [`nvml`] hold the C symbols, a few lines each.

@@ -26,13 +26,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How often NVML was initialised without being shut down.
 static OPENINGS: AtomicU32 = AtomicU32::new(0);
 
+/// The process that did so. A forked child has to do it anew (process/nvml-across-a-fork).
+static OPENER: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this process initialised NVML.
+fn is_open() -> bool {
+    OPENINGS.load(Ordering::Acquire) != 0 && OPENER.load(Ordering::Acquire) == c::pid()
+}
+
 /// Device handles are numbers from here on, in index order.
 const FIRST_HANDLE: u64 = 0x4e56_4d4c_0000;
 const HANDLE_STEP: u64 = 0x100;
 
 /// Runs a call that needs an initialised NVML.
 fn call(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
-    let node = if OPENINGS.load(Ordering::Acquire) == 0 { Err(UNINITIALIZED) } else { node().map_err(|_| NOT_FOUND) };
+    let node = if is_open() { node().map_err(|_| NOT_FOUND) } else { Err(UNINITIALIZED) };
     match node.and_then(work) {
         Ok(()) => SUCCESS,
         Err(code) => code,

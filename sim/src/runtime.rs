@@ -1,8 +1,11 @@
 //! The symbols of libcudart, on top of the same state as libcuda. What a call does before its own work stands in
 //! `model::behaviour::effect_of`.
 
+mod copy;
 mod device;
 mod error;
+mod ipc;
+mod library;
 mod limit;
 mod memory;
 mod pool;
@@ -10,8 +13,9 @@ mod stream;
 
 use crate::model::behaviour::{Effect, effect_of};
 use crate::model::context::Owner;
+use crate::model::entry::enter;
 use crate::model::node::node;
-use crate::model::process::{Process, enter};
+use crate::model::process::Process;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
 
@@ -26,6 +30,16 @@ fn call(name: &str, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> 
 /// Runs a call in a context, which is made if need be.
 fn call_in(name: &str, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
     enter(|process, thread| {
+        let context = before(name, process, thread).and_then(|context| context.ok_or(SIM_NOT_MODELLED));
+        let outcome = context.and_then(|context| work(process, thread, context));
+        note(thread, outcome)
+    })
+}
+
+/// Runs a call that waits for a stream; a fault of a kernel comes to light in it.
+fn wait_in(name: &str, stream: u64, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
+    enter(|process, thread| {
+        process.surface_of_stream(stream, thread);
         let context = before(name, process, thread).and_then(|context| context.ok_or(SIM_NOT_MODELLED));
         let outcome = context.and_then(|context| work(process, thread, context));
         note(thread, outcome)

@@ -129,3 +129,25 @@ fn meanings_are_sentences() {
         assert!(exit.meaning().ends_with('.') && !exit.name().is_empty());
     }
 }
+
+#[test]
+fn what_a_run_of_everything_leaves_out_does_not_count_unless_it_was_asked_for() {
+    use ExpectationMet::{AsExpected, NoExpectation};
+    let fine = || scenario(Kind::Reproduced, None, AsExpected, 2);
+    let hazard = || scenario(Kind::Skipped, Some(Reason::HazardNotAllowed), NoExpectation, 0);
+    let unknown = || {
+        let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+        unknown.verdict.provenance = crate::report::Provenance::Simulated;
+        unknown
+    };
+    let code = |scenarios, selectors: &[&str]| {
+        let mut report = report(scenarios, true);
+        report.run.selectors = selectors.iter().map(|selector| (*selector).to_string()).collect();
+        Exit::of_report(&report, false)
+    };
+    assert_eq!(code(vec![fine(), hazard(), unknown()], &[]), Exit::Ok);
+    assert_eq!(code(vec![fine(), hazard()], &["fault"]), Exit::Skipped);
+    assert_eq!(code(vec![fine(), unknown()], &["memory"]), Exit::Ok);
+    assert_eq!(code(vec![unknown()], &["memory"]), Exit::Inconclusive);
+    assert_eq!(code(vec![hazard()], &[]), Exit::NothingMeasured);
+}

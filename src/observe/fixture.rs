@@ -30,7 +30,7 @@ pub(crate) fn case(name: &str, calls: &[&str]) -> CasePlan {
     let step = |(index, call): (usize, &&str)| {
         let again = calls.iter().take(index).any(|before| before == call);
         let label = if again { format!("{call}{index}") } else { (*call).to_string() };
-        Step { call: (*call).into(), args: Default::default(), bind: None, on: None, label, line: 1 }
+        Step { call: (*call).into(), args: Default::default(), bind: None, on: None, from: None, label, line: 1 }
     };
     CasePlan {
         name: name.into(),
@@ -99,7 +99,7 @@ impl Script {
         let t_ns = self.tick();
         let values = values.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect();
         let status = Some(named(step::Library::Driver, code));
-        self.events.push(Event::End { step, t_ns, elapsed_ns: 50 + t_ns % 7, status, values });
+        self.events.push(Event::End { step, t_ns, elapsed_ns: 50 + t_ns % 7, status, values, bytes: None });
     }
 
     /// The worker looks around: the status, the visible GPUs with their activity, the current one.

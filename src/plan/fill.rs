@@ -41,11 +41,12 @@ impl Filler<'_> {
         if name == "gpus" {
             return Ok(Some(self.gpus.len().to_string()));
         }
-        let Some(place) = name.strip_prefix("gpu").and_then(|digits| digits.parse::<usize>().ok()) else {
+        let (gpu, form) = name.split_once(':').unwrap_or((name, ""));
+        let Some(place) = gpu.strip_prefix("gpu").and_then(|digits| digits.parse::<usize>().ok()) else {
             return Ok(None);
         };
         match self.gpus.get(place) {
-            Some(uuid) => Ok(Some(uuid.clone())),
+            Some(uuid) => Ok(in_form(uuid, form)),
             None => Err(Unmet {
                 reason: Reason::TooFewGpus,
                 detail: format!("the scenario names gpu{place}, and the machine has {} GPUs", self.gpus.len()),
@@ -77,7 +78,15 @@ impl Filler<'_> {
             Scalar::Text(text) => {
                 let filled = self.text(text)?;
                 let wants_integer = match kind {
-                    Some(Kind::I32 | Kind::U32 | Kind::U64 | Kind::Bytes | Kind::Constant(_)) => true,
+                    Some(
+                        Kind::I32
+                        | Kind::U32
+                        | Kind::U64
+                        | Kind::Bytes
+                        | Kind::Constant(_)
+                        | Kind::Location
+                        | Kind::In(_),
+                    ) => true,
                     Some(Kind::Arguments) => filled != *text,
                     _ => false,
                 };
@@ -124,6 +133,18 @@ impl Filler<'_> {
     }
 }
 
+/// A UUID as a mask may write it; nothing for a form that there is not.
+fn in_form(uuid: &str, form: &str) -> Option<String> {
+    match form {
+        "" => Some(uuid.to_string()),
+        // `GPU-` and eight digits: enough to tell one GPU from another.
+        "short" => Some(uuid.chars().take(12).collect()),
+        "upper" => Some(uuid.to_uppercase()),
+        "bare" => Some(uuid.trim_start_matches("GPU-").to_string()),
+        _ => None,
+    }
+}
+
 /// The number, of text that is nothing but digits.
 fn integer(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -142,6 +163,8 @@ mod tests {
     fn templates_are_filled_in_wherever_they_stand() {
         assert_eq!(filled("${gpu1},${gpu0}").unwrap(), "GPU-b,GPU-a");
         assert_eq!(filled("${gpus}").unwrap(), "2");
+        assert_eq!(filled("${gpu1:upper} ${gpu0:bare} ${gpu0:lower}").unwrap(), "GPU-B a ${gpu0:lower}");
+        assert_eq!(in_form("GPU-4e5d494c-0001", "short").unwrap(), "GPU-4e5d494c");
         assert_eq!(filled("plain").unwrap(), "plain");
         assert_eq!(filled("${home} ${gpu} ${").unwrap(), "${home} ${gpu} ${");
     }
@@ -160,6 +183,7 @@ mod tests {
             args: [(name.to_string(), Scalar::Text("${gpus}".into()))].into(),
             bind: None,
             on: None,
+            from: None,
             label: call.into(),
             line: 1,
         };

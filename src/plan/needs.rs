@@ -99,10 +99,11 @@ const NEEDS: &[Need] = &[
         outside(asked.scenario.needs.libcudart.as_ref(), version)
     }),
     need("compute_capability", Reason::ComputeCapability, |asked| asked.compute_capability()),
+    // What was not allowed need not be root.
+    need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
     need("root", Reason::NotRoot, |asked| {
         (asked.scenario.needs.root && !asked.options.root).then(|| "the worker must run as root".to_string())
     }),
-    need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
 ];
 
 const KNOWN: [&str; 6] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart"];

@@ -1,13 +1,14 @@
 //! What there is, and what one scenario does: `list` and `show`.
 
-mod sentence;
+pub(crate) mod sentence;
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
 use super::escape::terminal;
-use crate::scenario::{Case, Gpus, Needs, Scenario, Step};
+use super::versions;
+use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
 use crate::step;
 
 const WIDTH: usize = 100;
@@ -45,6 +46,7 @@ pub fn list_json(scenarios: &[Scenario]) -> Value {
                 "name": scenario.name,
                 "question": scenario.question,
                 "tags": scenario.tags,
+                "symptoms": scenario.symptoms,
                 "cases": cases.iter().map(|case| &case.name).collect::<Vec<_>>(),
                 "needs": scenario.needs,
                 "hazards": scenario.hazards,
@@ -65,6 +67,12 @@ pub fn show_text(scenario: &Scenario) -> String {
     field(&mut text, "folklore", &scenario.folklore);
     field(&mut text, "answer", &scenario.answer);
     field(&mut text, "remedy", &scenario.remedy);
+    let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
+    let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
+    field(&mut text, "symptoms", &symptoms.join("; "));
+    if let Some(instance) = scenario.instances.first().filter(|instance| versions::matter(&instance.expect)) {
+        field(&mut text, "versions", &versions::lines(&instance.expect, Scalar::to_string).join("; "));
+    }
     field(&mut text, "tags", &scenario.tags.join(" "));
     field(&mut text, "needs", &needs(&scenario.needs));
     let hazards: Vec<&str> = scenario.hazards.iter().map(|hazard| hazard.name()).collect();
@@ -145,6 +153,9 @@ fn call(step: &Step) -> String {
     if let Some(on) = &step.on {
         let _ = write!(call, "  on {}", terminal(on));
     }
+    if let Some(from) = &step.from {
+        let _ = write!(call, "  from {}", terminal(from));
+    }
     if step.label != step.call && !step.label.contains('#') {
         let _ = write!(call, "  [{}]", terminal(&step.label));
     }
@@ -209,6 +220,7 @@ mod tests {
 question = "Does CUDA_VISIBLE_DEVICES take effect when it is set after the driver was initialised, or is it too late?"
 folklore = "Yes, the process then sees GPU 1 only."
 tags = ["A01", "visibility"]
+symptoms = ["mask-ignored", "wrong-gpu"]
 needs = { gpus = 2, driver = ">= 525" }
 sources = ["https://example.org"]
 no_control = "an example"
@@ -233,6 +245,8 @@ steps = [
         let text = show_text(&scenario);
         for line in [
             "visibility/late\n",
+            "  symptoms   CUDA_VISIBLE_DEVICES is ignored; My work runs on another GPU than the one I chose\n",
+            "  versions   since driver 535 the pitfall shows\n",
             "  needs      2 GPUs, driver >= 525\n",
             "    2  B = pthread_create()\n",
             "    3  cuDeviceGetCount()  on B  [count]\n",

@@ -137,7 +137,7 @@ const NAME: usize = 44;
 
 /// A sentence behind a head, broken between words; foreign words cannot begin a line with anything
 /// but blanks before them, and [`terminal`] has made sure that is harmless.
-fn sentence(head: &str, text: &str, width: usize) -> String {
+pub(super) fn sentence(head: &str, text: &str, width: usize) -> String {
     let text = terminal(text);
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
     wrap(head, &words, " ", width)

@@ -75,7 +75,15 @@ pub(super) fn calibrate(stage: &mut Stage, report: &mut Report) {
 }
 
 fn step(call: &str, label: &str) -> Step {
-    Step { call: call.to_string(), args: BTreeMap::new(), bind: None, on: None, label: label.to_string(), line: 0 }
+    Step {
+        call: call.to_string(),
+        args: BTreeMap::new(),
+        bind: None,
+        on: None,
+        from: None,
+        label: label.to_string(),
+        line: 0,
+    }
 }
 
 fn positive_steps() -> Vec<Step> {

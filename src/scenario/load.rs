@@ -21,20 +21,23 @@ use toml::de::DeTable;
 
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
+use self::diagnostic::suggest;
 use self::parameters::{Combination, Parameters};
 use self::reader::{Reader, get};
 use self::tree::{Entry, Node, Place};
 use super::size;
+use super::symptom;
 use super::{Gpus, Instance, Needs, Scenario};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "question",
     "folklore",
     "answer",
     "remedy",
     "tags",
+    "symptoms",
     "sources",
     "needs",
     "gpus",
@@ -98,6 +101,7 @@ impl<'r> File<'r, '_> {
         let answer = self.sentence("answer");
         let remedy = self.sentence("remedy");
         let tags = self.tags();
+        let symptoms = self.symptoms();
         let sources = self.sources();
         let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
         let needs = needs.unwrap_or(Needs { gpus: 1, ..Needs::default() });
@@ -132,6 +136,7 @@ impl<'r> File<'r, '_> {
             remedy: remedy.unwrap_or_default(),
             no_control: no_control.unwrap_or_default(),
             tags,
+            symptoms,
             sources,
             needs,
             hazards,
@@ -204,6 +209,25 @@ impl<'r> File<'r, '_> {
     fn tags(&mut self) -> Vec<String> {
         let nodes = get(self.entries, "tags").and_then(|node| self.reader.list(node)).unwrap_or_default();
         nodes.iter().filter_map(|node| self.reader.name(node, "tag").map(str::to_string)).collect()
+    }
+
+    fn symptoms(&mut self) -> Vec<String> {
+        let known: Vec<&str> = symptom::all().iter().map(|symptom| symptom.id.as_str()).collect();
+        let nodes = get(self.entries, "symptoms").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        let mut found: Vec<String> = Vec::new();
+        for node in nodes {
+            let Some(id) = self.reader.text(node) else { continue };
+            if !known.contains(&id) {
+                let all = "scenarios/symptoms.toml lists them all".to_string();
+                let help = suggest(id, known.iter().copied()).or(Some(all));
+                self.reader.error(&node.place, format!("unknown symptom `{id}`"), help);
+            } else if found.iter().any(|known| known == id) {
+                self.reader.error(&node.place, format!("`{id}` is listed twice"), None);
+            } else {
+                found.push(id.to_string());
+            }
+        }
+        found
     }
 
     fn sources(&mut self) -> Vec<String> {

@@ -6,7 +6,7 @@ mod steps;
 
 use serde_json::{Map, Value, json};
 
-use super::{Class, Hazard, environment};
+use super::{Class, Hazard, environment, symptom};
 use crate::status;
 use crate::step::constants::SIGNALS;
 
@@ -21,6 +21,10 @@ pub fn file_schema() -> Value {
             "tags": {
                 "description": "Words to select by.",
                 "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },
+            },
+            "symptoms": {
+                "description": "What people see who meet this; scenarios/symptoms.toml has the sentences.",
+                "type": "array", "uniqueItems": true, "items": { "enum": symptoms() },
             },
             "sources": { "description": "Where the question comes from.", "type": "array", "items": sentence("A link.") },
             "needs": needs(),
@@ -148,6 +152,10 @@ fn statuses() -> Vec<&'static str> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+fn symptoms() -> Vec<&'static str> {
+    symptom::all().iter().map(|symptom| symptom.id.as_str()).collect()
 }
 
 fn needs() -> Value {

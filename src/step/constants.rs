@@ -101,6 +101,51 @@ pub static MEM_POOL_ATTRIBUTE: Constants = Constants {
     ],
 };
 
+/// `CUmem_advise`, `cuda.h`.
+pub static MEM_ADVISE: Constants = Constants {
+    name: "CUmem_advise",
+    values: &[
+        ("CU_MEM_ADVISE_SET_READ_MOSTLY", 1),
+        ("CU_MEM_ADVISE_UNSET_READ_MOSTLY", 2),
+        ("CU_MEM_ADVISE_SET_PREFERRED_LOCATION", 3),
+        ("CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION", 4),
+        ("CU_MEM_ADVISE_SET_ACCESSED_BY", 5),
+        ("CU_MEM_ADVISE_UNSET_ACCESSED_BY", 6),
+    ],
+};
+
+/// `CUpointer_attribute`, `cuda.h`.
+pub static POINTER_ATTRIBUTE: Constants = Constants {
+    name: "CUpointer_attribute",
+    values: &[
+        ("CU_POINTER_ATTRIBUTE_CONTEXT", 1),
+        ("CU_POINTER_ATTRIBUTE_MEMORY_TYPE", 2),
+        ("CU_POINTER_ATTRIBUTE_IS_MANAGED", 8),
+        ("CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL", 9),
+        ("CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE", 10),
+        ("CU_POINTER_ATTRIBUTE_MAPPED", 13),
+        ("CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE", 17),
+    ],
+};
+
+/// What a worker may open with `dlopen`, by place in this list.
+pub static LIBRARY_FILES: Constants = Constants {
+    name: "library file",
+    values: &[
+        ("libcuda.so.1", 0),
+        ("libcudart.so", 1),
+        ("libnvidia-ml.so.1", 2),
+        ("libnvrtc.so", 3),
+        ("libcublas.so", 4),
+        ("libcufft.so", 5),
+        ("libnccl.so.2", 6),
+    ],
+};
+
+/// Streams that need not be made, `driver_types.h`.
+pub static BUILT_IN_STREAMS: Constants =
+    Constants { name: "stream", values: &[("NULL", 0), ("cudaStreamLegacy", 1), ("cudaStreamPerThread", 2)] };
+
 /// Signals by their Linux numbers (x86-64 and aarch64).
 pub static SIGNALS: Constants = Constants {
     name: "signal",
@@ -117,6 +162,7 @@ pub static SIGNALS: Constants = Constants {
         ("SIGSEGV", 11),
         ("SIGPIPE", 13),
         ("SIGTERM", 15),
+        ("SIGCONT", 18),
         ("SIGSTOP", 19),
         ("SIGXFSZ", 25),
         ("SIGSYS", 31),

@@ -1,7 +1,12 @@
-//! Calls of the driver API, `libcuda.so.1` (`cuda.h`).
+//! Calls of the driver API, `libcuda.so.1` (`cuda.h`): initialisation, devices and contexts.
+
+pub(super) mod code;
+pub(super) mod memory;
+pub(super) mod sharing;
+pub(super) mod stream;
 
 use super::constants::{CU_LIMIT, DEVICE_ATTRIBUTE, SCHEDULE};
-use super::{Kind, Library, Output, StepKind, bytes, constant, fixed, handle, int, or, out, param, text, uint};
+use super::{Library, Output, StepKind, bytes, constant, fixed, handle, int, or, out};
 
 const fn call(name: &'static str, summary: &'static str, params: &'static [super::Param]) -> StepKind {
     super::row(Library::Driver, name, summary, params)
@@ -93,61 +98,15 @@ pub(super) static STEPS: &[StepKind] = &[
         &[out("value", Output::U64), constant("limit", &CU_LIMIT)],
     ),
     call("cuCtxSetLimit", "Sets a limit of the current context.", &[constant("limit", &CU_LIMIT), bytes("value")]),
+    call("cuCtxGetFlags", "Reads the flags of the current context.", &[out("flags", Output::U32)]),
     call(
-        "cuMemGetInfo_v2",
-        "Reads free and total memory of the current context's GPU.",
-        &[out("free", Output::Varying), out("total", Output::Varying)],
+        "cuCtxGetApiVersion",
+        "Reads the API version a context was made with.",
+        &[handle("context", "context"), out("version", Output::U32)],
     ),
     call(
-        "cuMemAlloc_v2",
-        "Allocates memory in the current context.",
-        &[out("pointer", Output::Handle("pointer")), bytes("bytes")],
-    ),
-    call("cuMemFree_v2", "Frees memory of cuMemAlloc_v2.", &[handle("pointer", "pointer")]),
-    call(
-        "cuMemAllocHost_v2",
-        "Allocates page-locked host memory.",
-        &[out("pointer", Output::Handle("pointer")), bytes("bytes")],
-    ),
-    call("cuMemFreeHost", "Frees memory of cuMemAllocHost_v2.", &[handle("pointer", "pointer")]),
-    call(
-        "cuStreamCreate",
-        "Creates a stream in the current context.",
-        &[out("stream", Output::Handle("stream")), or(uint("flags"), 0)],
-    ),
-    call("cuStreamDestroy_v2", "Destroys a stream.", &[handle("stream", "stream")]),
-    call("cuStreamSynchronize", "Waits for a stream.", &[handle("stream", "stream")]),
-    call(
-        "cuModuleLoadData",
-        "Loads PTX into the current context.",
-        &[out("module", Output::Handle("module")), param("ptx", Kind::Ptx)],
-    ),
-    call(
-        "cuModuleGetFunction",
-        "Finds a kernel in a module.",
-        &[out("function", Output::Handle("function")), handle("module", "module"), text("kernel")],
-    ),
-    call("cuModuleUnload", "Unloads a module.", &[handle("module", "module")]),
-    call(
-        "cuModuleGetLoadingMode",
-        "Tells whether modules load lazily (2) or eagerly (1).",
-        &[out("mode", Output::I32)],
-    ),
-    call(
-        "cuLaunchKernel",
-        "Launches a kernel.",
-        &[
-            handle("function", "function"),
-            or(uint("grid"), 1),
-            fixed("grid_y", 1),
-            fixed("grid_z", 1),
-            or(uint("block"), 1),
-            fixed("block_y", 1),
-            fixed("block_z", 1),
-            or(uint("shared_bytes"), 0),
-            or(handle("stream", "stream"), 0),
-            or(param("arguments", Kind::Arguments), 0),
-            fixed("extra", 0),
-        ],
+        "cuCtxGetStreamPriorityRange",
+        "Reads the stream priorities of the current context.",
+        &[out("least", Output::I32), out("greatest", Output::I32)],
     ),
 ];

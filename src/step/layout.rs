@@ -41,6 +41,10 @@ const fn varying(name: &'static str, offset: usize) -> Field {
     Field { name, offset, read: Read::U64, stable: false }
 }
 
+const fn varying32(name: &'static str, offset: usize) -> Field {
+    Field { name, offset, read: Read::I32, stable: false }
+}
+
 /// `nvmlMemory_t`: `used` includes what the driver reserves.
 pub static NVML_MEMORY: Layout = Layout {
     name: "nvmlMemory_t",
@@ -67,13 +71,78 @@ pub static CUDA_DEVICE_PROP: Layout = Layout {
     fields: &[Field { name: "name", offset: 0, read: Read::Text(256), stable: true }],
 };
 
-/// `cudaPointerAttributes` of CUDA 11 and later.
+/// `cudaPointerAttributes` of CUDA 11 and later: 24 bytes, and 88 since 13.0.
 pub static CUDA_POINTER_ATTRIBUTES: Layout = Layout {
     name: "cudaPointerAttributes",
-    size: 64,
+    size: 256,
     preset: &[],
     fields: &[
         Field { name: "type", offset: 0, read: Read::I32, stable: true },
         Field { name: "device", offset: 4, read: Read::I32, stable: true },
     ],
 };
+
+/// A C struct that the caller fills in: constants, and one 32-bit word that the author gives.
+#[derive(Debug)]
+pub struct Template {
+    /// The C type.
+    pub name: &'static str,
+    /// Its `sizeof`.
+    pub size: usize,
+    /// 32-bit words by offset.
+    pub preset: &'static [(usize, u32)],
+    /// Where the author's word goes.
+    pub given: usize,
+    /// Bytes of the author's word: 4 or 8.
+    pub width: usize,
+}
+
+/// `CUmemAllocationProp`: pinned memory on a device, not for export.
+pub static ALLOCATION_PROP: Template =
+    Template { name: "CUmemAllocationProp", size: 32, preset: &[(0, 1), (8, 1)], given: 12, width: 4 };
+
+/// `CUmemAccessDesc` and `cudaMemAccessDesc`: a device may read and write.
+pub static ACCESS_DESC: Template =
+    Template { name: "CUmemAccessDesc", size: 12, preset: &[(0, 1), (8, 3)], given: 4, width: 4 };
+
+/// `cudaMemPoolProps`: pinned memory on a device, not for export.
+pub static POOL_PROPS: Template =
+    Template { name: "cudaMemPoolProps", size: 88, preset: &[(0, 1), (8, 1)], given: 12, width: 4 };
+
+/// `cuuint64_t`, passed by address.
+pub static WORD: Template = Template { name: "cuuint64_t", size: 8, preset: &[], given: 0, width: 8 };
+
+/// `cudaStreamCaptureMode`, read and written: relaxed (2), as libraries set it.
+pub static CAPTURE_MODE: Layout = Layout {
+    name: "cudaStreamCaptureMode",
+    size: 8,
+    preset: &[(0, 2)],
+    fields: &[Field { name: "mode", offset: 0, read: Read::I32, stable: true }],
+};
+
+/// An `unsigned int` that says how many entries follow, and comes back as how many there are.
+pub static PROCESS_COUNT: Layout = Layout {
+    name: "unsigned int",
+    size: 8,
+    preset: &[(0, 32)],
+    fields: &[Field { name: "count", offset: 0, read: Read::I32, stable: true }],
+};
+
+/// `nvmlProcessInfo_t` in the 24 bytes of `_v2` and of the header's `_v3`; the first two of 32.
+pub static PROCESS_INFOS: Layout = Layout {
+    name: "nvmlProcessInfo_t[32]",
+    size: 32 * 40,
+    preset: &[],
+    fields: &[varying32("pid0", 0), varying("used0", 8), varying32("pid1", 24), varying("used1", 32)],
+};
+
+/// `nvmlBAR1Memory_t`.
+pub static NVML_BAR1_MEMORY: Layout = Layout {
+    name: "nvmlBAR1Memory_t",
+    size: 24,
+    preset: &[],
+    fields: &[varying("total", 0), varying("free", 8), varying("used", 16)],
+};
+
+/// `ncclUniqueId`, of which nothing is shown.
+pub static NCCL_UNIQUE_ID: Layout = Layout { name: "ncclUniqueId", size: 128, preset: &[], fields: &[] };

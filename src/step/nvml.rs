@@ -3,8 +3,8 @@
 //! These are subjects of experiments. What the harness itself reads, it reads from a process of
 //! its own, see [`crate::sampler`].
 
-use super::layout::{NVML_MEMORY, NVML_MEMORY_V2};
-use super::{Library, Output, StepKind, fixed, handle, out, text, uint};
+use super::layout::{NVML_BAR1_MEMORY, NVML_MEMORY, NVML_MEMORY_V2, PROCESS_COUNT, PROCESS_INFOS};
+use super::{Kind, Library, Output, StepKind, fixed, handle, out, param, text, uint};
 
 const fn call(name: &'static str, summary: &'static str, params: &'static [super::Param]) -> StepKind {
     super::row(Library::Nvml, name, summary, params)
@@ -53,5 +53,33 @@ pub(super) static STEPS: &[StepKind] = &[
         "nvmlDeviceGetMemoryInfo_v2",
         "Reads memory, with the driver's reserve apart.",
         &[handle("gpu", "gpu"), out("memory", Output::Struct(&NVML_MEMORY_V2))],
+    ),
+    call(
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+        "Lists processes with a context on a GPU, by the ABI of _v2.",
+        &[
+            handle("gpu", "gpu"),
+            param("count", Kind::Out(Output::Struct(&PROCESS_COUNT))),
+            param("infos", Kind::Out(Output::Struct(&PROCESS_INFOS))),
+        ],
+    ),
+    call(
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "Lists processes with a context on a GPU.",
+        &[
+            handle("gpu", "gpu"),
+            param("count", Kind::Out(Output::Struct(&PROCESS_COUNT))),
+            param("infos", Kind::Out(Output::Struct(&PROCESS_INFOS))),
+        ],
+    ),
+    call(
+        "nvmlDeviceGetComputeMode",
+        "Reads the compute mode of a GPU (0 default, 2 prohibited, 3 exclusive process).",
+        &[handle("gpu", "gpu"), out("mode", Output::U32)],
+    ),
+    call(
+        "nvmlDeviceGetBAR1MemoryInfo",
+        "Reads the window through which the host reaches a GPU's memory.",
+        &[handle("gpu", "gpu"), out("memory", Output::Struct(&NVML_BAR1_MEMORY))],
     ),
 ];

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 
 use super::conversation::{Conversation, Waited, Want};
-use super::launch::{missing_in, process_of};
+use super::launch::{fresh_process, missing_in, process_of};
 use super::output::Tail;
 use super::reading::doubt;
 use super::{Supervisor, end};
@@ -106,9 +106,12 @@ impl Supervisor {
             {
                 talk.say(&child.to_string(), &Command::Finish);
             }
-            talk.say(&process, &Command::Run { step: index });
+            talk.say(&process, &Command::Run { step: index, bytes: talk.bytes_for(&case.steps, step) });
             let want = Want::Step { step: index, probe: case.probes };
-            let waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
+            let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
+            if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
+                waited = talk.introduce(case, fresh, deadlines.of_next(), &mut self.interrupt);
+            }
             if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
                 self.read(attempt, Some(index), false);
             }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use super::conversation::{Conversation, Waited, Want};
 use super::spawn::{self, Spawn};
-use super::{Supervisor, Trouble, environment, role};
+use super::{Interrupt, Supervisor, Trouble, environment, role};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
@@ -21,7 +21,7 @@ impl Supervisor {
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
         let mut numbers = BTreeMap::new();
-        for step in case.steps.iter().filter(|step| step.call == "fork") {
+        for step in case.steps.iter().filter(|step| makes_process(step)) {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
             numbers.insert(name.clone(), spawn::number(&theirs));
@@ -40,10 +40,55 @@ impl Supervisor {
             capture: true,
         })?;
         let mut talk = Conversation { child, channels, events: Vec::new(), ended: false };
-        talk.say("", &Command::Prepare { steps: case.steps.clone(), channels: numbers, probes: case.probes });
+        let steps = case.steps.clone();
+        talk.say("", &Command::Prepare { steps, channels: numbers, probes: case.probes, process: None });
         let deadline = clock::now_ns() + timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
+    }
+}
+
+/// Whether a step makes a process that speaks for itself.
+fn makes_process(step: &Step) -> bool {
+    matches!(step.call.as_str(), "fork" | "posix_spawn" | "vfork")
+}
+
+/// The process that is a fresh program once a step has been made, and has yet to be told its steps.
+pub(super) fn fresh_process(step: &Step) -> Option<&str> {
+    match step.call.as_str() {
+        "posix_spawn" | "vfork" => step.bind.as_deref(),
+        "execve" => step.on.as_deref(),
+        _ => None,
+    }
+}
+
+impl Conversation {
+    /// Tells a fresh process its steps and waits until it is ready.
+    pub(super) fn introduce(
+        &mut self,
+        case: &CasePlan,
+        process: &str,
+        deadline_ns: u64,
+        interrupt: &mut Interrupt,
+    ) -> Waited {
+        let (steps, name) = (case.steps.clone(), Some(process.to_string()));
+        self.say(process, &Command::Prepare { steps, channels: BTreeMap::new(), probes: case.probes, process: name });
+        self.wait(process, Want::Ready, deadline_ns, interrupt)
+    }
+
+    /// The bytes that a step takes and earlier ones bound, by name.
+    pub(super) fn bytes_for(&self, steps: &[Step], step: &Step) -> BTreeMap<String, String> {
+        let named = step.args.values().map(ToString::to_string);
+        let bound = named.filter_map(|name| {
+            let said = self.events.iter().rev().find_map(|said| match &said.event {
+                Event::End { step, bytes: Some(bytes), .. } => {
+                    (steps.get(*step)?.bind.as_deref() == Some(name.as_str())).then(|| bytes.clone())
+                }
+                _ => None,
+            });
+            said.map(|bytes| (name, bytes))
+        });
+        bound.collect()
     }
 }
 
@@ -63,8 +108,8 @@ pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
     let Some(actor) = step.on.as_deref() else { return String::new() };
     let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && step.call != "waitpid");
     match maker {
-        Some(maker) if maker.call == "pthread_create" => process_of(maker, steps),
-        Some(maker) if maker.call == "fork" => actor.to_string(),
+        Some(maker) if matches!(maker.call.as_str(), "pthread_create" | "atexit") => process_of(maker, steps),
+        Some(maker) if makes_process(maker) => actor.to_string(),
         _ => String::new(),
     }
 }

@@ -1,4 +1,8 @@
-//! What harness steps do: threads, processes, `environ`, waiting, and ways of going wrong.
+//! What harness steps do: threads, `environ`, waiting, and ways of going wrong. Processes and what
+//! a process finds out about itself are in modules of their own.
+
+mod own;
+mod process;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -9,7 +13,7 @@ use std::time::Duration;
 use super::{Outcome, Thread, Worker, lock};
 use crate::channel::Channel;
 use crate::clock;
-use crate::event::{Event, Value};
+use crate::event::Value;
 use crate::scenario::{Scalar, Step};
 use crate::status;
 use crate::step::constants::SIGNALS;
@@ -27,8 +31,14 @@ const ACTIONS: &[(&str, Action)] = &[
     ("nanosleep", nanosleep),
     ("pthread_create", pthread_create),
     ("pthread_join", pthread_join),
-    ("fork", fork),
-    ("waitpid", waitpid),
+    ("fork", process::fork),
+    ("waitpid", process::waitpid),
+    ("posix_spawn", process::posix_spawn),
+    ("vfork", process::vfork),
+    ("execve", process::execve),
+    ("kill", process::kill),
+    ("atexit", process::atexit),
+    ("exit", process::exit),
     ("_exit", exit_at_once),
     ("abort", |_, _, _| std::process::abort()),
     ("raise", raise),
@@ -40,6 +50,13 @@ const ACTIONS: &[(&str, Action)] = &[
     ("signal", ignore_signal),
     ("store_null", store_null),
     ("write", write),
+    ("memset", own::memset),
+    ("dlopen", own::dlopen),
+    ("dl_iterate_phdr", own::dl_iterate_phdr),
+    ("readdir", own::readdir),
+    ("getrusage", own::getrusage),
+    ("freopen", own::freopen),
+    ("fread", own::fread),
     ("setsid", leave_grandchild),
 ];
 
@@ -52,8 +69,11 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, kind: &StepKind, ste
     };
     let elapsed_ns = clock::now_ns() - started;
     match result {
-        Ok(values) => Outcome { status: None, values, elapsed_ns },
-        Err(code) => Outcome { status: Some(status::named(Library::Libc, code)), values: Values::new(), elapsed_ns },
+        Ok(values) => Outcome { status: None, values, bytes: None, elapsed_ns },
+        Err(code) => {
+            let status = Some(status::named(Library::Libc, code));
+            Outcome { status, values: Values::new(), bytes: None, elapsed_ns }
+        }
     }
 }
 
@@ -73,7 +93,7 @@ fn text(step: &Step, name: &str) -> String {
     step.args.get(name).map(ToString::to_string).unwrap_or_default()
 }
 
-fn errno() -> i64 {
+pub(super) fn errno() -> i64 {
     i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
 }
 
@@ -144,68 +164,6 @@ fn pthread_join(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values
     let thread = lock(&worker.threads).remove(&text(step, "actor")).ok_or(3i64)?;
     drop(thread.jobs);
     thread.handle.join().map(|()| Values::new()).map_err(|_| 35i64)
-}
-
-/// Forks. The child obeys its own channel from here on and leaves by `_exit`.
-fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let name = step.bind.as_deref().ok_or(22i64)?;
-    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?;
-    // SAFETY: the child uses nothing that another thread may have held locked: the worker's tables
-    // are unlocked while a step is made.
-    match unsafe { libc::fork() } {
-        -1 => Err(errno()),
-        0 => {
-            // SAFETY: a setting of this process alone: nobody else ends it if the harness is killed while it hangs.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            // SAFETY: the parent set this descriptor aside for this child.
-            let mut channel = unsafe { Channel::inherited(fd) };
-            close_ends(worker, |forked_by| forked_by != Some(name));
-            worker.serve(&mut channel, Some(name));
-            let _ = channel.send(&Event::Bye);
-            // SAFETY: exit handlers of libraries initialised by the parent are not for the child.
-            unsafe { libc::_exit(0) }
-        }
-        pid => {
-            // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
-            drop(unsafe { Channel::inherited(fd) });
-            close_ends(worker, |forked_by| forked_by == Some(name));
-            lock(&worker.handles).insert(name.to_string(), pid as u64);
-            Ok(one("pid", i64::from(pid)))
-        }
-    }
-}
-
-/// Closes the ends of processes that others will fork: held open here, they would hide a death.
-fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
-    let forked_by = |name: &str| {
-        let fork = worker.steps.iter().find(|step| step.call == "fork" && step.bind.as_deref() == Some(name));
-        fork.and_then(|step| step.on.as_deref())
-    };
-    lock(&worker.channels).retain(|name, fd| {
-        let close = is_others(forked_by(name));
-        if close {
-            // SAFETY: the descriptor was set aside by the parent and is used by nobody here.
-            drop(unsafe { Channel::inherited(*fd) });
-        }
-        !close
-    });
-}
-
-fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let pid = lock(&worker.handles).get(&text(step, "actor")).copied().ok_or(10i64)?;
-    let mut status = 0;
-    // SAFETY: `status` is a live integer.
-    while unsafe { libc::waitpid(pid as i32, &raw mut status, 0) } == -1 {
-        if errno() != i64::from(libc::EINTR) {
-            return Err(errno());
-        }
-    }
-    let (code, signal) =
-        if libc::WIFSIGNALED(status) { (-1, libc::WTERMSIG(status)) } else { (libc::WEXITSTATUS(status), 0) };
-    Ok(Values::from([
-        ("code".to_string(), Value::Int(i64::from(code))),
-        ("signal".to_string(), Value::Int(i64::from(signal))),
-    ]))
 }
 
 fn exit_at_once(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {

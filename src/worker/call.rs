@@ -4,41 +4,18 @@
 //! and aarch64 pass in whole registers or stack slots; results are 32-bit integers. Results stay
 //! integers: an enum would be undefined behaviour for a code that is newer than it.
 
-use std::collections::BTreeMap;
-use std::ffi::CString;
+mod argument;
 
+use std::collections::BTreeMap;
+
+use self::argument::{Arena, argument, passed};
 use super::{Outcome, Worker, lock};
-use crate::catalogue;
 use crate::clock;
 use crate::event::Value;
-use crate::scenario::{Scalar, Step};
+use crate::scenario::Step;
 use crate::status;
 use crate::step::layout::{Layout, Read};
-use crate::step::{Default, Kind, Library, Output, Param, StepKind};
-
-/// Memory that outlives the call: strings, kernel arguments, output buffers.
-#[derive(Default)]
-struct Arena {
-    texts: Vec<CString>,
-    words: Vec<Box<[u64]>>,
-}
-
-impl Arena {
-    fn text(&mut self, text: &str) -> u64 {
-        let text = CString::new(text.replace('\0', "")).unwrap_or_default();
-        let address = text.as_ptr().addr() as u64;
-        self.texts.push(text);
-        address
-    }
-
-    /// A zeroed buffer of at least this many bytes, aligned for anything.
-    fn buffer(&mut self, bytes: usize) -> u64 {
-        let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
-        let address = words.as_mut_ptr().addr() as u64;
-        self.words.push(words);
-        address
-    }
-}
+use crate::step::{Kind, Library, Output, StepKind};
 
 /// Makes the call of a step.
 pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
@@ -50,105 +27,42 @@ pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
             Err(why) => return not_made(why),
         }
     }
-    let Some(address) = worker.symbols.address(kind.name) else {
+    let address = match &step.from {
+        Some(copy) => worker.copied(copy, kind.name),
+        None => worker.symbols.address(kind.name),
+    };
+    let Some(address) = address else {
         return not_made(format!("{} was not resolved", kind.name));
     };
+    let passed = passed(kind, &arguments);
     let started = clock::now_ns();
     // SAFETY: the address is the function the row names, and the row gives its C parameters.
-    let result = unsafe { raw(address, &arguments) };
+    let result = unsafe { raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
     let code = match kind.library {
         // A C library call that fails returns -1 and leaves the reason in errno.
         Library::Libc if result as i32 == -1 => i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)),
         _ => i64::from(result),
     };
-    let values = if code == 0 { outputs(worker, kind, step, &arguments) } else { BTreeMap::new() };
-    Outcome { status: Some(status::named(kind.library, code)), values, elapsed_ns }
+    let (values, bytes) = if code == 0 { outputs(worker, kind, step, &arguments) } else { Default::default() };
+    Outcome { status: Some(status::named(kind.library, code)), values, bytes, elapsed_ns }
 }
 
 /// A step whose arguments could not be had: it is reported as such and no call is made.
 fn not_made(why: String) -> Outcome {
-    Outcome { status: None, values: BTreeMap::from([("not_made".to_string(), Value::Text(why))]), elapsed_ns: 0 }
+    let values = BTreeMap::from([("not_made".to_string(), Value::Text(why))]);
+    Outcome { status: None, values, bytes: None, elapsed_ns: 0 }
 }
 
-fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, String> {
-    let given = step.args.get(param.name);
-    match param.kind {
-        Kind::Fixed(value) => return Ok(value),
-        Kind::Out(output) => return Ok(output_buffer(output, arena)),
-        _ => {}
-    }
-    let Some(given) = given else {
-        return match param.default {
-            Default::Int(value) => Ok(value as u64),
-            Default::Required => Err(format!("{} is missing", param.name)),
-        };
-    };
-    match (param.kind, given) {
-        (Kind::Constant(of), Scalar::Text(name)) => {
-            of.value(name).map(|value| value as u64).ok_or_else(|| format!("{name} is not in {}", of.name))
-        }
-        (Kind::Handle(_), Scalar::Text(name)) => handle(worker, name),
-        (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
-        (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
-        (Kind::Ptx, Scalar::Text(name)) => {
-            catalogue::kernel(name).map(|text| arena.text(text)).ok_or_else(|| format!("no kernel {name}"))
-        }
-        (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
-        (_, Scalar::Int(value)) => Ok(*value as u64),
-        // The plan may have filled in digits for `${gpus}`.
-        (_, Scalar::Text(text)) => {
-            text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number"))
-        }
-        (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
-    }
-}
-
-fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
-    if name == "NULL" {
-        return Ok(0);
-    }
-    lock(&worker.handles).get(name).copied().ok_or_else(|| format!("`{name}` was never bound"))
-}
-
-/// `void**`: a pointer to each argument's eight bytes.
-fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
-    let table = arena.buffer(values.len() * 8);
-    for (place, value) in values.iter().enumerate() {
-        let value = match value {
-            Scalar::Int(value) => *value as u64,
-            Scalar::Text(name) => handle(worker, name)?,
-            Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
-        };
-        let cell = arena.buffer(8);
-        // SAFETY: both are live buffers of the arena, large enough for these writes.
-        unsafe {
-            *(cell as *mut u64) = value;
-            *(table as *mut u64).add(place) = cell;
-        }
-    }
-    Ok(table)
-}
-
-fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
-    match output {
-        Output::Text(bytes) => arena.buffer(bytes),
-        Output::Uuid => arena.buffer(16),
-        Output::Struct(layout) => {
-            let address = arena.buffer(layout.size);
-            for (offset, word) in layout.preset {
-                // SAFETY: the layout keeps its presets inside its size.
-                unsafe { *((address as usize + offset) as *mut u32) = *word };
-            }
-            address
-        }
-        _ => arena.buffer(8),
-    }
-}
-
-/// Reads the outputs of a call that succeeded, and binds its handle.
-fn outputs(worker: &Worker, kind: &StepKind, step: &Step, arguments: &[u64]) -> BTreeMap<String, Value> {
-    let mut values = BTreeMap::new();
+/// Reads the outputs of a call that succeeded, and binds its handle. Bytes for other processes come
+/// beside them, in hex.
+fn outputs(
+    worker: &Worker,
+    kind: &StepKind,
+    step: &Step,
+    arguments: &[u64],
+) -> (BTreeMap<String, Value>, Option<String>) {
+    let (mut values, mut bytes) = (BTreeMap::new(), None);
     for (param, address) in kind.params.iter().zip(arguments) {
         let Kind::Out(output) = param.kind else { continue };
         let at = *address as *const u8;
@@ -163,6 +77,14 @@ fn outputs(worker: &Worker, kind: &StepKind, step: &Step, arguments: &[u64]) -> 
                 Output::Uuid => Value::Text(uuid_text(&at.cast::<[u8; 16]>().read())),
                 Output::Text(bytes) => Value::Text(text_at(at, bytes)),
                 Output::Handle(_) => bind(worker, step, at.cast::<u64>().read()),
+                Output::Blob(_, length) => {
+                    let blob = std::slice::from_raw_parts(at, length);
+                    bytes = Some(blob.iter().map(|byte| format!("{byte:02x}")).collect());
+                    if let Some(name) = &step.bind {
+                        lock(&worker.bytes).insert(name.clone(), blob.to_vec());
+                    }
+                    Value::Text("bound".to_string())
+                }
                 Output::Struct(layout) => {
                     values.extend(fields(layout, at));
                     continue;
@@ -171,7 +93,7 @@ fn outputs(worker: &Worker, kind: &StepKind, step: &Step, arguments: &[u64]) -> 
         };
         values.insert(param.name.to_string(), value);
     }
-    values
+    (values, bytes)
 }
 
 fn bind(worker: &Worker, step: &Step, value: u64) -> Value {
@@ -252,6 +174,7 @@ pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u32 {
         10: 0 1 2 3 4 5 6 7 8 9;
         11: 0 1 2 3 4 5 6 7 8 9 10;
         12: 0 1 2 3 4 5 6 7 8 9 10 11;
+        14: 0 1 2 3 4 5 6 7 8 9 10 11 12 13;
     }
 }
 

@@ -4,8 +4,9 @@
 //! parent put first in `LD_LIBRARY_PATH` decides which files those names mean. cudarc panics when
 //! a library is missing and stays usable afterwards, so the panic is caught and said.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use crate::event::MappedLibrary;
 use crate::step::Library;
@@ -15,21 +16,84 @@ const MARKER: &str = "cuda_pitfalls_simulated";
 
 /// The address of a function, or what is missing, in words.
 pub(super) fn address(library: Library, name: &str) -> Result<usize, String> {
-    let symbol = CString::new(name).map_err(|_| format!("{name:?} is no symbol"))?;
     let open = match library {
         Library::Driver => driver()?,
         Library::Runtime => runtime()?,
         Library::Nvml => nvml()?,
+        Library::Nvrtc | Library::Cublas | Library::Cufft | Library::Nccl => toolkit(library)?,
         Library::Libc => this(),
         Library::Harness => return Err(format!("{name} is not a function of a library")),
     };
+    symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
+}
+
+/// The address of a function in a library that is open.
+pub(super) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
+    let symbol = CString::new(name).ok()?;
     // SAFETY: only the address is taken; the type it is called with is the step table's.
     let found = unsafe { open.get::<*const ()>(symbol.as_bytes_with_nul()) };
-    match found {
-        Ok(symbol) => Ok(*symbol as usize),
-        Err(_) => Err(format!("{name} ({})", library.name())),
-    }
+    found.ok().map(|symbol| *symbol as usize)
 }
+
+/// Opens a library by its name, or by one of the versions it is installed under.
+fn open(file: &str) -> Option<libloading::Library> {
+    let numbered = ["13", "12", "11.0", "11"].map(|version| format!("{file}.{version}"));
+    // SAFETY: opening a library runs its constructors, as in any program that uses it.
+    std::iter::once(file.to_string()).chain(numbered).find_map(|name| unsafe { libloading::Library::new(name) }.ok())
+}
+
+/// Opens a library when a step says so. The simulated node stands for the first three; the toolkit
+/// has no place on it.
+pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
+    if is_any_simulated() && TOOLKIT.iter().any(|(_, of_toolkit)| *of_toolkit == file) {
+        return Err(crate::status::SIM_NOT_MODELLED);
+    }
+    open(file).ok_or(i64::from(libc::ENOENT))
+}
+
+/// Opens a private copy of the libcudart in use: an instance of its own, on the same driver.
+pub(super) fn open_copy() -> Result<libloading::Library, i64> {
+    let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
+    runtime().map_err(|_| i64::from(libc::ENOENT))?;
+    let original = mapped().into_iter().find(|library| library.library == Library::Runtime.name());
+    // The simulated node is driver and runtime in one, so that a copy of it would be another node.
+    let Some(original) = original else { return Err(crate::status::SIM_NOT_MODELLED) };
+    let file =
+        rustix::fs::memfd_create("libcudart", rustix::fs::MemfdFlags::CLOEXEC).map_err(|error| errno(error.into()))?;
+    let mut file = std::fs::File::from(file);
+    let mut source = std::fs::File::open(&original.path).map_err(errno)?;
+    std::io::copy(&mut source, &mut file).map_err(errno)?;
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    // SAFETY: as any opening; the file in memory is read before it is closed.
+    unsafe { libloading::Library::new(path) }.map_err(|_| i64::from(libc::ENOENT))
+}
+
+/// A library of the toolkit. The simulated node has none, and the machine's own would take it for
+/// a GPU.
+fn toolkit(library: Library) -> Result<&'static libloading::Library, String> {
+    static OPEN: Mutex<BTreeMap<Library, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
+    let mut known = super::lock(&OPEN);
+    if let Some(open) = known.get(&library) {
+        return Ok(open);
+    }
+    let _ = driver()?;
+    let found = if is_any_simulated() {
+        None
+    } else {
+        open(TOOLKIT.iter().find(|(of, _)| *of == library).map_or("", |it| it.1))
+    };
+    let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or_else(|| library.name().to_string())?));
+    known.insert(library, found);
+    Ok(found)
+}
+
+/// The files of the toolkit's libraries.
+const TOOLKIT: [(Library, &str); 4] = [
+    (Library::Nvrtc, "libnvrtc.so"),
+    (Library::Cublas, "libcublas.so"),
+    (Library::Cufft, "libcufft.so"),
+    (Library::Nccl, "libnccl.so.2"),
+];
 
 /// Runs something of cudarc that panics when a library is missing.
 fn quietly<T>(what: Library, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, String> {
@@ -83,6 +147,11 @@ pub(super) fn mapped() -> Vec<MappedLibrary> {
         }
     }
     found
+}
+
+/// Whether this worker runs on the simulated node.
+pub(super) fn is_any_simulated() -> bool {
+    mapped().iter().any(|library| library.simulated)
 }
 
 /// Whether a library that is already mapped carries the simulated node's marker.

@@ -143,11 +143,7 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut i32) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSynchronize() -> u32 {
-    call(|process, thread| {
-        let current = process.current(thread)?;
-        process.synchronise(current.device);
-        Ok(())
-    })
+    call(|process, thread| process.wait_for_current(thread))
 }
 
 #[unsafe(no_mangle)]
@@ -159,4 +155,17 @@ pub unsafe extern "C" fn cuCtxGetLimit(value: *mut usize, limit: u32) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> u32 {
     call(|process, thread| process.set_limit(process.current(thread)?, limit, value as u64))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxEnablePeerAccess(peer: u64, flags: u32) -> u32 {
+    call(|process, thread| {
+        let current = process.current(thread)?;
+        if flags == 0 { process.enable_peer(current, peer) } else { Err(INVALID_VALUE) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxDisablePeerAccess(peer: u64) -> u32 {
+    call(|process, thread| process.disable_peer(process.current(thread)?, peer))
 }

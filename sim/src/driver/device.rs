@@ -68,8 +68,11 @@ pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: i32) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut i32, device: i32, peer: i32) -> u32 {
-    // SAFETY: see above.
-    call(|process, _| unsafe { put(can, can_access_peer(process, device, peer)?) })
+    call(|process, _| {
+        let (device, peer) = (process.ordinal(device)?, process.ordinal(peer)?);
+        // SAFETY: see above.
+        unsafe { put(can, i32::from(process.can_access_peer(device, peer)?)) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -83,19 +86,12 @@ pub fn gpu(process: &Process, device: i32) -> Outcome<&'static Gpu> {
     Ok(&process.node()?.machine.gpus[process.device(device)?.gpu])
 }
 
-/// Whether one device reaches another's memory; a device is no peer of itself.
-pub fn can_access_peer(process: &Process, device: i32, peer: i32) -> Outcome<i32> {
-    let (one, other) = (gpu(process, device)?, gpu(process, peer)?);
-    Ok(i32::from(device != peer && one.peer_group != 0 && one.peer_group == other.peer_group))
-}
-
 /// Writes a PCI bus id as CUDA writes it, with a domain of four digits.
 ///
 /// # Safety
 /// `text` is null or valid for `room` bytes.
 pub unsafe fn put_bus_id(process: &Process, text: *mut c_char, room: i32, device: i32) -> Outcome {
-    let pci = gpu(process, device)?.pci;
-    let id = format!("{:04X}:{:02X}:{:02X}.0", pci.domain, pci.bus, pci.device);
+    let id = gpu(process, device)?.pci.text();
     let room = usize::try_from(room).ok().filter(|_| !text.is_null()).ok_or(INVALID_VALUE)?;
     // SAFETY: not null; the caller vouches for the room.
     if unsafe { put_text(text, room, &id) } { Ok(()) } else { Err(INVALID_VALUE) }

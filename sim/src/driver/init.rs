@@ -1,9 +1,10 @@
 //! Initialisation, versions and error texts.
 
 use crate::c::put;
+use crate::model::entry::enter;
 use crate::model::names_driver::name;
 use crate::model::node::node;
-use crate::model::process::{enter, no_node};
+use crate::model::process::no_node;
 use crate::model::status::{INVALID_VALUE, code};
 use crate::model::texts::sentence;
 use std::ffi::c_char;

@@ -1,4 +1,4 @@
-//! Memory calls of the driver: each needs a current context.
+//! Memory calls of the driver.
 
 use super::call;
 use crate::c::put;
@@ -57,8 +57,7 @@ pub unsafe extern "C" fn cuMemFreeHost(address: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: u64) -> u32 {
     call(|process, thread| {
-        let current = process.current(thread)?;
-        let device = process.stream_owner(stream, current)?.device;
+        let device = process.stream_owner(stream, process.current(thread))?.device;
         if address.is_null() {
             return Err(INVALID_VALUE);
         }
@@ -70,8 +69,21 @@ pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
     call(|process, thread| {
-        let current = process.current(thread)?;
-        process.stream_owner(stream, current)?;
+        process.stream_owner(stream, process.current(thread))?;
         process.free_async(address)
+    })
+}
+
+/// The memory is on no GPU until something touches it there, which no call here does (memory/managed-comes-with-the-touch).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) -> u32 {
+    call(|process, thread| {
+        let current = process.current(thread)?;
+        // 1 is attached to all streams, 2 to the host.
+        if address.is_null() || !matches!(flags, 1 | 2) {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: see above.
+        unsafe { put(address, process.allocate_host(current, bytes, HostKind::Managed)?) }
     })
 }

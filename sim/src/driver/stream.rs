@@ -24,9 +24,9 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
     call(|process, thread| {
-        let device = process.stream_owner(stream, process.current(thread)?)?.device;
-        process.synchronise(device);
-        Ok(())
+        process.surface_of_stream(stream, thread);
+        let owner = process.stream_owner(stream, process.current(thread))?;
+        process.wait(owner)
     })
 }
 
@@ -47,4 +47,18 @@ pub unsafe extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
     call(|process, thread| process.record(event, stream, process.current(thread)?))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
+    call(|process, thread| {
+        process.stream_owner(stream, process.current(thread))?;
+        process.is_idle()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCtx(stream: u64, context: *mut u64) -> u32 {
+    // SAFETY: see above.
+    call(|process, thread| unsafe { put(context, process.stream_owner(stream, process.current(thread))?.context) })
 }

@@ -47,7 +47,7 @@ impl Account {
 
     /// What CUDA can still take on a GPU, counting every process.
     pub fn free_bytes(&self, node: &Node, gpu: usize) -> u64 {
-        node.machine.gpus[gpu].cuda_total_bytes().saturating_sub(node.table.used_bytes(gpu))
+        node.machine.gpus[gpu].cuda_total_bytes().saturating_sub(node.used_bytes(gpu))
     }
 
     fn publish(&mut self, node: &Node, gpu: usize) -> Outcome {

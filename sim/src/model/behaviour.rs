@@ -10,7 +10,8 @@ pub const FAILED_INIT_REREADS: bool = true;
 /// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.
 pub const RUNTIME_KEEPS_NO_DEVICE: bool = true;
 
-/// Resetting a primary context leaves the retain count as it was ("resetting does not release"). Not measured.
+/// Resetting a primary context leaves the retain count as it was ("resetting does not release"). Measured
+/// (context/release-after-reset-is-lost).
 pub const RESET_KEEPS_RETAIN_COUNT: bool = true;
 
 /// From this runtime version on `cudaSetDevice` initialises the primary context at once. Measured: 11.8 makes none, 12.0 does.
@@ -19,15 +20,47 @@ pub const SET_DEVICE_EAGER_FROM: i32 = 12000;
 /// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initialises it, 12.0 does not.
 pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 
-/// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Not measured.
-pub const MEM_FREE_NEEDS_CONTEXT: bool = true;
+/// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Measured
+/// (device/free-without-a-context).
+pub const MEM_FREE_NEEDS_CONTEXT: bool = false;
 
 /// A new stack limit takes its memory (size x multiprocessors x threads) when it is set, not at the next launch, and a lower one gives
 /// it back as promptly. Measured.
 pub const STACK_CHARGED_AT_SET: bool = true;
 
-/// From so many visible GPUs on the first stream of a context takes memory. Measured: none with one, some with two.
-pub const STREAM_CHARGED_FROM_DEVICES: usize = 2;
+/// Every visible GPU and every stream needs a place in a context. Two have one in what the context takes in any case; the others share
+/// what is taken for them, so many to one, and it stays when they go. Measured are streams with one visible GPU and with two
+/// (memory/streams-cost-memory, device/launch-on-foreign-stream), and one to four visible GPUs without streams
+/// (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
+pub const PLACES_IN_A_CONTEXT: u32 = 2;
+pub const PLACES_PER_CHARGE: u32 = 4;
+
+/// Modules with variables share a block of this size, which goes with the last of them. Measured for up to eight
+/// (memory/module-load-takes-memory); a module without variables takes nothing.
+pub const VARIABLES_BYTES: u64 = 2 << 20;
+
+/// What the first module of a context takes that prints, or that has assertions, beside its variables: 64 and 92 MiB with them.
+/// Measured (limits/printf-overflow-loses-lines, fault/code-of-a-fault); what a mixture takes is not known.
+pub const PRINTF_MODULE_BYTES: u64 = 62 << 20;
+pub const ASSERT_MODULE_BYTES: u64 = 90 << 20;
+
+/// Limits are rounded up: a stack to 16 bytes, the heap to 64 KiB and at least 4 MiB, the printf buffer to 256 bytes. Measured
+/// (limits/limits-are-rounded), the stack's unit as 16 or 32.
+pub const STACK_UNIT_BYTES: u64 = 16;
+pub const HEAP_UNIT_BYTES: u64 = 64 << 10;
+pub const SMALLEST_HEAP_BYTES: u64 = 4 << 20;
+pub const PRINTF_UNIT_BYTES: u64 = 256;
+
+/// A heap limit is cut to about an eighth of the GPU; where exactly is known for an empty H200 alone (limits/heap-larger-than-the-gpu).
+/// Up to this size it is not.
+pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
+
+/// Up to this many bytes of persisting L2 cache become this many. Measured for 1000000 on an H200 (limits/limits-are-rounded).
+pub const PERSISTING_L2_UNIT_BYTES: u64 = 3_932_160;
+
+/// Memory that was never handed out before reads as zero. Measured for a copy of memory that nobody wrote
+/// (device/null-stream-follows-the-thread); for memory that was in use before it is not known.
+pub const FRESH_MEMORY_IS_ZERO: bool = true;
 
 /// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not modelled.
 pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
@@ -70,7 +103,9 @@ pub enum Effect {
 /// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`, `cudaSetDevice`,
 /// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, `cudaEventQuery` and the queries of one device. Measured to make one are
 /// `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`, `cudaEventCreate`, `cudaDeviceSynchronize`,
-/// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost` and `cudaMemGetInfo`.
+/// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`,
+/// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode` and `cudaStreamGetDevice`. `cudaMallocAsync` makes one only
+/// for a default stream (memory/async-alloc-follows-the-stream).
 pub fn effect_of(call: &str, runtime: i32) -> Effect {
     match call {
         "cudaRuntimeGetVersion" if runtime >= RUNTIME_VERSION_QUIET_FROM => Effect::Nothing,
@@ -89,6 +124,13 @@ pub fn effect_of(call: &str, runtime: i32) -> Effect {
         | "cudaDeviceGetPCIBusId"
         | "cudaDeviceCanAccessPeer"
         | "cudaDeviceGetDefaultMemPool"
+        | "cudaDeviceGetByPCIBusId"
+        | "cudaMallocAsync on an explicit stream"
+        | "cudaMemPoolCreate"
+        | "cudaMemPoolSetAccess"
+        | "cudaLibraryLoadData"
+        | "cudaLibraryUnload"
+        | "cudaLibraryGetKernel"
         | "cudaMemPoolSetAttribute"
         | "cudaMemPoolGetAttribute"
         | "cudaMemPoolTrimTo"

@@ -71,12 +71,22 @@ impl Blocks {
         bytes
     }
 
-    /// Whether an address lies in a request.
-    pub fn contains(&self, address: u64) -> bool {
-        self.blocks.range(..=address).next_back().is_some_and(|(base, block)| {
-            let piece = block.pieces.range(..=address - base).next_back();
-            piece.is_some_and(|(offset, bytes)| address - base < offset + bytes)
-        })
+    /// The request that an address lies in: its base, its length and its context.
+    pub fn find(&self, address: u64) -> Option<(u64, u64, u64)> {
+        let (base, block) = self.blocks.range(..=address).next_back()?;
+        let (offset, bytes) = block.pieces.range(..=address - base).next_back()?;
+        (address - base < offset + bytes).then_some((base + offset, *bytes, block.context))
+    }
+
+    /// The size of the block that an address lies in.
+    pub fn block_bytes(&self, address: u64) -> u64 {
+        self.blocks.range(..=address).next_back().map_or(0, |(_, block)| block.bytes)
+    }
+
+    /// The addresses of all requests of a context.
+    pub fn of_context(&self, context: u64) -> Vec<u64> {
+        let blocks = self.blocks.iter().filter(|(_, block)| block.context == context);
+        blocks.flat_map(|(base, block)| block.pieces.keys().map(move |offset| base + offset)).collect()
     }
 }
 
@@ -139,8 +149,9 @@ mod tests {
             })
             .unwrap();
         assert_eq!(charged, 4 * MIB);
-        assert!(blocks.contains(at + 2 * MIB));
-        assert!(!blocks.contains(at + 3 * MIB));
+        assert_eq!(blocks.find(at + 2 * MIB), Some((at, 2 * MIB + 1, 1)));
+        assert_eq!(blocks.find(at + 3 * MIB), None);
+        assert_eq!((blocks.block_bytes(at), blocks.of_context(1)), (4 * MIB, vec![at]));
         assert_eq!(blocks.free_context(1), 4 * MIB);
     }
 

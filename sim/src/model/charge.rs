@@ -1,9 +1,18 @@
 //! What contexts take beside themselves: streams, modules, the device heap.
 
-use crate::model::behaviour::STREAM_CHARGED_FROM_DEVICES;
-use crate::model::context::{Context, Owner};
+use crate::model::behaviour::{
+    ASSERT_MODULE_BYTES, PLACES_IN_A_CONTEXT, PLACES_PER_CHARGE, PRINTF_MODULE_BYTES, VARIABLES_BYTES,
+};
+use crate::model::context::Owner;
 use crate::model::process::Process;
+use crate::model::ptx::Image;
 use crate::model::status::*;
+
+/// How often memory is taken for so many visible GPUs and so many streams of a context.
+pub fn charges(devices: usize, streams: u32) -> u64 {
+    let places = (devices as u32 + streams).saturating_sub(PLACES_IN_A_CONTEXT);
+    u64::from(places.div_ceil(PLACES_PER_CHARGE))
+}
 
 impl Process {
     /// Takes memory on behalf of a context, to be returned when it ends.
@@ -15,31 +24,58 @@ impl Process {
         Ok(())
     }
 
-    /// Takes the memory of the first stream of a context, which takes none where one GPU alone is visible.
+    /// Takes memory for a stream that is about to be made, where the streams before it left no room.
     pub fn charge_stream(&mut self, owner: Owner) -> Outcome {
-        if self.devices.len() < STREAM_CHARGED_FROM_DEVICES {
-            return Ok(());
-        }
         let bytes = self.gpu(owner)?.stream_bytes;
-        self.charge_once(owner, bytes, |context| &mut context.has_streamed)
+        let context = self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?;
+        let (most, wanted, devices) = (context.most_streams, context.streams + 1, self.devices.len());
+        if wanted > most && charges(devices, wanted) > charges(devices, most) {
+            self.charge_context(owner.context, bytes)?;
+        }
+        if let Some(context) = self.contexts.get_mut(&owner.context) {
+            (context.streams, context.most_streams) = (wanted, most.max(wanted));
+        }
+        Ok(())
     }
 
-    /// Takes the memory of the first module of a context that uses the device heap.
-    pub fn charge_heap_module(&mut self, owner: Owner) -> Outcome {
-        let bytes = self.gpu(owner)?.heap_module_bytes;
-        self.charge_once(owner, bytes, |context| &mut context.has_heap_module)
+    /// Takes what the first module of a context takes that uses the device heap, prints or asserts.
+    pub fn charge_device_code(&mut self, owner: Owner, image: &Image) -> Outcome {
+        let bytes = match (image.uses_heap, image.uses_printf, image.uses_assert) {
+            (false, false, false) => return Ok(()),
+            (true, false, false) => self.gpu(owner)?.heap_module_bytes,
+            (false, true, false) => PRINTF_MODULE_BYTES,
+            (false, false, true) => ASSERT_MODULE_BYTES,
+            _ => return Err(SIM_NOT_MODELLED),
+        };
+        match self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?.device_code_bytes {
+            0 => self.charge_context(owner.context, bytes)?,
+            before if before == bytes => {}
+            _ => return Err(SIM_NOT_MODELLED),
+        }
+        if let Some(context) = self.contexts.get_mut(&owner.context) {
+            context.device_code_bytes = bytes;
+        }
+        Ok(())
     }
 
-    fn charge_once(&mut self, owner: Owner, bytes: u64, done: fn(&mut Context) -> &mut bool) -> Outcome {
-        let context = self.contexts.get_mut(&owner.context).ok_or(INVALID_CONTEXT)?;
-        if std::mem::replace(done(context), true) {
-            return Ok(());
+    /// Takes the block that the variables of modules share.
+    pub fn charge_variables(&mut self, owner: Owner) -> Outcome {
+        if self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?.modules_with_variables == 0 {
+            self.charge_context(owner.context, VARIABLES_BYTES)?;
         }
-        let outcome = self.charge_context(owner.context, bytes);
-        if let (Err(_), Some(context)) = (outcome, self.contexts.get_mut(&owner.context)) {
-            *done(context) = false;
+        if let Some(context) = self.contexts.get_mut(&owner.context) {
+            context.modules_with_variables += 1;
         }
-        outcome
+        Ok(())
+    }
+
+    /// Gives it back with the last of them.
+    pub fn refund_variables(&mut self, owner: Owner) {
+        let Some(context) = self.contexts.get_mut(&owner.context) else { return };
+        context.modules_with_variables = context.modules_with_variables.saturating_sub(1);
+        if context.modules_with_variables == 0 {
+            self.refund_context(owner.context, VARIABLES_BYTES);
+        }
     }
 
     /// Returns part of what [`Self::charge_context`] took.
@@ -49,5 +85,18 @@ impl Process {
         };
         context.charged_bytes = context.charged_bytes.saturating_sub(bytes);
         self.account.refund(node, self.devices[context.device].gpu, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::charges;
+
+    #[test]
+    fn visible_gpus_and_streams_share_places() {
+        let at = |devices| [0, 1, 2, 5, 6, 10].map(|streams| charges(devices, streams));
+        assert_eq!(at(1), [0, 0, 1, 1, 2, 3]);
+        assert_eq!(at(2), [0, 1, 1, 2, 2, 3]);
+        assert_eq!([charges(3, 0), charges(4, 0)], [1, 1]);
     }
 }

@@ -1,13 +1,15 @@
 //! Contexts: what makes one, what it costs, and what is left of it when it is gone.
 
+use crate::c;
 use crate::model::behaviour::SET_DEVICE_EAGER_FROM;
+use crate::model::charge::charges;
 use crate::model::limits::Limits;
 use crate::model::process::Process;
 use crate::model::status::*;
 use crate::model::thread::Thread;
+use std::collections::BTreeSet;
 
-/// One context. A primary context keeps its handle from one life to the next; the entry of a destroyed one stays, so that its handle
-/// can be told from one that never was.
+/// One context. A primary one keeps its handle from life to life; the entry of a destroyed one stays, to be told from what never was.
 pub struct Context {
     pub device: usize,
     pub primary: bool,
@@ -16,10 +18,16 @@ pub struct Context {
     /// Device memory beside the allocations: the context's own, its modules, its larger limits.
     pub charged_bytes: u64,
     pub limits: Limits,
-    /// It has had a stream, whose memory stays.
-    pub has_streamed: bool,
-    /// It has had a module that uses the device heap, whose memory stays.
-    pub has_heap_module: bool,
+    /// Its streams, and the most there were: their memory stays.
+    pub streams: u32,
+    pub most_streams: u32,
+    /// What it took for modules that use the device heap, print or assert, and keeps.
+    pub device_code_bytes: u64,
+    pub modules_with_variables: u32,
+    /// Contexts of other devices whose memory it may use.
+    pub peers: BTreeSet<u64>,
+    /// `CUDA_LAUNCH_BLOCKING` was set when it was made (process/env-launch-blocking).
+    pub blocking: bool,
 }
 
 /// The context an object belongs to, in the life it was made in.
@@ -40,8 +48,12 @@ impl Context {
             life: 0,
             charged_bytes: 0,
             limits: Limits::default(),
-            has_streamed: false,
-            has_heap_module: false,
+            streams: 0,
+            most_streams: 0,
+            device_code_bytes: 0,
+            modules_with_variables: 0,
+            peers: BTreeSet::new(),
+            blocking: false,
         }
     }
 }
@@ -52,14 +64,20 @@ impl Process {
         let node = self.node()?;
         let context = self.contexts.get_mut(&handle).ok_or(INVALID_CONTEXT)?;
         let gpu = self.devices[context.device].gpu;
-        let bytes = node.machine.gpus[gpu].context_bytes;
+        let model = &node.machine.gpus[gpu];
+        let bytes = model.context_bytes + charges(self.devices.len(), 0) * model.stream_bytes;
         self.account.charge(node, gpu, bytes)?;
         self.account.context_made(node, gpu)?;
-        context.alive = true;
-        context.life += 1;
-        context.charged_bytes = bytes;
-        context.limits = Limits::of(&node.machine);
-        (context.has_streamed, context.has_heap_module) = (false, false);
+        let fresh = Context {
+            primary: context.primary,
+            alive: true,
+            life: context.life + 1,
+            charged_bytes: bytes,
+            limits: Limits::of(&node.machine),
+            blocking: c::env(c"CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == b"1"),
+            ..Context::primary(context.device)
+        };
+        *context = fresh;
         Ok(())
     }
 
@@ -70,6 +88,10 @@ impl Process {
         };
         let device = &mut self.devices[context.device];
         context.alive = false;
+        for address in device.blocks.of_context(handle) {
+            self.contents.forget(address);
+            self.shared.freed(address, device.blocks.block_bytes(address));
+        }
         let bytes = std::mem::take(&mut context.charged_bytes) + device.blocks.free_context(handle);
         self.account.refund(node, device.gpu, bytes);
         self.account.context_gone(node, device.gpu);
@@ -79,6 +101,7 @@ impl Process {
     pub fn retain_primary(&mut self, device: usize) -> Outcome<u64> {
         let handle = self.devices[device].primary_handle;
         if !self.devices[device].primary.active {
+            self.may_make_context(false)?;
             self.bring_to_life(handle)?;
         }
         self.devices[device].primary.retained();
@@ -102,6 +125,7 @@ impl Process {
 
     /// `cuCtxCreate`: a context beside the primary one, at the full price.
     pub fn create_context(&mut self, device: usize) -> Outcome<u64> {
+        self.may_make_context(false)?;
         let handle = self.handle();
         self.contexts.insert(handle, Context { primary: false, ..Context::primary(device) });
         if let Err(code) = self.bring_to_life(handle) {
@@ -128,7 +152,8 @@ impl Process {
     pub fn selectable(&self, handle: u64) -> Outcome<u64> {
         match self.contexts.get(&handle) {
             None => Err(INVALID_CONTEXT),
-            Some(context) if context.alive => Ok(handle),
+            // A primary context may be made current after its end (fault/reset-after-a-fault).
+            Some(context) if context.alive || context.primary => Ok(handle),
             Some(_) => Err(SIM_NOT_MODELLED),
         }
     }
@@ -139,16 +164,23 @@ impl Process {
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
         // What the driver does in a context that the runtime chose and has not made yet is not known.
         let missing = if self.is_unmade(handle) { SIM_NOT_MODELLED } else { CONTEXT_IS_DESTROYED };
-        self.owner(handle).ok_or(missing)
+        let owner = self.owner(handle).ok_or(missing)?;
+        self.unharmed().map(|()| owner)
+    }
+
+    /// The current context, as a call finds it that waits for its device.
+    pub fn wait_for_current(&mut self, thread: &Thread) -> Outcome {
+        self.surface_of_stream(0, thread);
+        let owner = self.current(thread)?;
+        self.wait(owner)
     }
 
     /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer.
     pub fn current_device(&self, thread: &Thread) -> Outcome<usize> {
         self.node()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
-        let context = self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?;
-        // Whether one of `cuCtxCreate` keeps its device after its end is not known.
-        if context.alive || context.primary { Ok(context.device) } else { Err(SIM_NOT_MODELLED) }
+        // A context keeps its device after its end (device/destroyed-while-current-elsewhere).
+        self.contexts.get(&handle).map(|context| context.device).ok_or(INVALID_CONTEXT)
     }
 
     /// Whether a context has a handle, as primary ones have, but has never lived.
@@ -170,6 +202,9 @@ impl Process {
     /// The primary context of a device for the runtime, which retains it once.
     pub fn runtime_primary(&mut self, device: usize) -> Outcome<u64> {
         if self.devices[device].primary.runtime_must_retain() {
+            if !self.devices[device].primary.active {
+                self.may_make_context(true)?;
+            }
             self.retain_primary(device)?;
             self.devices[device].primary.runtime_retained = true;
         }
@@ -184,7 +219,8 @@ impl Process {
                 let context = self.contexts.get(&handle).ok_or(INVALID_CONTEXT)?;
                 if !context.alive {
                     if !context.primary {
-                        return Err(CONTEXT_IS_DESTROYED);
+                        // The runtime has its own name for it (device/destroyed-while-current-elsewhere).
+                        return Err(INVALID_CONTEXT);
                     }
                     self.runtime_primary(context.device)?;
                 }
@@ -196,7 +232,8 @@ impl Process {
                 handle
             }
         };
-        self.owner(handle).ok_or(CONTEXT_IS_DESTROYED)
+        let owner = self.owner(handle).ok_or(CONTEXT_IS_DESTROYED)?;
+        self.unharmed().map(|()| owner)
     }
 
     /// The device the runtime calls current: the current context's, else the one the thread chose.
@@ -207,12 +244,14 @@ impl Process {
 
     /// `cudaSetDevice`: since runtime 12 it makes the context at once; before that it only makes the handle current.
     pub fn set_device(&mut self, device: usize, thread: &mut Thread) -> Outcome {
-        if self.node()?.machine.cuda_runtime_version >= SET_DEVICE_EAGER_FROM {
-            self.runtime_primary(device)?;
+        let eager = self.node()?.machine.cuda_runtime_version >= SET_DEVICE_EAGER_FROM;
+        let outcome = if eager { self.runtime_primary(device).map(drop) } else { Ok(()) };
+        // After a fault the device is selected although its context cannot be made (fault/other-gpu-of-the-process).
+        if outcome.is_ok() || outcome == Err(DEVICE_UNAVAILABLE) {
+            thread.set_current(Some(self.devices[device].primary_handle));
+            thread.device = device;
         }
-        thread.set_current(Some(self.devices[device].primary_handle));
-        thread.device = device;
-        Ok(())
+        outcome
     }
 }
 
@@ -222,7 +261,7 @@ mod tests {
     use crate::model::process::sample::ready;
 
     fn thread() -> Thread {
-        Thread { stack: Vec::new(), device: 0, last_error: 0 }
+        Thread::default()
     }
 
     /// What is taken beyond initialisation.

@@ -2,7 +2,6 @@
 
 use crate::model::blocks::Blocks;
 use crate::model::machine::Machine;
-use crate::model::pool::Pool;
 use crate::model::primary::Primary;
 
 /// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel maps files.
@@ -14,11 +13,12 @@ pub struct Device {
     pub gpu: usize,
     pub primary: Primary,
     pub primary_handle: u64,
-    pub pool: Pool,
+    /// Its default pool.
     pub pool_handle: u64,
     pub blocks: Blocks,
     /// Where the next stream-ordered allocation goes.
     pub pool_address: u64,
+    variable_address: u64,
 }
 
 impl Device {
@@ -29,10 +29,17 @@ impl Device {
             gpu,
             primary: Primary::default(),
             primary_handle,
-            pool: Pool::new(machine.pool_granularity_bytes),
             pool_handle,
             blocks: Blocks::new(base, machine.alloc_granularity_bytes),
             pool_address: base + ADDRESSES / 2,
+            variable_address: base + ADDRESSES / 4 * 3,
         }
+    }
+
+    /// An address for a variable of a module.
+    pub fn next_variable(&mut self, bytes: u64) -> u64 {
+        let address = self.variable_address;
+        self.variable_address += bytes.next_multiple_of(512).max(512);
+        address
     }
 }

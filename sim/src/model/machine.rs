@@ -51,6 +51,13 @@ pub struct Machine {
     pub gpus: Vec<Gpu>,
 }
 
+impl Pci {
+    /// As CUDA writes it, with a domain of four digits.
+    pub fn text(self) -> String {
+        format!("{:04X}:{:02X}:{:02X}.0", self.domain, self.bus, self.device)
+    }
+}
+
 impl Gpu {
     /// What CUDA calls the total: NVML's total without the part the driver keeps.
     pub fn cuda_total_bytes(&self) -> u64 {

@@ -3,12 +3,15 @@
 use crate::model::machine::Gpu;
 
 /// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its exact name.
-pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Vec<usize> {
+pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
     let mut ordered: Vec<usize> = (0..gpus.len()).collect();
-    if order != Some(b"PCI_BUS_ID") {
-        ordered.sort_by_key(|index| gpus[*index].speed_rank);
+    match order {
+        Some(b"PCI_BUS_ID") => {}
+        None | Some(b"FASTEST_FIRST") => ordered.sort_by_key(|index| gpus[*index].speed_rank),
+        // No other value is ignored, not even an empty one (visibility/order-misspelt).
+        Some(_) => return Err(Unusable::MisspeltOrder),
     }
-    ordered
+    Ok(ordered)
 }
 
 /// Why a mask leaves nothing to initialise.
@@ -18,6 +21,10 @@ pub enum Unusable {
     ShowsNone,
     /// It names a GPU twice.
     NamesOneTwice,
+    /// The order of devices is none that there is.
+    MisspeltOrder,
+    /// What the driver makes of it was not measured.
+    Unknown,
 }
 
 /// The visible GPUs, as NVML indices in the order CUDA will number them. `ordered` is what ordinals in the mask count through.
@@ -34,13 +41,13 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
     let mut chosen = Vec::new();
     let mut by_uuid = None;
     for token in mask.split(|byte| *byte == b',') {
-        let token = skip_space(token);
         let is_uuid = token.starts_with(b"GPU-");
         // The first token decides the kind of the whole list.
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        let gpu = if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
+        let gpu =
+            if is_uuid { by_prefix(token, gpus)? } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
         // The list ends, without complaint, at the first entry that names no GPU.
         let Some(gpu) = gpu else { break };
         if chosen.contains(&gpu) {
@@ -51,13 +58,14 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
     Ok(chosen)
 }
 
-fn skip_space(token: &[u8]) -> &[u8] {
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
-    &token[token.iter().take_while(|byte| is_space(byte)).count()..]
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// The number a token starts with, read as `strtoul` would in base ten: a sign, digits, and anything after them is ignored.
+/// The number a token starts with, read as `strtol` would in base ten: blanks, a sign, digits; anything after them is ignored. Of the
+/// 64 bits the lower half counts (visibility/number-too-large).
 fn ordinal(token: &[u8]) -> Option<usize> {
+    let token = &token[token.iter().take_while(|byte| is_space(**byte)).count()..];
     let (negative, digits) = match token {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -67,16 +75,28 @@ fn ordinal(token: &[u8]) -> Option<usize> {
     if digits.is_empty() {
         return None;
     }
-    let value =
-        digits.iter().fold(0usize, |sum, digit| sum.saturating_mul(10).saturating_add(usize::from(digit - b'0')));
-    (!negative || value == 0).then_some(value)
+    let value = digits.iter().fold(0i64, |sum, digit| {
+        let digit = i64::from(digit - b'0');
+        let sum = sum.saturating_mul(10);
+        if negative { sum.saturating_sub(digit) } else { sum.saturating_add(digit) }
+    });
+    usize::try_from(value as i32).ok()
 }
 
-/// The one GPU whose UUID starts with the token. An ambiguous prefix names none.
-fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
-    let mut matching = (0..gpus.len()).filter(|index| gpus[*index].uuid.as_bytes().starts_with(token));
-    let first = matching.next()?;
-    matching.next().is_none().then_some(first)
+/// The one GPU whose UUID starts with the token, small letters or capitals (visibility/uuid-abbreviated). An ambiguous beginning names
+/// none. A blank in front makes it no UUID at all, one behind it does no harm (visibility/blank-after-uuid-comma).
+fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Result<Option<usize>, Unusable> {
+    let token = &token[..token.len() - token.iter().rev().take_while(|byte| **byte == b' ').count()];
+    let starts =
+        |gpu: &Gpu| gpu.uuid.as_bytes().get(..token.len()).is_some_and(|uuid| uuid.eq_ignore_ascii_case(token));
+    let mut matching = (0..gpus.len()).filter(|index| starts(&gpus[*index]));
+    let first = matching.next();
+    match matching.next() {
+        Some(_) => Ok(None),
+        // Measured on two GPUs only, where it is ambiguous (visibility/uuid-prefix-alone).
+        None if token == b"GPU-" => Err(Unusable::Unknown),
+        None => Ok(first),
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +147,9 @@ mod tests {
         assert_eq!(seen("01"), [1]);
         assert_eq!(seen("0x1"), [0]);
         assert!(seen("99999999999999999999999").is_empty());
+        assert_eq!(seen("4294967296"), [0]);
+        assert_eq!(seen("-4294967296"), [0]);
+        assert!(seen("18446744073709551616").is_empty());
     }
 
     #[test]
@@ -139,14 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn uuid_prefixes_must_be_unique_and_of_the_right_case() {
+    fn uuid_prefixes_must_be_unique() {
         assert_eq!(seen("GPU-b"), [2]);
         assert_eq!(seen("GPU-ab,GPU-aa"), [1, 0]);
         assert!(seen("GPU-").is_empty());
         assert!(seen("GPU-a").is_empty());
-        assert!(seen("GPU-B").is_empty());
+        assert_eq!(seen("GPU-B"), [2]);
         assert!(seen("gpu-b").is_empty());
         assert_eq!(seen("GPU-b,GPU-zz,GPU-c"), [2]);
+        assert_eq!(seen("GPU-b ,GPU-c"), [2, 3]);
+        assert_eq!(seen("GPU-b, GPU-c"), [2]);
+        assert!(seen(" GPU-b").is_empty());
     }
 
     #[test]
@@ -158,10 +184,13 @@ mod tests {
     #[test]
     fn the_fastest_goes_first_unless_pci_order_is_asked_for() {
         let machine = sample::machine();
-        assert_eq!(device_order(None, &machine.gpus), [2, 0, 1, 3]);
-        assert_eq!(device_order(Some(b"FASTEST_FIRST"), &machine.gpus), [2, 0, 1, 3]);
-        assert_eq!(device_order(Some(b"PCI_BUS_ID"), &machine.gpus), [0, 1, 2, 3]);
-        let order = device_order(None, &machine.gpus);
+        assert_eq!(device_order(None, &machine.gpus).unwrap(), [2, 0, 1, 3]);
+        assert_eq!(device_order(Some(b"FASTEST_FIRST"), &machine.gpus).unwrap(), [2, 0, 1, 3]);
+        assert_eq!(device_order(Some(b"PCI_BUS_ID"), &machine.gpus).unwrap(), [0, 1, 2, 3]);
+        for order in [&b"PCI_BUS"[..], b"pci_bus_id", b""] {
+            assert_eq!(device_order(Some(order), &machine.gpus), Err(Unusable::MisspeltOrder));
+        }
+        let order = device_order(None, &machine.gpus).unwrap();
         assert_eq!(visible(Some(b"0"), &order, &machine.gpus).unwrap(), [2]);
     }
 }

@@ -16,6 +16,12 @@ pub enum HostKind {
     Managed,
 }
 
+impl HostKind {
+    pub fn is_managed(self) -> bool {
+        self == Self::Managed
+    }
+}
+
 /// Host memory that CUDA knows.
 #[derive(Clone, Copy, Debug)]
 pub struct HostMemory {
@@ -28,7 +34,34 @@ pub struct HostMemory {
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncMemory {
     pub device: usize,
+    pub pool: u64,
     pub bytes: u64,
+}
+
+/// A piece of device memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    pub base: u64,
+    pub bytes: u64,
+    pub device: usize,
+    pub kind: Kind,
+}
+
+/// How a piece of device memory came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Plain {
+        context: u64,
+    },
+    Pooled {
+        pool: u64,
+    },
+    /// Mapped by hand.
+    Mapped,
+    /// A variable of a module.
+    Variable,
+    /// Of another process.
+    Imported,
 }
 
 /// Where an address belongs.
@@ -45,7 +78,9 @@ impl Process {
         let node = self.node()?;
         let device = &mut self.devices[owner.device];
         let (gpu, account) = (device.gpu, &mut self.account);
-        device.blocks.place(owner.context, bytes, |size| account.charge(node, gpu, size))
+        let address = device.blocks.place(owner.context, bytes, |size| account.charge(node, gpu, size))?;
+        self.contents.fresh(address);
+        Ok(address)
     }
 
     /// Frees plain or stream-ordered device memory, whoever's it is.
@@ -54,11 +89,14 @@ impl Process {
         for device in &mut self.devices {
             if let Some(bytes) = device.blocks.free(address) {
                 self.account.refund(node, device.gpu, bytes);
+                self.contents.forget(address);
+                self.shared.freed(address, bytes);
                 return Ok(());
             }
         }
         let memory = self.pooled.remove(&address).ok_or(INVALID_VALUE)?;
-        self.devices[memory.device].pool.give(memory.bytes);
+        self.contents.forget(address);
+        self.pool(memory.pool)?.pool.give(memory.bytes);
         // The synchronous free waits for the device, so the host has seen it complete.
         self.synchronise(memory.device);
         Ok(())
@@ -69,53 +107,11 @@ impl Process {
         if MEM_FREE_NEEDS_CONTEXT {
             self.current(thread)?;
         }
-        self.free(address)
-    }
-
-    /// `cuMemAllocAsync` from the default pool of a device.
-    pub fn allocate_async(&mut self, device: usize, bytes: u64) -> Outcome<u64> {
-        if bytes == 0 {
-            return Err(SIM_NOT_MODELLED);
+        self.unharmed()?;
+        match self.free_host(address, HostKind::Managed) {
+            Err(INVALID_VALUE) => self.free(address),
+            outcome => outcome,
         }
-        let node = self.node()?;
-        let device_state = &mut self.devices[device];
-        let more = device_state.pool.missing(bytes).ok_or(OUT_OF_MEMORY)?;
-        self.account.charge(node, device_state.gpu, more)?;
-        device_state.pool.take(bytes, more);
-        let address = device_state.pool_address;
-        device_state.pool_address += bytes.next_multiple_of(512);
-        self.pooled.insert(address, AsyncMemory { device, bytes });
-        Ok(address)
-    }
-
-    /// `cuMemFreeAsync`: the memory stays reserved until the host synchronises.
-    pub fn free_async(&mut self, address: u64) -> Outcome {
-        // Freeing plain memory in stream order is allowed in some versions and not in others.
-        let memory = self.pooled.remove(&address).ok_or(SIM_NOT_MODELLED)?;
-        self.devices[memory.device].pool.give(memory.bytes);
-        Ok(())
-    }
-
-    /// The host synchronised with a device: its pool lets go of what is above the threshold.
-    pub fn synchronise(&mut self, device: usize) {
-        let Ok(node) = self.node() else { return };
-        let device = &mut self.devices[device];
-        let bytes = device.pool.synchronise();
-        self.account.refund(node, device.gpu, bytes);
-    }
-
-    /// `cuMemPoolTrimTo`.
-    pub fn trim(&mut self, device: usize, keep: u64) -> Outcome {
-        let node = self.node()?;
-        let device = &mut self.devices[device];
-        let bytes = device.pool.trim(keep);
-        self.account.refund(node, device.gpu, bytes);
-        Ok(())
-    }
-
-    /// The device whose default pool a handle names.
-    pub fn pool_device(&self, pool: u64) -> Outcome<usize> {
-        self.devices.iter().position(|device| device.pool_handle == pool).ok_or(INVALID_VALUE)
     }
 
     /// Pinned or managed memory. Neither takes device memory.
@@ -170,17 +166,35 @@ impl Process {
 
     /// Whose an address is.
     pub fn place_of(&self, address: u64) -> Place {
-        if let Some(memory) = self.host_at(address) {
-            return Place::Host(memory.kind, memory.owner.device);
+        match (self.host_at(address), self.device_memory(address)) {
+            (Some(memory), _) => Place::Host(memory.kind, memory.owner.device),
+            (None, Some(found)) => Place::Device(found.device),
+            (None, None) => Place::Unknown,
         }
-        if let Some(device) = self.devices.iter().position(|device| device.blocks.contains(address)) {
-            return Place::Device(device);
-        }
+    }
+
+    /// The piece of device memory that an address lies in.
+    pub fn device_memory(&self, address: u64) -> Option<Found> {
         let pooled = self.pooled.range(..=address).next_back();
-        match pooled.filter(|(base, memory)| address - **base < memory.bytes) {
-            Some((_, memory)) => Place::Device(memory.device),
-            None => Place::Unknown,
+        if let Some((base, memory)) = pooled.filter(|(base, memory)| address - **base < memory.bytes) {
+            let kind = Kind::Pooled { pool: memory.pool };
+            return Some(Found { base: *base, bytes: memory.bytes, device: memory.device, kind });
         }
+        if let Some((base, bytes, device)) = self.mappings.find(address) {
+            return Some(Found { base, bytes, device, kind: Kind::Mapped });
+        }
+        let variables = self.modules.values().flat_map(|module| {
+            module.image.variables.iter().filter_map(|variable| {
+                let base = *module.variables.get(&variable.name)?;
+                Some(Found { base, bytes: variable.bytes, device: module.owner.device, kind: Kind::Variable })
+            })
+        });
+        let mut variables = variables.filter(|found| (found.base..found.base + found.bytes).contains(&address));
+        let plain = self.devices.iter().enumerate().find_map(|(device, state)| {
+            let (base, bytes, context) = state.blocks.find(address)?;
+            Some(Found { base, bytes, device, kind: Kind::Plain { context } })
+        });
+        plain.or_else(|| variables.next()).or_else(|| self.shared.find(address))
     }
 
     fn host_at(&self, address: u64) -> Option<&HostMemory> {

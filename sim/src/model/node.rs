@@ -14,6 +14,17 @@ pub struct Node {
     pub table: &'static Table,
 }
 
+impl Node {
+    /// What is taken on a GPU. What `cuInit` takes there it takes once, for the first process that calls it, and it goes with the last
+    /// (process/child-context-costs-again).
+    pub fn used_bytes(&self, gpu: usize) -> u64 {
+        let holdings = self.table.holdings(gpu);
+        let others = holdings.iter().filter(|holding| holding.used_bytes > 0).count().saturating_sub(1) as u64;
+        let all: u64 = holdings.iter().map(|holding| holding.used_bytes + holding.borrowed_bytes).sum();
+        all.saturating_sub(others * self.machine.gpus[gpu].init_bytes)
+    }
+}
+
 /// Why there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoNode {

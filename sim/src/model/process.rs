@@ -3,19 +3,24 @@
 use crate::c;
 use crate::model::account::Account;
 use crate::model::behaviour::{FAILED_INIT_REREADS, RUNTIME_KEEPS_NO_DEVICE};
+use crate::model::contents::Contents;
 use crate::model::context::{Context, Owner};
 use crate::model::device::Device;
+use crate::model::entry;
+use crate::model::fault::Fault;
+use crate::model::launch::Busy;
+use crate::model::library::{Kernel, Library};
 use crate::model::machine::Gpu;
+use crate::model::mapping::Mappings;
 use crate::model::mask::{self, Unusable};
 use crate::model::memory::{AsyncMemory, HostMemory};
 use crate::model::module::{Function, Module};
 use crate::model::node::{self, NoNode, Node};
+use crate::model::pools::DevicePool;
+use crate::model::sharing::Shared;
 use crate::model::status::*;
 use crate::model::stream::{Event, Stream};
-use crate::model::thread::{self, Thread};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// How far initialisation got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +30,8 @@ pub enum Phase {
     Ready,
     /// `cuInit` found no device to show.
     NoDevice,
-    /// `cuInit` refused the mask, which names a GPU twice.
-    BadMask,
+    /// `cuInit` refused the environment: a mask that names a GPU twice, a misspelt order of devices.
+    Refused,
     /// The parent had initialised the driver before it forked this process.
     Forked,
 }
@@ -46,8 +51,17 @@ pub struct Process {
     pub functions: BTreeMap<u64, Function>,
     pub host: BTreeMap<u64, HostMemory>,
     pub pooled: BTreeMap<u64, AsyncMemory>,
-    /// `CUDA_MODULE_LOADING` as it was at initialisation.
-    pub loading: Option<Vec<u8>>,
+    pub pools: BTreeMap<u64, DevicePool>,
+    pub libraries: BTreeMap<u64, Library>,
+    pub kernels: BTreeMap<u64, Kernel>,
+    pub mappings: Mappings,
+    pub contents: Contents,
+    pub shared: Shared,
+    pub fault: Option<Fault>,
+    /// What was launched since the host last waited.
+    pub busy: Option<Busy>,
+    /// What `CUDA_MODULE_LOADING` and the like were at initialisation.
+    pub latched: Environment,
     next_handle: u64,
 }
 
@@ -57,6 +71,7 @@ pub struct Environment {
     pub mask: Option<Vec<u8>>,
     pub order: Option<Vec<u8>>,
     pub loading: Option<Vec<u8>>,
+    pub no_jit: Option<Vec<u8>>,
 }
 
 impl Process {
@@ -75,7 +90,15 @@ impl Process {
             functions: BTreeMap::new(),
             host: BTreeMap::new(),
             pooled: BTreeMap::new(),
-            loading: None,
+            pools: BTreeMap::new(),
+            libraries: BTreeMap::new(),
+            kernels: BTreeMap::new(),
+            mappings: Mappings::default(),
+            contents: Contents::default(),
+            shared: Shared::default(),
+            fault: None,
+            busy: None,
+            latched: Environment::default(),
             next_handle: 0x5100_0000_0000,
         }
     }
@@ -86,15 +109,19 @@ impl Process {
             Phase::Ready => return Ok(()),
             Phase::Forked => return Err(NOT_INITIALIZED),
             Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
-            Phase::NoDevice | Phase::BadMask | Phase::Fresh => {}
+            Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
         let node = node::node().map_err(no_node)?;
         let environment = Environment {
             mask: c::env(c"CUDA_VISIBLE_DEVICES"),
             order: c::env(c"CUDA_DEVICE_ORDER"),
             loading: c::env(c"CUDA_MODULE_LOADING"),
+            no_jit: c::env(c"CUDA_DISABLE_PTX_JIT"),
         };
-        self.start(node, environment)
+        self.start(node, environment)?;
+        // What the real driver does at the process's exit it arranges for here, too (process/calls-from-an-exit-handler).
+        c::at_exit(entry::tear_down);
+        Ok(())
     }
 
     /// The runtime's own first step: `cuInit`, whose "no device" it remembers.
@@ -111,20 +138,22 @@ impl Process {
     /// Initialises on a given node with a given environment.
     pub fn start(&mut self, node: &'static Node, environment: Environment) -> Outcome {
         let gpus = &node.machine.gpus;
-        let ordered = mask::device_order(environment.order.as_deref(), gpus);
+        let visible = mask::device_order(environment.order.as_deref(), gpus)
+            .and_then(|ordered| mask::visible(environment.mask.as_deref(), &ordered, gpus));
         // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
-        let visible = match mask::visible(environment.mask.as_deref(), &ordered, gpus) {
-            // A mask that named a GPU twice has been replaced.
-            Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::BadMask => return Err(SIM_NOT_MODELLED),
+        let visible = match visible {
+            // What was refused has been replaced.
+            Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::Refused => return Err(SIM_NOT_MODELLED),
             Ok(visible) => visible,
             Err(Unusable::ShowsNone) => {
                 self.phase = Phase::NoDevice;
                 return Err(NO_DEVICE);
             }
-            Err(Unusable::NamesOneTwice) => {
-                self.phase = Phase::BadMask;
+            Err(Unusable::NamesOneTwice | Unusable::MisspeltOrder) => {
+                self.phase = Phase::Refused;
                 return Err(INVALID_DEVICE);
             }
+            Err(Unusable::Unknown) => return Err(SIM_NOT_MODELLED),
         };
         for gpu in &visible {
             self.account.charge(node, *gpu, gpus[*gpu].init_bytes)?;
@@ -132,9 +161,10 @@ impl Process {
         for (ordinal, gpu) in visible.into_iter().enumerate() {
             let (primary, pool) = (self.handle(), self.handle());
             self.devices.push(Device::new(&node.machine, ordinal, gpu, primary, pool));
+            self.pools.insert(pool, DevicePool::new(ordinal, node.machine.pool_granularity_bytes));
             self.contexts.insert(primary, Context::primary(ordinal));
         }
-        self.loading = environment.loading;
+        self.latched = environment;
         self.node = Some(node);
         self.phase = Phase::Ready;
         Ok(())
@@ -176,66 +206,6 @@ pub fn no_node(why: NoNode) -> u32 {
     }
 }
 
-/// The state of one process and whose it is.
-struct Holder {
-    pid: u32,
-    /// The phase once more, readable without the lock, which another thread may have held at the moment of a fork.
-    phase: AtomicU32,
-    /// What the runtime remembers, likewise.
-    runtime_found_none: AtomicBool,
-    process: Mutex<Process>,
-}
-
-static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
-
-/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the parent's lock.
-fn holder() -> &'static Holder {
-    let pid = c::pid();
-    loop {
-        let found = HOLDER.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
-        let (inherited, found_none) = match unsafe { found.as_ref() } {
-            Some(holder) if holder.pid == pid => return holder,
-            Some(holder) => (holder.phase.load(Ordering::Acquire), holder.runtime_found_none.load(Ordering::Acquire)),
-            None => (Phase::Fresh as u32, false),
-        };
-        let phase = if inherited == Phase::Ready as u32 || inherited == Phase::Forked as u32 {
-            Phase::Forked
-        } else if inherited == Phase::NoDevice as u32 {
-            Phase::NoDevice
-        } else if inherited == Phase::BadMask as u32 {
-            Phase::BadMask
-        } else {
-            Phase::Fresh
-        };
-        let process = Process { runtime_found_none: found_none, ..Process::new(phase) };
-        let own = Holder {
-            pid,
-            phase: AtomicU32::new(phase as u32),
-            runtime_found_none: AtomicBool::new(found_none),
-            process: Mutex::new(process),
-        };
-        let own = Box::into_raw(Box::new(own));
-        if HOLDER.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: the exchange failed, so nobody else has seen this pointer.
-            drop(unsafe { Box::from_raw(own) });
-        }
-    }
-}
-
-/// Runs one call on the state of this process and of this thread.
-pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
-    let holder = holder();
-    let outcome = thread::with(|thread| {
-        let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = call(&mut process, thread);
-        holder.phase.store(process.phase as u32, Ordering::Release);
-        holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
-        outcome
-    });
-    code(outcome.unwrap_or(Err(DEINITIALIZED)))
-}
-
 #[cfg(test)]
 pub mod sample {
     use super::{Environment, Process};
@@ -244,12 +214,12 @@ pub mod sample {
     use crate::model::process::Phase;
     use crate::model::table::sample::table;
 
-    /// A process that is initialised on the sample machine, with a node of its own.
+    /// A process that is initialised on the sample machine and sees two of its GPUs, with a node of its own.
     pub fn ready() -> Process {
         let node = Box::leak(Box::new(Node { machine: machine(), table: table() }));
         let mut process = Process::new(Phase::Fresh);
-        let order = Some(b"PCI_BUS_ID".to_vec());
-        process.start(node, Environment { order, ..Environment::default() }).unwrap();
+        let (mask, order) = (Some(b"0,1".to_vec()), Some(b"PCI_BUS_ID".to_vec()));
+        process.start(node, Environment { mask, order, ..Environment::default() }).unwrap();
         process
     }
 }
@@ -280,7 +250,8 @@ mod tests {
         let start = |mask: &[u8]| {
             let mut process = Process::new(Phase::Fresh);
             let order = Some(b"PCI_BUS_ID".to_vec());
-            let outcome = process.start(node, Environment { mask: Some(mask.to_vec()), order, loading: None });
+            let outcome =
+                process.start(node, Environment { mask: Some(mask.to_vec()), order, ..Environment::default() });
             (process, outcome)
         };
         let (mut refused, outcome) = start(b"0,0");

@@ -5,16 +5,25 @@ pub const INVALID_VALUE: u32 = 1;
 pub const OUT_OF_MEMORY: u32 = 2;
 pub const NOT_INITIALIZED: u32 = 3;
 pub const DEINITIALIZED: u32 = 4;
+pub const DEVICE_UNAVAILABLE: u32 = 46;
 pub const NO_DEVICE: u32 = 100;
 pub const INVALID_DEVICE: u32 = 101;
 pub const INVALID_CONTEXT: u32 = 201;
 pub const UNSUPPORTED_LIMIT: u32 = 215;
+pub const PEER_ACCESS_UNSUPPORTED: u32 = 217;
+pub const JIT_COMPILATION_DISABLED: u32 = 223;
 pub const FILE_NOT_FOUND: u32 = 301;
 pub const INVALID_HANDLE: u32 = 400;
 pub const NOT_FOUND: u32 = 500;
+pub const NOT_READY: u32 = 600;
+pub const ILLEGAL_ADDRESS: u32 = 700;
+pub const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
+pub const PEER_ACCESS_ALREADY_ENABLED: u32 = 704;
 pub const CONTEXT_IS_DESTROYED: u32 = 709;
+pub const ASSERT: u32 = 710;
 pub const HOST_MEMORY_ALREADY_REGISTERED: u32 = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: u32 = 713;
+pub const LAUNCH_FAILED: u32 = 719;
 pub const UNKNOWN: u32 = 999;
 
 /// The call exists, but not for these arguments or in this state: the model has no answer and gives none.

@@ -1,6 +1,7 @@
 //! Streams and events: they do no work, but they belong to a context, and that is what goes wrong with them.
 
 use crate::model::context::Owner;
+use crate::model::launch::Busy;
 use crate::model::process::Process;
 use crate::model::status::*;
 use std::time::Instant;
@@ -20,7 +21,7 @@ pub struct Event {
 }
 
 impl Process {
-    /// A new stream in a context. The first one may take device memory, which stays with the context.
+    /// A new stream in a context. Some take device memory, which stays with the context.
     pub fn create_stream(&mut self, owner: Owner) -> Outcome<u64> {
         self.charge_stream(owner)?;
         let handle = self.handle();
@@ -35,13 +36,33 @@ impl Process {
         handle
     }
 
-    /// The context a stream stands for, when `current` is the current one.
-    pub fn stream_owner(&self, stream: u64, current: Owner) -> Outcome<Owner> {
+    /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is current
+    /// (device/explicit-stream-without-a-context).
+    pub fn stream_owner(&self, stream: u64, current: Outcome<Owner>) -> Outcome<Owner> {
         if stream <= LAST_DEFAULT_STREAM {
-            return Ok(current);
+            return current;
         }
         let owner = self.streams.get(&stream).ok_or(INVALID_HANDLE)?.owner;
-        if self.is_live(owner) { Ok(owner) } else { Err(SIM_NOT_MODELLED) }
+        if !self.is_live(owner) {
+            return Err(SIM_NOT_MODELLED);
+        }
+        self.unharmed().map(|()| owner)
+    }
+
+    /// Whether a stream is one that was made.
+    pub fn is_explicit(stream: u64) -> bool {
+        stream > LAST_DEFAULT_STREAM
+    }
+
+    /// Whether all is done that was launched (process/env-launch-blocking). Only of a kernel that looks at the clock is it known how
+    /// long it runs; the host's own waits return at once all the same.
+    pub fn is_idle(&self) -> Outcome {
+        match self.busy {
+            None => Ok(()),
+            Some(Busy::Until(end)) if Instant::now() < end => Err(NOT_READY),
+            Some(Busy::Until(_)) => Ok(()),
+            Some(Busy::Unknown) => Err(SIM_NOT_MODELLED),
+        }
     }
 
     /// Whether a stream's context has gone, even if it has been made again since.
@@ -51,6 +72,7 @@ impl Process {
 
     /// An event whose context is still there.
     pub fn event(&self, event: u64) -> Outcome<&Event> {
+        self.unharmed()?;
         let found = self.events.get(&event).ok_or(INVALID_HANDLE)?;
         if self.is_live(found.owner) { Ok(found) } else { Err(SIM_NOT_MODELLED) }
     }
@@ -60,8 +82,11 @@ impl Process {
         if stream <= LAST_DEFAULT_STREAM {
             return Err(INVALID_HANDLE);
         }
-        self.stream_owner(stream, current)?;
+        let owner = self.stream_owner(stream, Ok(current))?;
         self.streams.remove(&stream);
+        if let Some(context) = self.contexts.get_mut(&owner.context) {
+            context.streams = context.streams.saturating_sub(1);
+        }
         Ok(())
     }
 
@@ -74,7 +99,7 @@ impl Process {
 
     /// `cuEventRecord`: event and stream must be of one context.
     pub fn record(&mut self, event: u64, stream: u64, current: Owner) -> Outcome {
-        let of_stream = self.stream_owner(stream, current)?;
+        let of_stream = self.stream_owner(stream, Ok(current))?;
         if self.event(event)?.owner != of_stream {
             return Err(INVALID_HANDLE);
         }
@@ -142,18 +167,21 @@ mod tests {
         process.reset_primary(0);
         let again = owner(&mut process, 0);
         assert!(process.is_lost_stream(stream));
-        assert_eq!(process.stream_owner(stream, again), Err(SIM_NOT_MODELLED));
+        assert_eq!(process.stream_owner(stream, Ok(again)), Err(SIM_NOT_MODELLED));
     }
 
     #[test]
-    fn only_the_first_stream_of_a_context_takes_memory() {
+    fn four_streams_share_what_the_first_takes() {
         let mut process = ready();
         let zero = owner(&mut process, 0);
         let table = process.node().unwrap().table;
         let before = table.used_bytes(0);
-        let stream = process.create_stream(zero).unwrap();
-        process.create_stream(zero).unwrap();
-        process.destroy_stream(stream, zero).unwrap();
+        let streams: Vec<u64> = (0..4).map(|_| process.create_stream(zero).unwrap()).collect();
         assert_eq!(table.used_bytes(0) - before, 2 << 20);
+        process.create_stream(zero).unwrap();
+        assert_eq!(table.used_bytes(0) - before, 4 << 20);
+        streams.iter().for_each(|stream| process.destroy_stream(*stream, zero).unwrap());
+        process.create_stream(zero).unwrap();
+        assert_eq!(table.used_bytes(0) - before, 4 << 20);
     }
 }

@@ -3,6 +3,7 @@
 //! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed process is gone
 //! for every reader at once, as it is on a real node after the driver's clean-up.
 
+use crate::model::exchange::{Piece, RECORDS, Record};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub const SLOTS: usize = 128;
@@ -13,6 +14,8 @@ pub const MAX_GPUS: usize = 16;
 pub struct Slot {
     /// Who holds the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
     owner: AtomicU64,
+    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero while nobody has.
+    died_ms: AtomicU64,
     used_bytes: [AtomicU64; MAX_GPUS],
     contexts: [AtomicU32; MAX_GPUS],
 }
@@ -21,10 +24,23 @@ pub struct Slot {
 #[repr(C)]
 pub struct Table {
     slots: [Slot; SLOTS],
+    records: [Record; RECORDS],
 }
 
 /// Set while a new owner wipes what a dead one left, so that no reader counts the old numbers as the new owner's.
 const SETTLING: u64 = 1 << 31;
+
+/// For how long a process that nobody has waited for yet keeps its memory after its end: the driver takes a moment to clean up, and
+/// nobody can wait for the process before it has. Measured as longer than nothing and shorter than 200 ms
+/// (process/zombie-holds-memory).
+const CLEANING_UP_MS: u64 = 50;
+
+/// Milliseconds since some start that all processes share, never zero.
+fn now_ms() -> u64 {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds = uptime.split_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok()).unwrap_or(0.0);
+    (seconds * 1000.0) as u64 + 1
+}
 
 /// A process and its start time: a pid alone could be somebody else by now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +49,11 @@ pub struct Identity(u64);
 impl Identity {
     /// Reads the identity of a live process; `None` for one that is gone, a zombie or dead.
     pub fn of(pid: u32) -> Option<Self> {
+        Self::read(pid).filter(|(_, ended)| !ended).map(|(identity, _)| identity)
+    }
+
+    /// Reads the identity of a process, and whether it has ended and nobody has waited for it.
+    fn read(pid: u32) -> Option<(Self, bool)> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in field 2 may hold spaces and parentheses, so fields are counted from the last one.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -40,14 +61,27 @@ impl Identity {
         let threads: u32 = fields.nth(16)?.parse().ok()?;
         let start: u64 = fields.nth(1)?.parse().ok()?;
         // A process whose first thread ended while others run looks like a zombie, but is none.
-        if matches!(state, "X" | "x") || (state == "Z" && threads <= 1) {
-            return None;
-        }
-        Some(Self(u64::from(pid) << 32 | (start & (SETTLING - 1))))
+        let ended = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
+        Some((Self(u64::from(pid) << 32 | (start & (SETTLING - 1))), ended))
     }
 
     fn pid(self) -> u32 {
         (self.0 >> 32) as u32
+    }
+
+    /// As it stands in the table.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Whether a number is that of a live process.
+    pub fn is(number: u64) -> bool {
+        Self(number).is_alive()
+    }
+
+    /// The process of a number.
+    pub fn pid_of(number: u64) -> u32 {
+        Self(number).pid()
     }
 
     fn is_alive(self) -> bool {
@@ -60,6 +94,8 @@ impl Identity {
 pub struct Holding {
     pub pid: u32,
     pub used_bytes: u64,
+    /// Memory of others that it keeps by having it open.
+    pub borrowed_bytes: u64,
     pub contexts: u32,
 }
 
@@ -97,27 +133,67 @@ impl Table {
         let mut found = Vec::new();
         for slot in &self.slots {
             let owner = slot.owner.load(Ordering::Acquire);
-            if owner == 0 || owner & SETTLING != 0 || !Identity(owner).is_alive() {
+            if owner == 0 || owner & SETTLING != 0 || !self.holds(owner) {
                 continue;
             }
             found.push(Holding {
                 pid: Identity(owner).pid(),
                 used_bytes: slot.used_bytes[gpu].load(Ordering::Acquire),
+                borrowed_bytes: 0,
                 contexts: slot.contexts[gpu].load(Ordering::Acquire),
             });
+        }
+        for (pid, bytes) in self.records.iter().filter_map(|record| record.left_to(gpu, &|number| self.holds(number))) {
+            if let Some(holding) = found.iter_mut().find(|holding| holding.pid == pid) {
+                holding.borrowed_bytes += bytes;
+            }
         }
         found
     }
 
+    /// Takes a record for memory that a process shows to others; `None` when all are in use.
+    pub fn export(&self, owner: Identity, piece: Piece) -> Option<&Record> {
+        self.records.iter().find(|record| record.is_free(&|number| self.holds(number)) && record.take(owner, piece))
+    }
+
+    /// Whether a process is there, or has ended only just now.
+    pub fn holds(&self, number: u64) -> bool {
+        match Identity::read(Identity(number).pid()) {
+            Some((found, false)) => found.0 == number & !SETTLING,
+            Some((found, true)) if found.0 == number & !SETTLING => {
+                let slot = self.slots.iter().find(|slot| slot.owner.load(Ordering::Acquire) == number);
+                slot.is_some_and(Slot::is_cleaning_up)
+            }
+            _ => false,
+        }
+    }
+
+    /// The record of what a process exported.
+    pub fn exported(&self, owner: u64, address: u64) -> Option<&Record> {
+        self.records.iter().find(|record| record.is(owner, address))
+    }
+
     /// The sum over live processes.
+    #[cfg(test)]
     pub fn used_bytes(&self, gpu: usize) -> u64 {
-        self.holdings(gpu).iter().map(|holding| holding.used_bytes).sum()
+        self.holdings(gpu).iter().map(|holding| holding.used_bytes + holding.borrowed_bytes).sum()
     }
 }
 
 impl Slot {
+    /// Whether the owner, which has ended, did so only just now. The first reader to ask sets the clock.
+    fn is_cleaning_up(&self) -> bool {
+        let now = now_ms();
+        let since = match self.died_ms.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => now,
+            Err(earlier) => earlier,
+        };
+        now.saturating_sub(since) < CLEANING_UP_MS
+    }
+
     fn settle(&self, identity: Identity) {
         self.owner.store(identity.0 | SETTLING, Ordering::Release);
+        self.died_ms.store(0, Ordering::Release);
         for gpu in 0..MAX_GPUS {
             self.used_bytes[gpu].store(0, Ordering::Release);
             self.contexts[gpu].store(0, Ordering::Release);
@@ -152,7 +228,10 @@ mod tests {
         table.store(slot, 1, 7, 1);
         assert_eq!(table.used_bytes(0), 0);
         assert_eq!(table.used_bytes(1), 7);
-        assert_eq!(table.holdings(1), [Holding { pid: std::process::id(), used_bytes: 7, contexts: 1 }]);
+        assert_eq!(
+            table.holdings(1),
+            [Holding { pid: std::process::id(), used_bytes: 7, borrowed_bytes: 0, contexts: 1 }]
+        );
     }
 
     #[test]
@@ -164,10 +243,12 @@ mod tests {
         table.store(slot, 0, 9, 1);
         assert_eq!(table.used_bytes(0), 9);
         child.kill().unwrap();
-        // Not yet waited for: a zombie holds nothing either.
+        // Not yet waited for: a zombie holds nothing either, but for the first moment.
         while Identity::of(child.id()).is_some() {
             std::thread::yield_now();
         }
+        assert_eq!(table.used_bytes(0), 9);
+        std::thread::sleep(std::time::Duration::from_millis(2 * CLEANING_UP_MS));
         assert_eq!(table.used_bytes(0), 0);
         child.wait().unwrap();
         assert_eq!(table.claim(own()), Some(slot));
@@ -190,6 +271,32 @@ mod tests {
         table.store(slot, 0, 5, 1);
         assert_eq!(table.claim(own()), Some(slot));
         assert_eq!(table.used_bytes(0), 0);
+    }
+
+    #[test]
+    fn what_an_owner_freed_counts_for_who_has_it_open() {
+        let table = sample::table();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let importer = Identity::of(child.id()).unwrap();
+        table.claim(importer).unwrap();
+        let piece = Piece { gpu: 1, address: 7, bytes: 5 };
+        let record = table.export(own(), piece).unwrap();
+        assert!(table.exported(own().number(), 7).is_some_and(|found| std::ptr::eq(found, record)));
+        assert!(record.open(importer, &Identity::is));
+        assert_eq!(table.used_bytes(1), 0);
+        record.free(5);
+        assert_eq!(table.holdings(1), [Holding { pid: child.id(), used_bytes: 0, borrowed_bytes: 5, contexts: 0 }]);
+        assert!(!record.is_free(&Identity::is));
+        record.close(importer);
+        assert_eq!(table.used_bytes(1), 0);
+        assert!(record.is_free(&Identity::is));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_file_has_room_for_the_table() {
+        assert!(size_of::<Table>() <= 64 << 10);
     }
 
     #[test]

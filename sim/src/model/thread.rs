@@ -1,16 +1,22 @@
 //! What CUDA keeps per thread: the stack of current contexts, the runtime's device and its last error.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 /// The state of one thread. A new thread starts on device 0 with no context, whatever its creator chose.
+#[derive(Default)]
 pub struct Thread {
     pub stack: Vec<u64>,
     pub device: usize,
     pub last_error: u32,
+    /// The mode of stream captures; 0 is the global one.
+    pub capture_mode: i32,
+    /// The contexts, and their lives, in which it has its per-thread default stream.
+    pub own_streams: Vec<(u64, u32)>,
 }
 
 thread_local! {
-    static THREAD: RefCell<Thread> = const { RefCell::new(Thread { stack: Vec::new(), device: 0, last_error: 0 }) };
+    /// Has no destructor, so that exit handlers still find it: the few bytes of a thread that ended are left where they are.
+    static THREAD: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
 }
 
 impl Thread {
@@ -26,7 +32,21 @@ impl Thread {
     }
 }
 
-/// Runs `work` on the calling thread's state; `None` while the thread is being torn down.
+/// Runs `work` on the calling thread's state; `None` while that is already under way.
 pub fn with<T>(work: impl FnOnce(&mut Thread) -> T) -> Option<T> {
-    THREAD.try_with(|thread| thread.try_borrow_mut().ok().map(|mut thread| work(&mut thread))).ok().flatten()
+    THREAD.with(|cell| {
+        // Taken out for the time of the work, so that nobody can have it twice.
+        let found = cell.replace(IN_USE);
+        if found == IN_USE {
+            return None;
+        }
+        let own = if found.is_null() { Box::into_raw(Box::default()) } else { found };
+        // SAFETY: the pointer comes from Box::into_raw, is never freed, and only this thread has it, only once.
+        let result = work(unsafe { &mut *own });
+        cell.set(own);
+        Some(result)
+    })
 }
+
+/// Stands in for a state that is in use; no box lies at this address.
+const IN_USE: *mut Thread = std::ptr::without_provenance_mut(1);

@@ -39,7 +39,7 @@ const NO_INSTANCE: u32 = u32::MAX;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: u64, memory: *mut Memory) -> u32 {
     call_on(device, |node, index, gpu| {
-        let used = node.table.used_bytes(index) + gpu.reserved_bytes;
+        let used = node.used_bytes(index) + gpu.reserved_bytes;
         // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
         unsafe { put(memory, Memory { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used }) }
     })
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: u64, memory: *mut Me
         if version != MEMORY_V2 {
             return Err(ARGUMENT_VERSION_MISMATCH);
         }
-        let (used, reserved) = (node.table.used_bytes(index), gpu.reserved_bytes);
+        let (used, reserved) = (node.used_bytes(index), gpu.reserved_bytes);
         let free = gpu.total_bytes.saturating_sub(used + reserved);
         // SAFETY: see above.
         unsafe { put(memory, MemoryV2 { version, total: gpu.total_bytes, reserved, free, used }) }
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
         for (at, holding) in found.iter().enumerate() {
             let info = ProcessInfo {
                 pid: holding.pid,
-                used_bytes: gpu.listed_bytes(holding.used_bytes, holding.contexts),
+                used_bytes: gpu.listed_bytes(holding.used_bytes, holding.contexts) + holding.borrowed_bytes,
                 gpu_instance: NO_INSTANCE,
                 compute_instance: NO_INSTANCE,
             };
@@ -97,6 +97,17 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
         }
         Ok(())
     })
+}
+
+/// The second version has the same entries (memory/second-process-is-garbled).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
+    device: u64,
+    count: *mut u32,
+    infos: *mut ProcessInfo,
+) -> u32 {
+    // SAFETY: the caller's pointers are what both prototypes say.
+    unsafe { nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos) }
 }
 
 /// No process draws on a simulated GPU.

@@ -1,7 +1,8 @@
 //! Initialisation, versions, error texts.
 
 use super::status::*;
-use super::{OPENINGS, call, put, put_text};
+use super::{OPENER, OPENINGS, call, is_open, put, put_text};
+use crate::c;
 use crate::model::node::{NoNode, node};
 use crate::model::status::SIM_NOT_MODELLED;
 use std::ffi::c_char;
@@ -11,6 +12,10 @@ use std::sync::atomic::Ordering;
 pub unsafe extern "C" fn nvmlInit_v2() -> u32 {
     match node() {
         Ok(_) => {
+            if !is_open() {
+                OPENINGS.store(0, Ordering::Release);
+                OPENER.store(c::pid(), Ordering::Release);
+            }
             OPENINGS.fetch_add(1, Ordering::AcqRel);
             SUCCESS
         }
@@ -31,6 +36,9 @@ pub unsafe extern "C" fn nvmlInitWithFlags(flags: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlShutdown() -> u32 {
+    if !is_open() {
+        return UNINITIALIZED;
+    }
     let less = OPENINGS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
     if less.is_ok() { SUCCESS } else { UNINITIALIZED }
 }

@@ -1,10 +1,11 @@
 //! Devices of the runtime: choosing one, asking about one.
 
-use super::{call, call_in};
-use crate::c::{put, put_text};
-use crate::driver::{CONTEXT_FLAGS, can_access_peer, gpu, put_bus_id};
+use super::{call, call_in, wait_in};
+use crate::c::{put, put_text, text};
+use crate::driver::{CONTEXT_FLAGS, gpu, put_bus_id};
 use crate::model::attribute::attribute;
-use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED};
+use crate::model::entry::late_count;
+use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED, code};
 use std::ffi::c_char;
 
 /// `cudaDeviceMapHost`, which the runtime reports whether or not anybody set it.
@@ -12,7 +13,11 @@ const MAP_HOST: u32 = 8;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetDeviceCount(count: *mut i32) -> u32 {
-    // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
+    if let Some(known) = late_count() {
+        // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
+        return code(unsafe { put(count, known) });
+    }
+    // SAFETY: see above.
     call("cudaGetDeviceCount", |process, _| unsafe { put(count, process.devices.len() as i32) })
 }
 
@@ -54,10 +59,7 @@ pub unsafe extern "C" fn cudaDeviceReset() -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaDeviceSynchronize() -> u32 {
-    call_in("cudaDeviceSynchronize", |process, _, context| {
-        process.synchronise(context.device);
-        Ok(())
-    })
+    wait_in("cudaDeviceSynchronize", 0, |process, _, context| process.wait(context))
 }
 
 #[unsafe(no_mangle)]
@@ -74,8 +76,48 @@ pub unsafe extern "C" fn cudaDeviceGetPCIBusId(text: *mut c_char, room: i32, dev
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaDeviceCanAccessPeer(can: *mut i32, device: i32, peer: i32) -> u32 {
-    // SAFETY: see above.
-    call("cudaDeviceCanAccessPeer", |process, _| unsafe { put(can, can_access_peer(process, device, peer)?) })
+    call("cudaDeviceCanAccessPeer", |process, _| {
+        let (device, peer) = (process.ordinal(device)?, process.ordinal(peer)?);
+        // SAFETY: see above.
+        unsafe { put(can, i32::from(process.can_access_peer(device, peer)?)) }
+    })
+}
+
+/// Makes the peer's context, too (context/peer-access-makes-one-on-the-peer).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32) -> u32 {
+    call_in("cudaDeviceEnablePeerAccess", |process, _, context| {
+        let peer = process.ordinal(peer)?;
+        if flags != 0 || peer == context.device || !process.can_access_peer(context.device, peer)? {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let peer = process.runtime_primary(peer)?;
+        process.enable_peer(context, peer)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaDeviceDisablePeerAccess(peer: i32) -> u32 {
+    call_in("cudaDeviceDisablePeerAccess", |process, _, context| {
+        let peer = process.ordinal(peer)?;
+        process.disable_peer(context, process.devices[peer].primary_handle)
+    })
+}
+
+/// Takes what `cudaDeviceGetPCIBusId` writes; shorter forms are beyond the model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(device: *mut i32, id: *const c_char) -> u32 {
+    call("cudaDeviceGetByPCIBusId", |process, _| {
+        // SAFETY: see above.
+        let wanted = unsafe { text(id) }.ok_or(INVALID_VALUE)?;
+        let known = |ordinal: &usize| {
+            gpu(process, *ordinal as i32)
+                .is_ok_and(|gpu| gpu.pci.text().as_bytes().eq_ignore_ascii_case(wanted.as_bytes()))
+        };
+        let found = (0..process.devices.len()).find(known).ok_or(SIM_NOT_MODELLED)?;
+        // SAFETY: see above.
+        unsafe { put(device, found as i32) }
+    })
 }
 
 /// With nothing wanted, the first device is the best one. How wanted properties are weighed is not modelled.

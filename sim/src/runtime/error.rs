@@ -2,9 +2,10 @@
 
 use super::call;
 use crate::c::put;
+use crate::model::entry::enter;
 use crate::model::names_runtime::name;
 use crate::model::node::node;
-use crate::model::process::{enter, no_node};
+use crate::model::process::no_node;
 use crate::model::status::SUCCESS;
 use crate::model::texts::sentence;
 use std::ffi::{CStr, c_char};

@@ -102,20 +102,6 @@ pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> 
     })
 }
 
-/// Fills nothing. Memory that the fill would have to move to the device first is beyond the model.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemset(address: u64, _value: i32, bytes: usize) -> u32 {
-    call_in("cudaMemset", |process, _, _| match process.place_of(address) {
-        _ if bytes == 0 => Ok(()),
-        Place::Device(_) => match process.place_of(address.saturating_add(bytes as u64 - 1)) {
-            Place::Device(_) => Ok(()),
-            _ => Err(INVALID_VALUE),
-        },
-        Place::Host(..) => Err(SIM_NOT_MODELLED),
-        Place::Unknown => Err(INVALID_VALUE),
-    })
-}
-
 /// `cudaPointerAttributes`, up to the fields that newer versions reserve.
 #[repr(C)]
 pub struct PointerAttributes {
@@ -129,6 +115,7 @@ pub struct PointerAttributes {
 pub unsafe extern "C" fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, address: u64) -> u32 {
     call("cudaPointerGetAttributes", |process, _| {
         let (kind, device, device_pointer, host_pointer) = match process.place_of(address) {
+            Place::Device(_) if process.is_imported(address) => return Err(SIM_NOT_MODELLED),
             Place::Device(device) => (2, device as i32, address, 0),
             Place::Host(HostKind::Managed, device) => (3, device as i32, address, address),
             Place::Host(HostKind::Pinned, device) => (1, device as i32, address, address),

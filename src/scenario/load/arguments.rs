@@ -7,8 +7,8 @@ use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
 use super::tree::{Data, Entry, Key, Node, Place};
 use crate::scenario::{Hazard, Scalar, environment, size};
-use crate::step::constants::Constants;
-use crate::step::{self, Kind, Param, StepKind};
+use crate::step::constants::{BUILT_IN_STREAMS, Constants};
+use crate::step::{self, ACTOR, Kind, Param, StepKind, UINT64_MAX};
 
 /// More than this must be announced by a hazard.
 const MOST_BYTES: i64 = 1 << 30;
@@ -90,7 +90,15 @@ impl Arguments<'_, '_> {
             Kind::Handle(of) => self.handle(param, Some(of), node),
             Kind::Ptx => self.kernel(node),
             Kind::Arguments => self.list(param, node),
-            Kind::Actor => self.actor(kind, node),
+            Kind::Actor | Kind::Pid => self.actor(kind, node),
+            Kind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
+            Kind::Location if matches!(&node.data, Data::Text(text) if text == "host") => {
+                Some(Scalar::Text("host".to_string()))
+            }
+            Kind::Location => self.integer(node, 0..=63),
+            Kind::In(template) if template.width == 8 => self.word(node),
+            Kind::In(_) => self.integer(node, 0..=i64::from(u32::MAX)),
+            Kind::Block(of, _) => self.handle(param, Some(of), node),
             // No input is of these kinds.
             Kind::Fixed(_) | Kind::Out(_) => None,
         }
@@ -116,6 +124,14 @@ impl Arguments<'_, '_> {
         Some(Scalar::Int(bytes))
     }
 
+    /// A 64-bit number of bytes, which takes nothing by itself.
+    fn word(&mut self, node: &Node) -> Option<Scalar> {
+        if matches!(&node.data, Data::Text(text) if text == UINT64_MAX) {
+            return Some(Scalar::Int(-1));
+        }
+        bytes(self.reader, node).map(Scalar::Int)
+    }
+
     fn constant(&mut self, constants: &Constants, node: &Node) -> Option<Scalar> {
         if let Data::Int(value) = node.data {
             return Some(Scalar::Int(value));
@@ -132,7 +148,7 @@ impl Arguments<'_, '_> {
             return None;
         }
         let name = self.reader.text(node)?;
-        if name == "NULL" {
+        if name == "NULL" || (of == Some("stream") && BUILT_IN_STREAMS.value(name).is_some()) {
             return Some(Scalar::Text(name.to_string()));
         }
         let Some(bound) = self.names.get(name) else {
@@ -141,7 +157,7 @@ impl Arguments<'_, '_> {
         };
         let fits = match (bound.of, of) {
             (Some(bound), Some(of)) => bound == of,
-            (Some(bound), None) => bound != "actor",
+            (Some(bound), None) => bound != ACTOR,
             (None, _) => true,
         };
         if !fits {
@@ -169,12 +185,14 @@ impl Arguments<'_, '_> {
     fn actor(&mut self, kind: &StepKind, node: &Node) -> Option<Scalar> {
         let name = self.reader.text(node)?;
         let Some(bound) = self.names.get(name) else {
-            self.unbound(name, node, |bound| bound.of == Some("actor"));
+            self.unbound(name, node, |bound| bound.of == Some(ACTOR));
             return None;
         };
-        let maker = if kind.name == "waitpid" { "fork" } else { "pthread_create" };
-        if bound.of.is_some() && bound.call != maker {
-            let message = format!("`{}` takes what `{maker}` bound; `{name}` is of `{}`", kind.name, bound.call);
+        let makers: &[&str] =
+            if kind.name == "pthread_join" { &["pthread_create"] } else { &["fork", "posix_spawn", "vfork"] };
+        if bound.of.is_some() && !makers.contains(&bound.call.as_str()) {
+            let makers = makers.iter().map(|maker| format!("`{maker}`")).collect::<Vec<_>>().join(" or ");
+            let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", kind.name, bound.call);
             self.reader.error_with(&node.place, message, &bound.place, "bound here");
             return None;
         }

@@ -7,9 +7,12 @@ use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Entry, Key, Node, Place};
 use crate::scenario::{Case, Gpus, Hazard, Step};
-use crate::step::{self, StepKind};
+use crate::step::{self, ACTOR, LIBRARY_COPY, Library, StepKind};
 
 const MOST_STEPS: usize = 256;
+
+/// What may stand beside the call of a step.
+const BESIDE: [&str; 3] = ["label", "on", "from"];
 
 /// What the file says for all its cases.
 pub(super) struct Common<'c> {
@@ -173,6 +176,8 @@ impl Steps<'_, '_> {
             reader.read(key, kind, arguments, entries)
         });
         let on = get(entries, "on").and_then(|node| self.on(node));
+        self.in_order(node, &key.text, on.as_deref());
+        let from = get(entries, "from").and_then(|node| self.from(node, kind));
         let bind = self.bind(key, kind, arguments, entries);
         let written = get(entries, "label");
         let label = written.and_then(|node| Some((self.reader.name(node, "label")?.to_string(), node.place.clone())));
@@ -184,13 +189,13 @@ impl Steps<'_, '_> {
         };
         let line = self.reader.line(&node.place);
         self.scope.steps.push(Named { label: label.clone(), written, kind });
-        self.steps.push(Step { call: key.text.clone(), args: args.unwrap_or_default(), bind, on, label, line });
+        self.steps.push(Step { call: key.text.clone(), args: args.unwrap_or_default(), bind, on, from, label, line });
         (!unreadable).then_some(())
     }
 
     /// The one entry of a step that is its call.
     fn call<'n>(&mut self, node: &Node, entries: &'n [Entry]) -> Option<&'n Entry> {
-        let others: Vec<&Entry> = entries.iter().filter(|e| !matches!(e.key.text.as_str(), "label" | "on")).collect();
+        let others: Vec<&Entry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
         let Some(call) = others.iter().find(|e| step::find(&e.key.text).is_some()).or(others.first()).copied() else {
             let help = Some("write a call by its C name, such as `{ cuInit = {} }`".to_string());
             self.reader.error(&node.place, "a step needs a call", help);
@@ -205,7 +210,11 @@ impl Steps<'_, '_> {
                 let help = Some(format!("write `{} = {{ {text} = … }}`", call.key.text));
                 self.reader.error(place, format!("`{text}` belongs inside the table of the call"), help);
             } else {
-                self.reader.error(place, format!("unknown key `{text}`"), suggest(text, ["label", "on", "as"]));
+                self.reader.error(
+                    place,
+                    format!("unknown key `{text}`"),
+                    suggest(text, BESIDE.into_iter().chain(["as"])),
+                );
             }
         }
         Some(call)
@@ -221,20 +230,55 @@ impl Steps<'_, '_> {
     fn on(&mut self, node: &Node) -> Option<String> {
         let name = self.reader.text(node)?;
         match self.names.get(name) {
-            Some(Bound { of: Some("actor") | None, .. }) => Some(name.to_string()),
+            Some(Bound { of: Some(ACTOR) | None, .. }) => Some(name.to_string()),
             Some(bound) => {
-                let message = format!("`{name}` is neither a thread nor a process");
+                let message = format!("`{name}` is no thread, process or exit handler");
                 self.reader.error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
             None => {
-                let actors = self.names.iter().filter(|(_, bound)| bound.of == Some("actor"));
+                let actors = self.names.iter().filter(|(_, bound)| bound.of == Some(ACTOR));
                 let help = super::diagnostic::nearest(name, actors.map(|(name, _)| name.as_str()));
                 let help = match help {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`"),
                 };
                 self.reader.error(&node.place, format!("no earlier step starts `{name}`"), Some(help));
+                None
+            }
+        }
+    }
+
+    /// Handlers run once the process leaves, and nothing else does.
+    fn in_order(&mut self, node: &Node, call: &str, on: Option<&str>) {
+        let handler = on.and_then(|on| self.names.get(on)).is_some_and(|bound| bound.call == "atexit");
+        let left = self.steps.iter().any(|step| step.call == "exit" && (step.on.is_none() || handler));
+        if handler && !left {
+            let help = Some("write `{ exit = {} }` before the first step of a handler".to_string());
+            self.reader.error(&node.place, "an exit handler runs after `exit`", help);
+        } else if left && !handler {
+            self.reader.error(&node.place, format!("`{call}` comes after `exit`, where only exit handlers run"), None);
+        }
+    }
+
+    /// The private copy of libcudart that makes the call.
+    fn from(&mut self, node: &Node, kind: Option<&'static StepKind>) -> Option<String> {
+        let name = self.reader.text(node)?;
+        if let Some(kind) = kind.filter(|kind| kind.library != Library::Runtime) {
+            let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.library.name());
+            self.reader.error(&node.place, message, None);
+            return None;
+        }
+        match self.names.get(name) {
+            Some(Bound { of: Some(LIBRARY_COPY) | None, .. }) => Some(name.to_string()),
+            Some(bound) => {
+                let message = format!("`{name}` is no copy of libcudart");
+                self.reader.error_with(&node.place, message, &bound.place, "bound here");
+                None
+            }
+            None => {
+                let help = format!("make it first: `{{ dlopen = {{ file = \"libcudart.so\", as = \"{name}\" }} }}`");
+                self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
                 None
             }
         }
@@ -250,7 +294,7 @@ impl Steps<'_, '_> {
         let of = kind.and_then(|kind| kind.binds());
         // One that stands beside the call is in error already, and no less a name.
         let Some(entry) = arguments.iter().chain(beside).find(|entry| entry.key.text == "as") else {
-            if of == Some("actor") {
+            if of == Some(ACTOR) {
                 let help = Some(format!("write `{} = {{ as = \"B\" }}`", key.text));
                 self.reader.error(&key.place, format!("`{}` needs `as`, for later steps to name", key.text), help);
             }
@@ -269,7 +313,7 @@ impl Steps<'_, '_> {
         }
         if let Some(before) = self.names.get(&name) {
             // A pointer may be freed and its name used again, but a thread's name is its identity.
-            let clash = matches!((before.of, of), (Some(a), Some(b)) if a != b || a == "actor");
+            let clash = matches!((before.of, of), (Some(a), Some(b)) if a != b || a == ACTOR);
             if clash {
                 self.reader.error_with(&place, format!("`{name}` is already taken"), &before.place, "first here");
                 return None;

@@ -274,6 +274,10 @@ fn can_return(kind: &StepKind, name: &str) -> bool {
         Library::Driver => of_its_own("CUDA_"),
         Library::Runtime => of_its_own("cuda"),
         Library::Nvml => of_its_own("NVML_"),
-        Library::Libc | Library::Harness => !["CUDA_", "cuda", "NVML_"].iter().any(|prefix| name.starts_with(prefix)),
+        Library::Nvrtc => of_its_own("NVRTC_"),
+        Library::Cublas => of_its_own("CUBLAS_"),
+        Library::Cufft => of_its_own("CUFFT_"),
+        Library::Nccl => of_its_own("nccl"),
+        Library::Libc | Library::Harness => name == "OK" || name.starts_with('E'),
     }
 }

@@ -11,6 +11,9 @@ use crate::scenario::Scalar;
 /// More instances than this would keep a GPU for hours.
 const MOST_INSTANCES: usize = 64;
 
+/// How else a template may write a GPU's UUID.
+const UUID_FORMS: [&str; 3] = ["short", "upper", "bare"];
+
 /// One parameter: its name, and its values with their places.
 struct Parameter {
     name: String,
@@ -116,7 +119,8 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
 
 /// Whether `${name}` is left for the plan, which knows the machine.
 fn is_planned(name: &str) -> bool {
-    name == "gpus" || is_gpu(name)
+    let (gpu, form) = name.split_once(':').unwrap_or((name, "short"));
+    name == "gpus" || (is_gpu(gpu) && UUID_FORMS.contains(&form))
 }
 
 impl Combination<'_> {

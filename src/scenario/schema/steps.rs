@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::environment;
 use super::{object, or_parameter, reference, sentence, set};
-use crate::step::{self, Kind, Param, StepKind};
+use crate::step::{self, ACTOR, Kind, Param, StepKind, UINT64_MAX};
 
 /// One step: an object with the call as a key, its label, and where it runs.
 pub(super) fn step() -> Value {
@@ -13,11 +13,13 @@ pub(super) fn step() -> Value {
     properties.insert("label".to_string(), json!({ "description": "What checks call this step.", "anyOf": [name] }));
     let on = "The thread or process that makes the call.";
     properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
+    let from = "The private copy of libcudart that is called.";
+    properties.insert("from".to_string(), json!({ "description": from, "type": "string" }));
     let mut schema = object(Value::Object(properties), &[]);
     // Which call a parameter stands for is not known here, nor what that call takes.
     set(&mut schema, "patternProperties", json!({ "\\$\\{[a-z0-9_]+\\}": { "type": "object" } }));
     set(&mut schema, "minProperties", json!(1));
-    set(&mut schema, "maxProperties", json!(3));
+    set(&mut schema, "maxProperties", json!(4));
     schema
 }
 
@@ -33,7 +35,7 @@ fn call(kind: &StepKind) -> Value {
     if let Some(of) = kind.binds() {
         let description = format!("A name for the {of} that the call returns.");
         properties.insert("as".to_string(), sentence(&description));
-        if of == "actor" {
+        if of == ACTOR {
             required.push("as");
         }
     }
@@ -58,7 +60,14 @@ fn argument(kind: &StepKind, param: &Param) -> Value {
         Kind::Handle(of) => sentence(&format!("The name of a {of} that an earlier step bound with `as`, or NULL.")),
         Kind::Ptx => sentence("The name of a kernel file."),
         Kind::Arguments => json!({ "type": "array", "items": { "type": ["integer", "string"] } }),
-        Kind::Actor => sentence("The name of a thread or process that an earlier step started."),
+        Kind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),
+        Kind::Location => {
+            or_parameter(json!([{ "type": "integer", "minimum": 0, "maximum": 63 }, { "enum": ["host"] }]))
+        }
+        Kind::In(template) if template.width == 8 => json!({ "anyOf": [reference("bytes"), { "enum": [UINT64_MAX] }] }),
+        Kind::In(_) => or_parameter(integer(0, i64::from(u32::MAX))),
+        Kind::Block(of, _) => sentence(&format!("The name of the {of} that an earlier step of any process bound.")),
+        Kind::Actor | Kind::Pid => sentence("The name of a thread or process that an earlier step started."),
         // No input is of these kinds.
         Kind::Fixed(_) | Kind::Out(_) => json!(false),
     };

@@ -1,0 +1,90 @@
+//! The door to the state: whose process it is, whether it is still there, and the one lock.
+
+use crate::c;
+use crate::model::process::{Phase, Process};
+use crate::model::status::{DEINITIALIZED, Outcome, code};
+use crate::model::thread::{self, Thread};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The process is leaving by `exit`, and the driver's own exit handler has run.
+static TORN_DOWN: AtomicBool = AtomicBool::new(false);
+
+/// The driver's exit handler. Handlers registered later run before it and find everything in place, those registered earlier run after
+/// it and find nothing (process/calls-from-an-exit-handler). The memory stays until the process is gone.
+pub extern "C" fn tear_down() {
+    TORN_DOWN.store(true, Ordering::Release);
+}
+
+/// The state of one process and whose it is.
+struct Holder {
+    pid: u32,
+    /// The phase once more, readable without the lock, which another thread may have held at the moment of a fork.
+    phase: AtomicU32,
+    /// What the runtime remembers, likewise.
+    runtime_found_none: AtomicBool,
+    process: Mutex<Process>,
+}
+
+static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
+
+/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the parent's lock.
+fn holder() -> &'static Holder {
+    let pid = c::pid();
+    loop {
+        let found = HOLDER.load(Ordering::Acquire);
+        // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
+        let (inherited, found_none) = match unsafe { found.as_ref() } {
+            Some(holder) if holder.pid == pid => return holder,
+            Some(holder) => (holder.phase.load(Ordering::Acquire), holder.runtime_found_none.load(Ordering::Acquire)),
+            None => (Phase::Fresh as u32, false),
+        };
+        let phase = if inherited == Phase::Ready as u32 || inherited == Phase::Forked as u32 {
+            Phase::Forked
+        } else if inherited == Phase::NoDevice as u32 {
+            Phase::NoDevice
+        } else if inherited == Phase::Refused as u32 {
+            Phase::Refused
+        } else {
+            Phase::Fresh
+        };
+        let mut process = Process::new(phase);
+        process.runtime_found_none = found_none;
+        let own = Holder {
+            pid,
+            phase: AtomicU32::new(phase as u32),
+            runtime_found_none: AtomicBool::new(found_none),
+            process: Mutex::new(process),
+        };
+        let own = Box::into_raw(Box::new(own));
+        if HOLDER.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: the exchange failed, so nobody else has seen this pointer.
+            drop(unsafe { Box::from_raw(own) });
+        }
+    }
+}
+
+/// Runs one call on the state of this process and of this thread.
+pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    if TORN_DOWN.load(Ordering::Acquire) {
+        return DEINITIALIZED;
+    }
+    let holder = holder();
+    let outcome = thread::with(|thread| {
+        let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = call(&mut process, thread);
+        holder.phase.store(process.phase as u32, Ordering::Release);
+        holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
+        outcome
+    });
+    code(outcome.unwrap_or(Err(DEINITIALIZED)))
+}
+
+/// How many devices there are, once the driver's exit handler has run: the one thing that the runtime still tells, from memory.
+pub fn late_count() -> Option<i32> {
+    if !TORN_DOWN.load(Ordering::Acquire) {
+        return None;
+    }
+    let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
+    (process.phase == Phase::Ready).then_some(process.devices.len() as i32)
+}

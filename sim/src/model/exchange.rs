@@ -1,0 +1,125 @@
+//! Memory that one process shows to others, as it stands in the shared table.
+//!
+//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as somebody has it open,
+//! and counts for them (memory/ipc-import-pins-memory, process/killed-exporter).
+
+use crate::model::table::Identity;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub const RECORDS: usize = 64;
+const IMPORTERS: usize = 8;
+
+/// Whether the first word is known.
+const UNKNOWN: u64 = 0;
+const KNOWN: u64 = 1;
+
+/// Tells whether a process is still there, by its number in the table.
+pub type Lives<'a> = &'a dyn Fn(u64) -> bool;
+
+/// One piece of memory that was exported. Zeroed memory is a free record.
+#[repr(C)]
+pub struct Record {
+    owner: AtomicU64,
+    gpu: AtomicU64,
+    address: AtomicU64,
+    bytes: AtomicU64,
+    /// What stays taken after the owner freed it; until then the owner's account has it.
+    freed: AtomicU64,
+    word: AtomicU64,
+    word_state: AtomicU64,
+    importers: [AtomicU64; IMPORTERS],
+}
+
+/// What an exporter says of its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    pub gpu: usize,
+    pub address: u64,
+    /// What it takes: its block.
+    pub bytes: u64,
+}
+
+impl Record {
+    /// Whether the record may be used for something else.
+    pub fn is_free(&self, lives: Lives) -> bool {
+        let owner = self.owner.load(Ordering::Acquire);
+        owner == 0 || ((self.freed.load(Ordering::Acquire) != 0 || !lives(owner)) && self.importer(lives).is_none())
+    }
+
+    /// Takes the record; `false` when somebody else was faster.
+    pub fn take(&self, owner: Identity, piece: Piece) -> bool {
+        let found = self.owner.load(Ordering::Acquire);
+        self.owner.compare_exchange(found, owner.number(), Ordering::AcqRel, Ordering::Acquire).is_ok() && {
+            self.importers.iter().for_each(|importer| importer.store(0, Ordering::Release));
+            for (field, value) in [
+                (&self.gpu, piece.gpu as u64),
+                (&self.address, piece.address),
+                (&self.bytes, piece.bytes),
+                (&self.freed, 0),
+                (&self.word_state, UNKNOWN),
+            ] {
+                field.store(value, Ordering::Release);
+            }
+            true
+        }
+    }
+
+    /// Whether this is the memory that a handle names.
+    pub fn is(&self, owner: u64, address: u64) -> bool {
+        self.owner.load(Ordering::Acquire) == owner && self.address.load(Ordering::Acquire) == address
+    }
+
+    pub fn is_freed(&self) -> bool {
+        self.freed.load(Ordering::Acquire) != 0
+    }
+
+    pub fn gpu(&self) -> usize {
+        self.gpu.load(Ordering::Acquire) as usize
+    }
+
+    /// Notes a process that opened it; `false` when there is no place left.
+    pub fn open(&self, importer: Identity, lives: Lives) -> bool {
+        self.importers.iter().any(|place| {
+            let found = place.load(Ordering::Acquire);
+            (found == 0 || !lives(found))
+                && place.compare_exchange(found, importer.number(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+        })
+    }
+
+    /// Notes that a process closed it.
+    pub fn close(&self, importer: Identity) {
+        for place in &self.importers {
+            let _ = place.compare_exchange(importer.number(), 0, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Notes that the owner freed it, and how much that would have given back.
+    pub fn free(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Release);
+        self.freed.store(1, Ordering::Release);
+    }
+
+    fn importer(&self, lives: Lives) -> Option<u32> {
+        let found = self.importers.iter().map(|place| place.load(Ordering::Acquire));
+        found.filter(|importer| *importer != 0 && lives(*importer)).map(Identity::pid_of).next()
+    }
+
+    /// Memory on a GPU that only an importer holds: who, and how much.
+    pub fn left_to(&self, gpu: usize, lives: Lives) -> Option<(u32, u64)> {
+        let owner = self.owner.load(Ordering::Acquire);
+        if owner == 0 || self.gpu() != gpu || (!self.is_freed() && lives(owner)) {
+            return None;
+        }
+        Some((self.importer(lives)?, self.bytes.load(Ordering::Acquire)))
+    }
+
+    /// Its first word.
+    pub fn word(&self) -> Option<u64> {
+        (self.word_state.load(Ordering::Acquire) == KNOWN).then(|| self.word.load(Ordering::Acquire))
+    }
+
+    pub fn set_word(&self, word: Option<u64>) {
+        self.word.store(word.unwrap_or(0), Ordering::Release);
+        self.word_state.store(if word.is_some() { KNOWN } else { UNKNOWN }, Ordering::Release);
+    }
+}

@@ -1,0 +1,130 @@
+//! Libraries: modules of no context, which are loaded into each context where they are first used.
+
+use crate::model::context::Owner;
+use crate::model::process::Process;
+use crate::model::ptx::Image;
+use crate::model::status::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A library, and the module that it is in a context in one of its lives.
+pub struct Library {
+    image: Arc<Image>,
+    loaded: BTreeMap<(u64, u32), u64>,
+}
+
+/// A kernel of a library.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub library: u64,
+    pub name: String,
+}
+
+impl Library {
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+}
+
+impl Process {
+    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is not modelled.
+    pub fn load_library(&mut self, text: &[u8]) -> Outcome<u64> {
+        if self.latched.loading.is_some() {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let image = self.image(text)?;
+        let handle = self.handle();
+        self.libraries.insert(handle, Library { image, loaded: BTreeMap::new() });
+        Ok(handle)
+    }
+
+    /// `cuLibraryGetKernel`.
+    pub fn library_kernel(&mut self, library: u64, name: &str) -> Outcome<u64> {
+        let image = &self.libraries.get(&library).ok_or(INVALID_HANDLE)?.image;
+        if image.kernel(name).is_none() {
+            return Err(NOT_FOUND);
+        }
+        let handle = self.handle();
+        self.kernels.insert(handle, Kernel { library, name: name.to_owned() });
+        Ok(handle)
+    }
+
+    /// The module of a library in a context; at its first use there it is loaded and takes its memory
+    /// (device/launch-on-foreign-stream).
+    pub fn module_of_library(&mut self, library: u64, owner: Owner) -> Outcome<u64> {
+        let found = self.libraries.get(&library).ok_or(INVALID_HANDLE)?;
+        if let Some(module) = found.loaded.get(&(owner.context, owner.life)) {
+            return Ok(*module);
+        }
+        let image = Arc::clone(&found.image);
+        let module = self.load_image(owner, image)?;
+        if let Some(library) = self.libraries.get_mut(&library) {
+            library.loaded.insert((owner.context, owner.life), module);
+        }
+        Ok(module)
+    }
+
+    /// A kernel's function in a context; what is a function already stays one.
+    pub fn function_in(&mut self, kernel: u64, owner: Owner) -> Outcome<u64> {
+        let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
+            return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
+        };
+        let module = self.module_of_library(library, owner)?;
+        let known = self.functions.iter().find(|(_, function)| function.module == module && function.name == name);
+        match known.map(|(handle, _)| *handle) {
+            Some(handle) => Ok(handle),
+            None => self.function(module, &name),
+        }
+    }
+
+    /// `cuLibraryUnload`.
+    pub fn unload_library(&mut self, library: u64) -> Outcome {
+        let found = self.libraries.remove(&library).ok_or(INVALID_HANDLE)?;
+        self.kernels.retain(|_, kernel| kernel.library != library);
+        for module in found.loaded.values() {
+            // Where the context has gone, so has its module.
+            let _ = self.unload(*module);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::launch::{Launch, ONE};
+    use crate::model::process::sample::ready;
+
+    const COUNT: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry count() {\n.reg .b64 %rd<3>;\n\
+        mov.u64 %rd1, n;\nmov.u64 %rd2, 1;\nred.global.add.u64 [%rd1], %rd2;\nret;\n}\n";
+
+    #[test]
+    fn a_library_is_loaded_where_it_runs() {
+        let mut process = ready();
+        let owners: Vec<Owner> = (0..2)
+            .map(|device| {
+                let handle = process.retain_primary(device).unwrap();
+                process.owner(handle).unwrap()
+            })
+            .collect();
+        let table = process.node().unwrap().table;
+        let used = |gpu| table.used_bytes(gpu) >> 20;
+        let before = [used(0), used(1)];
+        let library = process.load_library(COUNT).unwrap();
+        let kernel = process.library_kernel(library, "count").unwrap();
+        assert_eq!(process.library_kernel(library, "discount"), Err(NOT_FOUND));
+        assert_eq!([used(0), used(1)], before);
+        process.launch(kernel, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(owners[1])).unwrap();
+        assert_eq!([used(0), used(1)], [before[0], before[1] + 3]);
+        let read = |process: &mut Process, owner| {
+            let module = process.module_of_library(library, owner).unwrap();
+            let (address, bytes) = process.variable(module, "n").unwrap();
+            process.read_word(address, bytes)
+        };
+        assert_eq!(read(&mut process, owners[1]), Ok(1));
+        assert_eq!(read(&mut process, owners[0]), Ok(0));
+        process.unload_library(library).unwrap();
+        assert_eq!([used(0), used(1)], before);
+        assert_eq!(process.unload_library(library), Err(INVALID_HANDLE));
+    }
+}

@@ -1,0 +1,75 @@
+//! The reports that claims are held against, and finding an answer in them.
+
+use crate::judge;
+use crate::render::words;
+use crate::report::{Provenance, Report, ScenarioReport};
+
+/// The reports of one sitting: several measured ones, or any single one.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    sources: Vec<Source>,
+}
+
+/// A report and what it is called.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The name of its folder, or the path that was given.
+    pub name: String,
+    /// The report.
+    pub report: Report,
+}
+
+/// Where an answer or a figure comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The report's name.
+    pub report: String,
+    /// The GPUs and the driver: `2× NVIDIA H200, driver 580.159.04`.
+    pub machine: String,
+    /// The version of libcudart; none where it would not say.
+    pub libcudart: Option<String>,
+}
+
+impl Evidence {
+    /// Reports to take together. Their verdicts are computed again from their attempts: a report
+    /// that merely says what the answer was is no evidence.
+    pub fn new(mut sources: Vec<Source>) -> Evidence {
+        for source in &mut sources {
+            judge::rejudge(&mut source.report);
+        }
+        Evidence { sources }
+    }
+
+    /// Reports made by hand, which have verdicts and no attempts.
+    #[cfg(test)]
+    pub(super) fn unjudged(sources: Vec<Source>) -> Evidence {
+        Evidence { sources }
+    }
+
+    /// The reports.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Whether a simulated node answered anywhere. Then nothing is said to be measured.
+    pub fn is_simulated(&self) -> bool {
+        self.sources.iter().any(|source| source.report.provenance == Provenance::Simulated)
+    }
+
+    /// Every report's part on one instance, whatever came of it.
+    pub(super) fn of<'e>(&'e self, instance: &'e str) -> impl Iterator<Item = (Place, &'e ScenarioReport)> {
+        let parts = self.sources.iter().flat_map(|source| source.report.scenarios.iter().map(move |it| (source, it)));
+        let own = parts.filter(move |(_, scenario)| scenario.name == instance);
+        own.map(|(source, scenario)| (Place::of(source, scenario), scenario))
+    }
+}
+
+impl Place {
+    fn of(source: &Source, scenario: &ScenarioReport) -> Place {
+        Place {
+            report: source.name.clone(),
+            machine: words::machine(&source.report.machine),
+            libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
+        }
+    }
+}

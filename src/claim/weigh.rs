@@ -1,0 +1,209 @@
+//! Claims × reports → what is said of each claim.
+
+use super::{Article, Claim, Evidence, Expects, Place, Read, Row, Stated, Tested, figure, is_meant};
+use crate::exit::Exit;
+use crate::report::ScenarioReport;
+use crate::scenario::Expected;
+use crate::verdict::{Kind, Verdict};
+
+/// All claims with what follows for them from some reports.
+#[derive(Clone, Debug)]
+pub struct Ledger<'a> {
+    /// Article by article.
+    pub articles: Vec<(&'a Article, Vec<Weighed<'a>>)>,
+    /// Whether a simulated node answered. Then nothing in here is measured.
+    pub simulated: bool,
+}
+
+/// A claim with what follows for it.
+#[derive(Clone, Debug)]
+pub struct Weighed<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// Whether what its row states stands; none where nothing is stated.
+    pub held: Option<Held>,
+    /// The answers that decide it.
+    pub shown_by: Vec<Support<'a>>,
+    /// The answers that show the cause.
+    pub cause_shown_by: Vec<Support<'a>>,
+    /// The figures to print.
+    pub numbers: Vec<Read<'a>>,
+}
+
+/// What a row needs of a scenario and what was found, an entry per instance and report.
+#[derive(Clone, Debug)]
+pub struct Support<'a> {
+    /// What the row needs.
+    pub expects: &'a Expects,
+    /// Whether it was found so.
+    pub held: Held,
+    /// What was found. An instance that no report has is in here too, without an answer.
+    pub answers: Vec<Answer>,
+}
+
+/// What one report says on one instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The instance.
+    pub instance: String,
+    /// The verdict; none where no report has the instance.
+    pub verdict: Option<Verdict>,
+    /// Where it was measured.
+    pub place: Option<Place>,
+    /// Whether the fact that the row needs beside the verdict was found; none where it could not be
+    /// read. True where none is needed.
+    pub fact: Option<bool>,
+    /// Whether something else was found than the row needs.
+    pub contradicts: bool,
+}
+
+/// Whether what a row states was found, mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// All of it was.
+    Stands,
+    /// None of it was looked for, or nothing could be concluded.
+    NotMeasured,
+    /// Some of it was found, and some not looked for.
+    Open,
+    /// Something else was found, somewhere.
+    Contradicted,
+}
+
+/// Holds claims against reports.
+pub fn weigh<'a>(articles: &'a [Article], evidence: &Evidence) -> Ledger<'a> {
+    let weighed = |article: &'a Article| {
+        let claims = article.claims.iter().map(|claim| Weighed::of(claim, evidence));
+        (article, claims.collect())
+    };
+    Ledger { articles: articles.iter().map(weighed).collect(), simulated: evidence.is_simulated() }
+}
+
+impl<'a> Weighed<'a> {
+    fn of(claim: &'a Claim, evidence: &Evidence) -> Weighed<'a> {
+        let Row::Tested(Tested { shown_by, cause_shown_by, numbers, .. }) = &claim.row else {
+            let (shown_by, cause_shown_by, numbers) = (Vec::new(), Vec::new(), Vec::new());
+            return Weighed { claim, held: None, shown_by, cause_shown_by, numbers };
+        };
+        let supports = |all: &'a [Expects]| all.iter().map(|one| Support::of(one, evidence)).collect::<Vec<_>>();
+        let (shown_by, cause_shown_by) = (supports(shown_by), supports(cause_shown_by));
+        let held = together(shown_by.iter().chain(&cause_shown_by).map(|support| support.held));
+        let numbers = numbers.iter().map(|figure| Read::of(figure, evidence)).collect();
+        Weighed { claim, held: Some(held), shown_by, cause_shown_by, numbers }
+    }
+
+    /// The verdict, while it stands: never on less than all of what the row needs.
+    pub fn verdict(&self) -> Option<Stated> {
+        match &self.claim.row {
+            Row::Tested(tested) if self.held == Some(Held::Stands) => Some(tested.stated),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Support<'a> {
+    fn of(expects: &'a Expects, evidence: &Evidence) -> Support<'a> {
+        let mut answers = Vec::new();
+        let mut found = Vec::new();
+        for instance in &expects.instances {
+            let own: Vec<Answer> = Answer::all(expects, instance, evidence);
+            found.push(together_in_reports(&own));
+            answers.extend(own);
+        }
+        Support { expects, held: together(found.into_iter()), answers }
+    }
+}
+
+impl Answer {
+    /// What each report says on an instance. Where one has an answer, the machines that could give
+    /// none are left out.
+    fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<Answer> {
+        let of_report = |(place, scenario): (Place, &ScenarioReport)| {
+            let kind = scenario.verdict.kind;
+            let fact = expects.fact.as_ref().map_or(Some(true), |fact| figure::is(&fact.figure, scenario, &fact.is));
+            Answer {
+                instance: instance.to_owned(),
+                verdict: Some(scenario.verdict.clone()),
+                place: Some(place),
+                fact,
+                contradicts: kind.is_conclusive() && (kind != wanted(expects.verdict) || fact == Some(false)),
+            }
+        };
+        let meant = |place: &Place| is_meant(expects.libcudart.as_ref(), place.libcudart.as_deref());
+        let mut all: Vec<Answer> = evidence.of(instance).filter(|(place, _)| meant(place)).map(of_report).collect();
+        if all.iter().any(Answer::is_conclusive) {
+            all.retain(Answer::is_conclusive);
+        }
+        if all.is_empty() {
+            let instance = instance.to_owned();
+            all.push(Answer { instance, verdict: None, place: None, fact: None, contradicts: false });
+        }
+        all
+    }
+
+    /// Whether the question was answered, and what the row needs beside it could be read.
+    pub fn is_conclusive(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.kind.is_conclusive())
+            && (self.contradicts || self.fact.is_some())
+    }
+}
+
+/// The verdict that a row needs, as a report has it.
+pub(crate) fn wanted(expected: Expected) -> Kind {
+    match expected {
+        Expected::Reproduced => Kind::Reproduced,
+        Expected::NotReproduced => Kind::NotReproduced,
+    }
+}
+
+/// What the reports say together on one instance: one that contradicts is not outvoted.
+fn together_in_reports(answers: &[Answer]) -> Held {
+    if answers.iter().any(|answer| answer.contradicts) {
+        Held::Contradicted
+    } else if answers.iter().any(Answer::is_conclusive) {
+        Held::Stands
+    } else {
+        Held::NotMeasured
+    }
+}
+
+/// What follows from several parts, all of which are needed.
+fn together(parts: impl Iterator<Item = Held>) -> Held {
+    let parts: Vec<Held> = parts.collect();
+    let all = |held: Held| parts.iter().all(|part| *part == held);
+    if parts.contains(&Held::Contradicted) {
+        Held::Contradicted
+    } else if parts.is_empty() || all(Held::NotMeasured) {
+        Held::NotMeasured
+    } else if all(Held::Stands) {
+        Held::Stands
+    } else {
+        Held::Open
+    }
+}
+
+impl<'a> Ledger<'a> {
+    /// Every claim, in order.
+    pub fn claims(&self) -> impl Iterator<Item = (&'a Article, &Weighed<'a>)> {
+        self.articles.iter().flat_map(|(article, claims)| claims.iter().map(move |claim| (*article, claim)))
+    }
+
+    /// How the command ends: well only if every claim that can be tested stands on measurement.
+    pub fn exit(&self) -> Exit {
+        let is = |held: Held| self.claims().any(|(_, claim)| claim.held == Some(held));
+        let any = is(Held::Stands) || is(Held::Open) || is(Held::Contradicted);
+        if self.simulated || !any {
+            // What a simulated node says is no measurement, whatever it says.
+            Exit::NothingMeasured
+        } else if is(Held::Contradicted) {
+            Exit::Unexpected
+        } else if is(Held::Open) || is(Held::NotMeasured) {
+            Exit::Inconclusive
+        } else {
+            Exit::Ok
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! `judge`: verdicts again, from what a report keeps.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{fail, is_styled, named, print};
+use crate::exit::Exit;
+use crate::render::{self, Format, escape};
+use crate::{catalogue, judge, page, report};
+
+/// Judges a stored report again: by the expectations it was made with, or by those of `files`.
+pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, allow_skip: bool) -> Exit {
+    let mut report = match report::read(path) {
+        Ok(report) => report,
+        Err(error) => return fail(&error.to_string(), Exit::Usage, json),
+    };
+    let mut today = Vec::new();
+    for file in files {
+        match catalogue::load_file(&file.to_string_lossy()) {
+            Ok(scenario) => today.push(scenario),
+            Err(error) => return fail(&error.render(is_styled()), Exit::Usage, json),
+        }
+    }
+    if !files.is_empty() {
+        // Of a report with a hundred scenarios, those that were asked about.
+        report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));
+        for name in page::plan_as_today(&mut report, &today) {
+            let name = escape::terminal(&name);
+            let why = "its calls are not those of the file, so it is judged by what was expected then";
+            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
+        }
+    }
+    if !report.complete {
+        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not come to an end");
+    }
+    judge::rejudge(&mut report);
+    let exit = Exit::of_report(&report, allow_skip);
+    let shown = if json {
+        print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
+    } else {
+        print(&render::render(&report, Format::Text))
+    };
+    named(exit.worst(shown))
+}

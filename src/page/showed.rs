@@ -1,0 +1,242 @@
+//! What the cases showed at the steps that checks speak of, in one measurement.
+
+use crate::event::Value;
+use crate::observe::{MemoryObservation, StepObservation};
+use crate::render::facts::{case, frequency, gpus, in_order, status};
+use crate::render::units;
+use crate::report::CaseReport;
+use crate::scenario::{Check, Scenario};
+
+use super::measured::{Measurement, Reference};
+use super::prose::{code, escaped, link, paragraph, prose};
+use super::table::Table;
+
+/// What checks ask about, beside what is always told.
+struct Asked<'a> {
+    checks: Vec<&'a Check>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(one: &'a Measurement, case: &str) -> Asked<'a> {
+        let plan = one.part.plan.as_ref();
+        let own = plan.and_then(|plan| plan.case(case)).map(|case| case.expect.as_slice()).unwrap_or_default();
+        let effect = plan.map(|plan| plan.effect.as_slice()).unwrap_or_default();
+        Asked { checks: effect.iter().chain(own).collect() }
+    }
+
+    fn at(&self, label: &str) -> Vec<&'a Check> {
+        self.checks.iter().filter(|check| check.at == label).copied().collect()
+    }
+
+    fn any(&self, test: fn(&Check) -> bool) -> bool {
+        self.checks.iter().any(|check| test(check))
+    }
+}
+
+/// The section of a page: a table of the reference measurement.
+pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
+    let Some(one) = reference.shown() else { return };
+    let mut table = Table::new([
+        "case",
+        "after",
+        "returned",
+        "driver initialised",
+        "sees",
+        "contexts",
+        "current",
+        "change in memory",
+    ]);
+    let mut ends = false;
+    for case in &one.part.cases {
+        let Some(outcome) = case.outcomes.first() else { continue };
+        let asked = Asked::of(one, &case.name);
+        let mut name = prose(&case.name);
+        for step in &outcome.observation.steps {
+            let checks = asked.at(&step.label);
+            if !checks.is_empty() {
+                table.row(row(std::mem::take(&mut name), &asked, step, &checks));
+            }
+        }
+        let end = &outcome.observation.end;
+        if end != "0" || asked.any(|check| check.exit.is_some()) {
+            ends = true;
+            table.row([name, "the end".to_owned(), code(end)].into_iter().chain(std::iter::repeat_n(String::new(), 5)));
+        }
+    }
+    if table.is_empty() {
+        return;
+    }
+    let of = if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(one)) };
+    let report = link(&escaped(&one.report), &format!("../../../reports/{}/report.json", one.report));
+    let words = format!(
+        "On {}, driver {}, libcudart {} ({report}){of}:",
+        one.gpus(),
+        prose(one.driver()),
+        prose(one.libcudart())
+    );
+    paragraph(out, &words);
+    table.write(out);
+    let others: Vec<String> = one
+        .part
+        .cases
+        .iter()
+        .filter(|case| !matches!(case.name.as_str(), "trap" | "control"))
+        .filter_map(|case| does(one, case))
+        .collect();
+    let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not asked, or could not be known.".to_owned()];
+    notes.extend(others);
+    notes.extend(one.part.cases.iter().filter_map(mixed));
+    if ends {
+        notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
+    }
+    paragraph(out, &notes.join(" "));
+}
+
+/// The values of an instance's parameters.
+fn values(one: &Measurement) -> String {
+    let values =
+        one.part.parameters.iter().map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// What is special about a case other than the two that are compared.
+fn does(one: &Measurement, case: &CaseReport) -> Option<String> {
+    let plan = one.part.plan.as_ref()?.case(&case.name)?;
+    Some(format!("*{}*: {}.", prose(&case.name), prose(plan.does.trim_end_matches('.'))))
+}
+
+/// How often the outcome in the table was seen, where there were others.
+fn mixed(case: &CaseReport) -> Option<String> {
+    let others = case.outcomes.len().checked_sub(2)? + 1;
+    Some(format!(
+        "*{}* had {others} other outcome(s); the table has the one seen in {}.",
+        prose(&case.name),
+        frequency(case)
+    ))
+}
+
+fn row(case: String, asked: &Asked<'_>, step: &StepObservation, checks: &[&Check]) -> [String; 8] {
+    let only = |test: fn(&Check) -> bool, words: Option<String>| words.filter(|_| asked.any(test)).unwrap_or_default();
+    let names = |names: &Vec<String>| prose(&gpus(names).replace(',', ", ").replace("no GPU", "none"));
+    [
+        case,
+        code(&step.label),
+        returned(step, checks),
+        only(
+            |check| check.initialised.is_some(),
+            step.initialised.map(|yes| if yes { "yes" } else { "no" }.to_owned()),
+        ),
+        only(|check| check.visible.is_some(), step.visible.as_ref().map(names)),
+        step.contexts.as_ref().map(names).unwrap_or_default(),
+        only(|check| check.current.is_some(), step.current.as_deref().map(prose)),
+        memory(step),
+    ]
+}
+
+/// The status, and the values that checks ask for.
+fn returned(step: &StepObservation, checks: &[&Check]) -> String {
+    if !step.returned {
+        return "did not return".to_owned();
+    }
+    let mut words: Vec<String> = step.status.iter().map(|one| code(&status(one))).collect();
+    for (name, value) in step.values.iter().chain(&step.varying) {
+        if checks.iter().any(|check| check.value.contains_key(name)) {
+            words.push(format!("{} = {}", prose(name), self::value(value)));
+        }
+    }
+    words.join(", ")
+}
+
+/// A value; a large round number is shown as a size too.
+fn value(value: &Value) -> String {
+    match value {
+        Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => format!("{number} ({})", mib(*number)),
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) => code(text),
+    }
+}
+
+/// The change in memory of each GPU where there is one.
+fn memory(step: &StepObservation) -> String {
+    let changed = |memory: &MemoryObservation| memory.used_bytes != Some(0) || memory.peak_bytes.is_some();
+    let one = |(gpu, memory): (&String, &MemoryObservation)| {
+        let used = memory.used_bytes.map_or_else(|| "not read".to_owned(), change);
+        let peak = memory.peak_bytes.map(|peak| format!(", at most {}", change(peak))).unwrap_or_default();
+        format!("{gpu} {used}{peak}")
+    };
+    let lines: Vec<String> =
+        in_order(&step.memory).into_iter().filter(|(_, memory)| changed(memory)).map(one).collect();
+    if lines.is_empty() { "none".to_owned() } else { lines.join("<br>") }
+}
+
+fn change(bytes: i64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", mib(bytes)),
+        _ => format!("−{}", mib(bytes.saturating_neg())),
+    }
+}
+
+/// A size in MiB, exact: with up to four digits behind the point, or with the bytes beside it.
+pub(super) fn mib(bytes: i64) -> String {
+    const MIB: i64 = 1 << 20;
+    if bytes < MIB {
+        return units::bytes_exact(bytes.unsigned_abs());
+    }
+    let (whole, rest) = (bytes / MIB, bytes % MIB);
+    let digits = format!("{whole}.{:04}", rest * 10_000 / MIB);
+    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    if rest % (1 << 16) == 0 {
+        format!("{short} MiB")
+    } else {
+        format!("{whole}.{:02} MiB ({bytes} bytes)", rest * 100 / MIB)
+    }
+}
+
+/// What a trap showed at the steps of the effect, in a few words.
+pub(super) fn briefly(one: &Measurement) -> String {
+    let effect = one.part.plan.as_ref().map(|plan| plan.effect.as_slice()).unwrap_or_default();
+    let Some(outcome) = case(&one.part, "trap").and_then(|case| case.outcomes.first()) else { return String::new() };
+    let mut words: Vec<String> = Vec::new();
+    for (place, check) in effect.iter().enumerate() {
+        let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);
+        let Some(step) = outcome.observation.step(&check.at).filter(|_| !is_repeated) else { continue };
+        let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
+        let asked = Asked { checks: checks.clone() };
+        let [_, at, returned, initialised, sees, contexts, current, memory] = row(String::new(), &asked, step, &checks);
+        let is_about_memory = |check: &Check| {
+            !(check.memory.is_empty()
+                && check.used_bytes.is_empty()
+                && check.grown_bytes.is_empty()
+                && check.peak_bytes.is_empty())
+        };
+        let mut facts = vec![returned];
+        facts.extend(Some(format!("initialised: {initialised}")).filter(|_| !initialised.is_empty()));
+        facts.extend(Some(format!("sees {sees}")).filter(|_| !sees.is_empty()));
+        facts.extend(
+            Some(format!("contexts {contexts}"))
+                .filter(|_| !contexts.is_empty() && asked.any(|check| check.contexts.is_some())),
+        );
+        facts.extend(Some(format!("current {current}")).filter(|_| !current.is_empty()));
+        facts.extend(Some(format!("memory {memory}")).filter(|_| asked.any(is_about_memory)));
+        facts.retain(|fact| !fact.is_empty());
+        words.push(format!("{at}: {}", facts.join(", ")));
+    }
+    if !matches!(outcome.observation.end.as_str(), "0" | "") || effect.iter().any(|check| check.exit.is_some()) {
+        words.push(format!("the end: {}", code(&outcome.observation.end)));
+    }
+    words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_exact() {
+        assert_eq!([3407872, 1 << 20, 552861696, 4096].map(mib), ["3.25 MiB", "1 MiB", "527.25 MiB", "4 KiB"]);
+        assert_eq!(mib(1048577), "1.00 MiB (1048577 bytes)");
+        assert_eq!([0, -(2 << 20), 1 << 20].map(change), ["0", "−2 MiB", "+1 MiB"]);
+    }
+}

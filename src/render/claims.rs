@@ -1,0 +1,31 @@
+//! Claims with what was measured about them, for different eyes.
+
+mod json;
+mod markdown;
+mod text;
+mod words;
+
+use crate::claim::{Evidence, Ledger};
+
+/// What the claims can be printed as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Format {
+    /// Article by article, for a terminal.
+    Text,
+    /// One document.
+    Json,
+    /// A page with a table per article.
+    Markdown,
+}
+
+/// Renders claims. The text ends with a newline.
+pub fn render(ledger: &Ledger, evidence: &Evidence, format: Format) -> String {
+    match format {
+        Format::Text => text::page(ledger, evidence),
+        Format::Json => format!("{:#}\n", json::document(ledger, evidence)),
+        Format::Markdown => markdown::page(ledger, evidence),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+use super::*;
+use crate::claim::fixture::{answer, answers, articles, evidence};
+use crate::claim::{Evidence, weigh};
+use crate::render::text::WIDTH;
+
+fn rendered(evidence: &Evidence, format: Format) -> String {
+    let articles = articles();
+    render(&weigh(&articles, evidence), evidence, format)
+}
+
+#[test]
+fn a_claim_is_told_in_a_block() {
+    let text = rendered(&evidence("measured", vec![answers()]), Format::Text);
+    let block = "\
+✓ S7-1  qualified
+        says      A guard makes a context.
+        when      with a newer runtime
+        framework tested at API level, with the calls that it makes; the framework itself has not
+                  been run yet
+        shown by  context/guard with libcudart >= 12.0
+                    reproduced, with contexts gpu0 (trap, at look), libcudart 13.0 in first
+                  context/guard with libcudart < 12.0
+                    not_reproduced, libcudart 11.8 in first
+        numbers   context/guard
+                    after it: gpu0 +527 MiB (trap, at look)
+                    ended 0 (trap, at the end)
+";
+    assert!(text.contains(block), "{text}");
+    for words in [
+        "✓ S7-2  refuted\n",
+        "cause     they read a table\n",
+        "– S7-3  cannot be tested here\n",
+        "because   no clock\n",
+    ] {
+        assert!(text.contains(words), "{words}:\n{text}");
+    }
+    assert!(text.ends_with("3 claims: 1 refuted, 1 qualified, 1 untestable\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH && line.trim_end() == line), "{text}");
+}
+
+#[test]
+fn what_does_not_stand_is_no_verdict() {
+    let mut all = answers();
+    all[3] = answer("context/query[q=b]", "reproduced", "13.0");
+    all.remove(1);
+    let evidence = evidence("measured", vec![all]);
+    let text = rendered(&evidence, Format::Text);
+    assert!(text.contains("? S7-1  open: the row says “qualified”"), "{text}");
+    assert!(text.contains("✗ S7-2  contradicted"), "{text}");
+    assert!(text.contains("reproduced, where the row needs not_reproduced [q=b], libcudart 13.0 in first"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&rendered(&evidence, Format::Json)).unwrap();
+    assert_eq!(json["claims"][1]["verdict"], "contradicted");
+    assert_eq!(json["claims"][1]["row"], "refuted");
+    assert_eq!(json["exit"]["name"], "unexpected");
+}
+
+#[test]
+fn nothing_simulated_passes_for_a_verdict() {
+    let evidence = evidence("simulated", vec![answers()]);
+    for format in [Format::Text, Format::Json, Format::Markdown] {
+        let out = rendered(&evidence, format);
+        assert!(out.contains("simulated") && !out.contains("confirmed"), "{out}");
+        assert!(!out.contains("✓"), "{out}");
+    }
+    let text = rendered(&evidence, Format::Text);
+    assert!(text.contains("simulated: agrees with the row"), "{text}");
+}
+
+#[test]
+fn the_document_has_what_was_promised() {
+    let json: serde_json::Value =
+        serde_json::from_str(&rendered(&evidence("measured", vec![answers()]), Format::Json)).unwrap();
+    let first = &json["claims"][0];
+    for key in ["article", "id", "says", "verdict", "condition", "cause", "framework", "shown_by", "numbers"] {
+        assert!(first.get(key).is_some(), "{key}: {first:#}");
+    }
+    let support = &first["shown_by"][0];
+    for key in ["scenario", "verdict", "expected", "machine", "libcudart", "report"] {
+        assert!(support[key].is_string(), "{key}: {support:#}");
+    }
+    assert_eq!(first["numbers"][0]["readings"][0]["value"], 527_i64 << 20);
+    assert_eq!(json["claims"][2]["untestable"], "no clock");
+}
+
+#[test]
+fn the_page_links_scenarios_and_has_whole_rows() {
+    let page = rendered(&evidence("measured", vec![answers()]), Format::Markdown);
+    assert!(page.contains("[context/query\\[q=a\\]](pitfalls/context/query.md)"), "{page}");
+    for line in page.lines().filter(|line| line.starts_with("| S7")) {
+        assert_eq!(line.replace("\\|", "").matches('|').count(), 6, "{line}");
+    }
+    let nothing = rendered(&Evidence::default(), Format::Markdown);
+    assert!(nothing.contains("not measured here: the row says “qualified”"), "{nothing}");
+}

@@ -1,0 +1,200 @@
+//! What is said of a claim, in the same words in every format. Nothing is escaped here.
+
+use crate::claim::{Answer, Claim, Evidence, Held, Ledger, Place, Read, Row, Support, Wanted, Weighed, wanted};
+use crate::render::{facts, words};
+
+/// What the tested row of a claim about a framework says of itself.
+pub(super) const FRAMEWORK: &str =
+    "tested at API level, with the calls that it makes; the framework itself has not been run yet";
+
+/// Whether a row has to say that only the calls of a framework were tested.
+pub(super) fn says_framework(claim: &Claim) -> bool {
+    claim.framework && matches!(claim.row, Row::Tested(_))
+}
+
+/// The verdict, or why there is none.
+pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
+    let (Row::Tested(tested), Some(held)) = (&weighed.claim.row, weighed.held) else {
+        return "cannot be tested here".to_owned();
+    };
+    let stated = tested.stated.name();
+    match (held, simulated) {
+        // A simulated node confirms nothing: it was made to agree.
+        (Held::Stands, true) => "simulated: agrees with the row".to_owned(),
+        (Held::Contradicted, true) => "simulated: does not agree with the row".to_owned(),
+        (Held::Open, true) => "simulated: open".to_owned(),
+        (Held::NotMeasured, true) => "simulated: not run".to_owned(),
+        (Held::Stands, false) => stated.to_owned(),
+        (Held::Contradicted, false) => format!("contradicted: measured otherwise than the row's “{stated}” needs"),
+        (Held::Open, false) => format!("open: the row says “{stated}”, and not all of it was measured"),
+        (Held::NotMeasured, false) => format!("not measured here: the row says “{stated}”"),
+    }
+}
+
+/// One word for the verdict, for machines.
+pub(super) fn word(weighed: &Weighed, simulated: bool) -> &'static str {
+    match (&weighed.claim.row, weighed.held) {
+        (Row::Untestable(_), _) | (_, None) => "untestable",
+        (Row::Tested(_), Some(_)) if simulated => "simulated",
+        (Row::Tested(tested), Some(Held::Stands)) => tested.stated.name(),
+        (Row::Tested(_), Some(held)) => self::held(held),
+    }
+}
+
+/// The word for how a row stands.
+pub(super) fn held(held: Held) -> &'static str {
+    match held {
+        Held::Stands => "stands",
+        Held::NotMeasured => "not_measured",
+        Held::Open => "open",
+        Held::Contradicted => "contradicted",
+    }
+}
+
+/// A mark of one column. Words always stand beside it.
+pub(super) fn mark(weighed: &Weighed, simulated: bool) -> &'static str {
+    match weighed.held {
+        None => "–",
+        Some(Held::Contradicted) => "✗",
+        Some(Held::Stands) if !simulated => "✓",
+        Some(_) => "?",
+    }
+}
+
+/// What was found for a support: a phrase for each answer that was given, with where.
+pub(super) fn found(support: &Support) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<&Answer>)> = Vec::new();
+    for answer in &support.answers {
+        let said = said(answer, support);
+        match groups.iter_mut().find(|(known, _)| *known == said) {
+            Some((_, answers)) => answers.push(answer),
+            None => groups.push((said, vec![answer])),
+        }
+    }
+    let several = groups.len() > 1;
+    let phrase = |(said, answers): (String, Vec<&Answer>)| {
+        let mut phrase = said;
+        if several && support.expects.instances.len() > 1 {
+            let mut instances: Vec<&str> = answers.iter().map(|answer| parameters(&answer.instance)).collect();
+            instances.dedup();
+            phrase.push_str(&format!(" [{}]", instances.join("; ")));
+        }
+        let places: Vec<&Place> = answers.iter().filter_map(|answer| answer.place.as_ref()).collect();
+        if !places.is_empty() {
+            phrase.push_str(&format!(", {}", self::places(&places)));
+        }
+        phrase
+    };
+    groups.into_iter().map(phrase).collect()
+}
+
+/// One answer in words.
+fn said(answer: &Answer, support: &Support) -> String {
+    let Some(verdict) = &answer.verdict else { return "not measured".to_owned() };
+    let mut said = facts::verdict(verdict);
+    if verdict.kind.is_conclusive() && verdict.kind != wanted(support.expects.verdict) {
+        said.push_str(&format!(", where the row needs {}", needed(support)));
+    }
+    if let Some(fact) = &support.expects.fact {
+        said.push_str(match answer.fact {
+            Some(true) => ", with ",
+            Some(false) => ", WITHOUT ",
+            None => ", and not read was ",
+        });
+        said.push_str(&needed_fact(fact));
+    }
+    said
+}
+
+/// A fact that a row needs: `contexts gpu0,gpu1 (monitor, at ask)`.
+fn needed_fact(wanted: &Wanted) -> String {
+    let figure = &wanted.figure;
+    let is = match &wanted.is {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(all) => {
+            let words: Vec<&str> = all.iter().filter_map(serde_json::Value::as_str).collect();
+            if words.is_empty() { "none".to_owned() } else { words.join(",") }
+        }
+        other => other.to_string(),
+    };
+    let gpu = figure.gpu.as_ref().map(|gpu| format!(" of {gpu}")).unwrap_or_default();
+    let at = if figure.at.is_empty() { "at the end".to_owned() } else { format!("at {}", figure.at) };
+    format!("{}{gpu} {is} ({}, {at})", figure.fact.name(), figure.case)
+}
+
+/// The answer that a row needs.
+pub(super) fn needed(support: &Support) -> &'static str {
+    wanted(support.expects.verdict).name()
+}
+
+/// What stands between the brackets of an instance's name.
+fn parameters(instance: &str) -> &str {
+    instance.split_once('[').map_or(instance, |(_, rest)| rest.trim_end_matches(']'))
+}
+
+/// Reports and versions of libcudart, each once: `libcudart 12.0, 13.0 in h200-x2, h200-x4`.
+fn places(places: &[&Place]) -> String {
+    let mut versions: Vec<&str> = places.iter().filter_map(|place| place.libcudart.as_deref()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let mut reports: Vec<&str> = places.iter().map(|place| place.report.as_str()).collect();
+    reports.sort_unstable();
+    reports.dedup();
+    match versions.is_empty() {
+        true => format!("in {}", reports.join(", ")),
+        false => format!("libcudart {} in {}", versions.join(", "), reports.join(", ")),
+    }
+}
+
+/// A figure with its place in the scenario: `trap, at restore: gpu0 +527 MiB`.
+pub(super) fn figure(read: &Read) -> String {
+    let figure = read.figure;
+    let at = if figure.at.is_empty() { "at the end".to_owned() } else { format!("at {}", figure.at) };
+    let distinct = read.distinct();
+    let found: Vec<String> = match &distinct[..] {
+        [] => vec!["not measured".to_owned()],
+        [(text, _)] => vec![(*text).to_owned()],
+        several => several.iter().map(|(text, places)| format!("{text} ({})", self::places(places))).collect(),
+    };
+    let says = if figure.says.is_empty() { String::new() } else { format!("{}: ", figure.says) };
+    format!("{says}{} ({}, {at})", found.join("; "), figure.case)
+}
+
+/// What a support is called: the scenario, and the versions of libcudart that are meant.
+pub(super) fn support(support: &Support) -> String {
+    let range = support.expects.libcudart.as_ref();
+    range.map(|range| format!(" with libcudart {range}")).unwrap_or_default()
+}
+
+/// How many claims there are of each word: `59 claims: 11 confirmed, 24 refuted, …`.
+pub(super) fn counts(ledger: &Ledger) -> String {
+    let order =
+        ["confirmed", "refuted", "qualified", "contradicted", "open", "not_measured", "simulated", "untestable"];
+    let words: Vec<&str> = ledger.claims().map(|(_, claim)| word(claim, ledger.simulated)).collect();
+    let counts = order.into_iter().filter_map(|word| match words.iter().filter(|own| **own == word).count() {
+        0 => None,
+        count => Some(format!("{count} {}", word.replace('_', " "))),
+    });
+    format!("{} claims: {}", words.len(), counts.collect::<Vec<_>>().join(", "))
+}
+
+/// A report and what it is of.
+pub(super) fn sources(evidence: &Evidence) -> Vec<(String, String)> {
+    let source = |source: &crate::claim::Source| {
+        let mut versions: Vec<&str> =
+            source.report.machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).collect();
+        versions.dedup();
+        let mut of = words::machine(&source.report.machine);
+        if !versions.is_empty() {
+            of.push_str(&format!(", libcudart {}", versions.join(", ")));
+        }
+        if source.report.provenance == crate::report::Provenance::Simulated {
+            of.push_str(", SIMULATED");
+        }
+        if !source.report.complete {
+            of.push_str(", partial");
+        }
+        (source.name.clone(), of)
+    };
+    evidence.sources().iter().map(source).collect()
+}

@@ -1,0 +1,88 @@
+//! Since which version a pitfall shows: expectations in the words of a person.
+//!
+//! Nothing is escaped here; each format escapes what it prints.
+
+use crate::scenario::{Expectation, Expected, Range, Scalar, When};
+
+/// Whether any of these depends on a version.
+pub fn matter(expect: &[Expectation]) -> bool {
+    expect.iter().any(|expectation| is_versioned(&expectation.when))
+}
+
+/// Whether a condition asks for a version of the driver or of libcudart.
+pub fn is_versioned(when: &When) -> bool {
+    when.driver.is_some() || when.libcudart.is_some()
+}
+
+/// A line for each expectation: where it holds, and whether the pitfall shows there. Values of
+/// parameters are written by `value`.
+pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String> {
+    let line = |(place, expectation): (usize, &Expectation)| {
+        let shows = match expectation.verdict {
+            Expected::Reproduced => "the pitfall shows",
+            Expected::NotReproduced => "the pitfall does not show",
+        };
+        match (condition(&expectation.when, value), place) {
+            (Some(condition), _) => format!("{condition} {shows}"),
+            (None, 0) => shows.to_owned(),
+            (None, _) => format!("otherwise {shows}"),
+        }
+    };
+    expect.iter().enumerate().map(line).collect()
+}
+
+/// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for
+/// everywhere.
+pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
+    let mut all = Vec::new();
+    all.extend(when.libcudart.as_ref().map(|range| version("libcudart", range)));
+    all.extend(when.driver.as_ref().map(|range| version("driver", range)));
+    all.extend(when.compute_capability.as_ref().map(|range| format!("with compute capability {range}")));
+    all.extend(when.gpus.as_ref().map(|range| format!("on machines with GPUs {range}")));
+    for (name, values) in &when.parameters {
+        let values: Vec<String> = values.iter().map(value).collect();
+        all.push(format!("for {name} {}", values.join(" or ")));
+    }
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// A range as a person says it: `since libcudart 12.0`.
+fn version(what: &str, range: &Range) -> String {
+    let text = range.0.trim();
+    let words = [(">=", "since"), ("<=", "up to"), (">", "after"), ("<", "before"), ("=", "with")];
+    let found = words.iter().find_map(|(sign, word)| Some((word, text.strip_prefix(sign)?.trim())));
+    match found {
+        Some((word, version)) => format!("{word} {what} {version}"),
+        None => format!("with {what} {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(verdict: Expected, libcudart: Option<&str>) -> Expectation {
+        let when = When { libcudart: libcudart.map(|range| Range(range.into())), ..When::default() };
+        Expectation { verdict, when, because: "measured".into(), evidence: String::new() }
+    }
+
+    #[test]
+    fn ranges_become_words() {
+        let said = |range: &str| version("driver", &Range(range.into()));
+        assert_eq!(
+            [">= 535", "<=535", "> 9.0", "< 12.0", "= 580"].map(said),
+            ["since driver 535", "up to driver 535", "after driver 9.0", "before driver 12.0", "with driver 580"]
+        );
+    }
+
+    #[test]
+    fn an_expectation_without_a_condition_is_for_everywhere_or_for_the_rest() {
+        let since = [expected(Expected::Reproduced, Some(">= 12.0")), expected(Expected::NotReproduced, None)];
+        assert_eq!(
+            lines(&since, Scalar::to_string),
+            ["since libcudart 12.0 the pitfall shows", "otherwise the pitfall does not show"]
+        );
+        assert!(matter(&since) && !matter(&since[1..]));
+        assert_eq!(lines(&since[1..], Scalar::to_string), ["the pitfall does not show"]);
+    }
+}

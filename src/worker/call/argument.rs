@@ -1,0 +1,210 @@
+//! What is passed to a call: the author's arguments, and buffers for what comes back.
+
+use std::ffi::CString;
+
+use crate::catalogue;
+use crate::scenario::{Scalar, Step};
+use crate::step::constants::BUILT_IN_STREAMS;
+use crate::step::layout::Template;
+use crate::step::{Default, Kind, Output, Param, StepKind};
+use crate::worker::{Worker, lock};
+
+/// Memory that outlives the call: strings, kernel arguments, output buffers.
+#[derive(Default)]
+pub(super) struct Arena {
+    texts: Vec<CString>,
+    words: Vec<Box<[u64]>>,
+}
+
+impl Arena {
+    /// A buffer that begins with these bytes.
+    fn bytes(&mut self, bytes: &[u8]) -> u64 {
+        let address = self.buffer(bytes.len());
+        // SAFETY: the buffer is live and at least as long.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+        address
+    }
+
+    fn text(&mut self, text: &str) -> u64 {
+        let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+        let address = text.as_ptr().addr() as u64;
+        self.texts.push(text);
+        address
+    }
+
+    /// A zeroed buffer of at least this many bytes, aligned for anything.
+    fn buffer(&mut self, bytes: usize) -> u64 {
+        let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+        let address = words.as_mut_ptr().addr() as u64;
+        self.words.push(words);
+        address
+    }
+}
+
+/// The words that are passed, registers first. A C struct of more than 16 bytes travels by value on
+/// the stack on x86-64, behind all six registers, and by address on aarch64.
+pub(super) fn passed(kind: &StepKind, arguments: &[u64]) -> Vec<u64> {
+    const REGISTERS: usize = 6;
+    let (mut registers, mut stack) = (Vec::new(), Vec::new());
+    for (param, argument) in kind.params.iter().zip(arguments) {
+        match param.kind {
+            Kind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
+                // SAFETY: the argument is the arena's buffer for this block, of so many bytes.
+                stack.extend_from_slice(unsafe { std::slice::from_raw_parts(*argument as *const u64, bytes / 8) });
+            }
+            _ => registers.push(*argument),
+        }
+    }
+    if !stack.is_empty() {
+        registers.resize(REGISTERS, 0);
+        registers.append(&mut stack);
+    }
+    registers
+}
+
+pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, String> {
+    let given = step.args.get(param.name);
+    match param.kind {
+        Kind::Fixed(value) => return Ok(value),
+        Kind::Out(output) => return Ok(output_buffer(output, arena)),
+        _ => {}
+    }
+    let Some(given) = given else {
+        return match param.default {
+            Default::Int(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
+            Default::Int(value) => Ok(value as u64),
+            Default::Required => Err(format!("{} is missing", param.name)),
+        };
+    };
+    match (param.kind, given) {
+        (Kind::Constant(of), Scalar::Text(name)) => {
+            of.value(name).map(|value| value as u64).ok_or_else(|| format!("{name} is not in {}", of.name))
+        }
+        (Kind::Handle(_) | Kind::Pid, Scalar::Text(name)) => handle(worker, name),
+        (Kind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
+        (Kind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
+        (Kind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
+        (Kind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
+        (Kind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
+        (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
+        (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
+        (Kind::Ptx, Scalar::Text(name)) => {
+            catalogue::kernel(name).map(|text| arena.text(text)).ok_or_else(|| format!("no kernel {name}"))
+        }
+        (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
+        (_, Scalar::Int(value)) => Ok(*value as u64),
+        // The plan may have filled in digits for `${gpus}`.
+        (_, Scalar::Text(text)) => {
+            text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number"))
+        }
+        (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
+    }
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`, whose ordinal is the upper word, and `CU_MEM_LOCATION_TYPE_HOST`.
+const LOCATION_DEVICE: u64 = 1;
+const LOCATION_HOST: u64 = 2;
+
+/// A struct of the caller's with the author's word in its place.
+fn filled_in(template: &Template, word: i64, arena: &mut Arena) -> u64 {
+    let mut bytes = vec![0u8; template.size];
+    let words = template.preset.iter().map(|(offset, word)| (*offset, word.to_le_bytes().to_vec()));
+    let given = word.to_le_bytes().into_iter().take(template.width).collect();
+    for (offset, word) in words.chain([(template.given, given)]) {
+        if let Some(place) = bytes.get_mut(offset..offset + word.len()) {
+            place.copy_from_slice(&word);
+        }
+    }
+    arena.bytes(&bytes)
+}
+
+/// Bytes that a step bound, here or in another process.
+fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, String> {
+    let known = lock(&worker.bytes);
+    let found = known.get(name).filter(|found| found.len() == bytes);
+    found.map(|found| arena.bytes(found)).ok_or_else(|| format!("`{name}` was never bound"))
+}
+
+fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
+    if let Some(value) = BUILT_IN_STREAMS.value(name) {
+        return Ok(value as u64);
+    }
+    lock(&worker.handles).get(name).copied().ok_or_else(|| format!("`{name}` was never bound"))
+}
+
+/// `void**`: a pointer to each argument's eight bytes.
+fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
+    let table = arena.buffer(values.len() * 8);
+    for (place, value) in values.iter().enumerate() {
+        let value = match value {
+            Scalar::Int(value) => *value as u64,
+            Scalar::Text(name) => handle(worker, name)?,
+            Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
+        };
+        let cell = arena.buffer(8);
+        // SAFETY: both are live buffers of the arena, large enough for these writes.
+        unsafe {
+            *(cell as *mut u64) = value;
+            *(table as *mut u64).add(place) = cell;
+        }
+    }
+    Ok(table)
+}
+
+fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
+    match output {
+        Output::Text(bytes) | Output::Blob(_, bytes) => arena.buffer(bytes),
+        Output::Uuid => arena.buffer(16),
+        Output::Struct(layout) => {
+            let address = arena.buffer(layout.size);
+            for (offset, word) in layout.preset {
+                // SAFETY: the layout keeps its presets inside its size.
+                unsafe { *((address as usize + offset) as *mut u32) = *word };
+            }
+            address
+        }
+        _ => arena.buffer(8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw;
+    use super::*;
+    use crate::step::Library;
+
+    #[repr(C)]
+    struct Large {
+        words: [u64; 8],
+    }
+
+    extern "C" fn by_value(result: *mut u64, large: Large, flags: u32) -> u32 {
+        // SAFETY: the test passes a live integer.
+        unsafe { *result = large.words.iter().sum() };
+        flags
+    }
+
+    #[test]
+    fn a_large_struct_arrives_by_value() {
+        let params: &'static [Param] = Box::leak(Box::new([
+            Param { name: "result", kind: Kind::Out(Output::U64), default: Default::Required },
+            Param { name: "large", kind: Kind::Block("ipc", 64), default: Default::Required },
+            Param { name: "flags", kind: Kind::U32, default: Default::Required },
+        ]));
+        let kind = StepKind { name: "by_value", library: Library::Runtime, summary: "", params };
+        let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
+        let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
+        // SAFETY: the function takes what the row says.
+        let flags = unsafe { raw(by_value as *const () as usize, &passed(&kind, &arguments)) };
+        assert_eq!((flags, result), (9, 36));
+    }
+
+    #[test]
+    fn structs_of_the_caller_hold_the_authors_word() {
+        let mut arena = Arena::default();
+        let address = filled_in(&crate::step::layout::ACCESS_DESC, 5, &mut arena) as *const u32;
+        // SAFETY: the buffer holds the struct's twelve bytes.
+        let words = unsafe { std::slice::from_raw_parts(address, 3) };
+        assert_eq!(words, [1, 5, 3]);
+    }
+}

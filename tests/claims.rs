@@ -1,0 +1,101 @@
+//! The claims: each of the articles' has its row, and the committed page is what the committed
+//! reports make of them.
+//!
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test claims` writes `docs/claims.md` anew; read the diff.
+
+mod common;
+
+use std::fs;
+
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::claim::{self, Article, Evidence, Row, Source};
+use cuda_pitfalls::render::claims::{Format, render};
+use cuda_pitfalls::report::read;
+
+use common::{Scratch, bless, committed_reports, root};
+
+/// How many claims each article makes.
+const CLAIMS: [u32; 5] = [11, 8, 11, 10, 19];
+
+fn articles() -> Vec<Article> {
+    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    claim::load_all(&scenarios).unwrap_or_else(|(diagnostics, source)| {
+        let lines: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(&source, false)).collect();
+        panic!("{}", lines.join("\n"))
+    })
+}
+
+#[test]
+fn every_claim_has_its_row() {
+    let mut missing = Vec::new();
+    let articles = articles();
+    let ids: Vec<&str> = articles.iter().flat_map(|article| &article.claims).map(|claim| claim.id.as_str()).collect();
+    for (article, count) in CLAIMS.into_iter().enumerate() {
+        let wanted = (1..=count).map(|number| format!("S{article}-{number}"));
+        missing.extend(wanted.filter(|id| !ids.contains(&id.as_str())));
+    }
+    assert!(missing.is_empty(), "no row for {missing:?}");
+    assert_eq!(ids.len(), CLAIMS.into_iter().sum::<u32>() as usize, "{ids:?}");
+}
+
+#[test]
+fn rows_are_in_our_own_words() {
+    for article in articles() {
+        let file = fs::read_to_string(root().join(format!("claims/{}.toml", article.name))).expect("an article's file");
+        let foreign: Vec<char> = file.chars().filter(|c| *c as u32 > 0x2fff).collect();
+        assert!(foreign.is_empty(), "{} quotes: {foreign:?}", article.name);
+        for claim in &article.claims {
+            let Row::Tested(tested) = &claim.row else { continue };
+            assert!(!tested.numbers.is_empty(), "{} shows no figure", claim.id);
+        }
+    }
+}
+
+#[test]
+fn the_committed_page_is_what_the_committed_reports_make_of_the_claims() {
+    let open = |(name, path)| Source { name, report: read(path).expect("a committed report can be read") };
+    let reports = committed_reports();
+    let sources = reports.iter().map(|(name, path)| open((name.clone(), path.as_path())));
+    let evidence = Evidence::new(sources.collect());
+    let articles = articles();
+    let page = render(&claim::weigh(&articles, &evidence), &evidence, Format::Markdown);
+    let file = root().join("docs/claims.md");
+    if bless() {
+        fs::write(&file, &page).expect("the page can be written");
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == page, "docs/claims.md is not what the reports make of claims/; bless it");
+}
+
+#[test]
+fn a_simulated_report_confirms_nothing() {
+    let scratch = Scratch::new();
+    let (_, report) = scratch.simulate("sim:h200-x2", &["visibility/mask-after-device-count"], &["--quick"]);
+    let stored = scratch.reports().join(&report.run.id);
+    let ran = scratch.run(&["claims", &stored.to_string_lossy()]);
+    ran.ended(4, "nothing_measured");
+    assert!(ran.stdout.contains("simulated: agrees with the row"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("confirmed"), "{}", ran.stdout);
+}
+
+#[test]
+fn where_there_is_no_report_nothing_is_measured() {
+    let scratch = Scratch::new();
+    let mut command = scratch.command(&["claims", "--json"]);
+    command.current_dir(scratch.path());
+    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
+    ran.ended(4, "nothing_measured");
+    let document = ran.json();
+    let claims = document["claims"].as_array().expect("claims");
+    assert!(
+        claims.iter().all(|claim| ["not_measured", "untestable"].contains(&claim["verdict"].as_str().unwrap_or("")))
+    );
+}
+
+#[test]
+fn a_report_that_cannot_be_read_is_a_wrong_argument() {
+    let ran = Scratch::new().run(&["claims", "Cargo.toml", "--json"]);
+    ran.ended(2, "usage");
+    assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("not a report")));
+    Scratch::new().run(&["claims", "--json", "--as", "text"]).ended(2, "usage");
+}

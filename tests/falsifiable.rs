@@ -1,0 +1,118 @@
+//! An expectation that nothing could fail says nothing.
+//!
+//! Every scenario's trap is judged as if it had made the control's calls: what the control showed,
+//! under the trap's expectation, must be called unexpected. On the simulated node this is done for
+//! what it models, and on the committed reports for everything that was measured.
+//!
+//! Where the pitfall is expected *not* to show, trap and control may show the same thing all along,
+//! which is the answer. There the expected verdict is turned round instead, and that must fail.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::judge::{self, Facts};
+use cuda_pitfalls::observe::Scene;
+use cuda_pitfalls::page::plan_as_today;
+use cuda_pitfalls::plan::{CasePlan, Plan};
+use cuda_pitfalls::report::{CaseReport, Report, read};
+use cuda_pitfalls::scenario::{Expected, Scenario};
+use cuda_pitfalls::verdict::{ExpectationMet, Kind};
+
+use common::{Scratch, committed_reports};
+
+/// How expectations fared.
+#[derive(Default)]
+struct Tally {
+    /// Instances that failed under the control's calls.
+    by_control: BTreeSet<String>,
+    /// Instances that failed only under the opposite verdict.
+    by_opposite: BTreeSet<String>,
+    /// Instances that nothing failed.
+    immune: Vec<String>,
+}
+
+impl Tally {
+    fn take(&mut self, report: &Report) {
+        let scene = Scene { calibration: &report.run.calibration, gpus: &report.machine.gpus };
+        for scenario in &report.scenarios {
+            let Some(plan) = &scenario.plan else { continue };
+            let facts = Facts::new(&report.machine, scenario.libcudart.as_ref(), plan, report.provenance);
+            let judged = |plan: &Plan, mut cases: Vec<CaseReport>| judge::judge(plan, &mut cases, &scene, &facts);
+            if judged(plan, scenario.cases.clone()).expectation != ExpectationMet::AsExpected {
+                continue;
+            }
+            let under_control = swapped(plan, &scenario.cases).map(|(plan, cases)| judged(&plan, cases));
+            if under_control.is_some_and(|verdict| verdict.expectation != ExpectationMet::AsExpected) {
+                self.by_control.insert(scenario.name.clone());
+                continue;
+            }
+            let verdict = judged(&opposite(plan), scenario.cases.clone());
+            if scenario.verdict.kind != Kind::Reproduced && verdict.expectation == ExpectationMet::Unexpected {
+                self.by_opposite.insert(scenario.name.clone());
+            } else {
+                self.immune.push(format!("{}: {}", scenario.name, verdict.detail));
+            }
+        }
+    }
+
+    fn holds(mut self, least: usize) {
+        println!("{} fail under the control's calls", self.by_control.len());
+        self.by_opposite.retain(|name| !self.by_control.contains(name));
+        println!("{} fail only under the opposite verdict: {:?}", self.by_opposite.len(), self.by_opposite);
+        assert!(self.immune.is_empty(), "as expected, whatever happens:\n{}", self.immune.join("\n"));
+        assert!(self.by_control.len() >= least, "only {} could be tried", self.by_control.len());
+    }
+}
+
+/// The plan and the cases with the control's calls, and what they showed, in the trap's place.
+fn swapped(plan: &Plan, cases: &[CaseReport]) -> Option<(Plan, Vec<CaseReport>)> {
+    let control = plan.cases.iter().find(|case| case.name == "control")?.clone();
+    let shown = cases.iter().find(|case| case.name == "control")?.clone();
+    let (mut plan, mut cases) = (plan.clone(), cases.to_vec());
+    for trap in plan.cases.iter_mut().filter(|case| case.name == "trap") {
+        *trap = CasePlan { name: trap.name.clone(), expect: trap.expect.clone(), ..control.clone() };
+    }
+    for trap in cases.iter_mut().filter(|case| case.name == "trap") {
+        trap.attempts.clone_from(&shown.attempts);
+    }
+    Some((plan, cases))
+}
+
+fn opposite(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for expectation in &mut plan.expect {
+        expectation.verdict = match expectation.verdict {
+            Expected::Reproduced => Expected::NotReproduced,
+            Expected::NotReproduced => Expected::Reproduced,
+        };
+    }
+    plan
+}
+
+fn today() -> Vec<Scenario> {
+    catalogue::select(&[]).expect("the scenarios that come with the program are valid")
+}
+
+#[test]
+fn every_expectation_can_fail_on_the_simulated_node() {
+    let allowed = ["--allow", "fault", "--allow", "bigmem"];
+    let more: Vec<&str> = ["--repeat", "2"].into_iter().chain(allowed).collect();
+    let (_, report) = Scratch::new().simulate("sim:h200-x2", &[], &more);
+    let mut tally = Tally::default();
+    tally.take(&report);
+    tally.holds(60);
+}
+
+#[test]
+fn every_expectation_can_fail_on_what_was_measured() {
+    let scenarios = today();
+    let mut tally = Tally::default();
+    for (_, path) in committed_reports() {
+        let mut report = read(&path).expect("a committed report can be read");
+        plan_as_today(&mut report, &scenarios);
+        tally.take(&report);
+    }
+    tally.holds(100);
+}
