@@ -142,11 +142,14 @@ impl Exit {
 }
 
 /// What a run of everything leaves out by design: what may do harm and was not allowed by name, and
-/// on the simulated node what it does not model. Somebody who asks for one of these by name is told.
+/// on the simulated node what it does not model or is too small for. Somebody who asks for one of
+/// these by name is told.
 fn is_left_out(report: &Report, verdict: &Verdict) -> bool {
+    let (everything, simulated) = (report.run.selectors.is_empty(), verdict.provenance == Provenance::Simulated);
     match verdict.reason {
-        Some(Reason::HazardNotAllowed) => report.run.selectors.is_empty(),
-        Some(Reason::NotModelled) => verdict.provenance == Provenance::Simulated,
+        Some(Reason::HazardNotAllowed) => everything,
+        Some(Reason::TooFewGpus) => everything && simulated,
+        Some(Reason::NotModelled) => simulated,
         _ => false,
     }
 }

@@ -150,4 +150,13 @@ fn what_a_run_of_everything_leaves_out_does_not_count_unless_it_was_asked_for() 
     assert_eq!(code(vec![fine(), unknown()], &["memory"]), Exit::Ok);
     assert_eq!(code(vec![unknown()], &["memory"]), Exit::Inconclusive);
     assert_eq!(code(vec![hazard()], &[]), Exit::NothingMeasured);
+    let too_small = |by| {
+        let mut skipped = scenario(Kind::Skipped, Some(Reason::TooFewGpus), NoExpectation, 0);
+        skipped.verdict.provenance = by;
+        skipped
+    };
+    use crate::report::Provenance::{Measured, Simulated};
+    assert_eq!(code(vec![fine(), too_small(Simulated)], &[]), Exit::Ok);
+    assert_eq!(code(vec![fine(), too_small(Simulated)], &["context"]), Exit::Skipped);
+    assert_eq!(code(vec![fine(), too_small(Measured)], &[]), Exit::Skipped);
 }

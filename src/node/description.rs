@@ -46,14 +46,15 @@ pub(super) struct Model {
     pub total_bytes: u64,
     /// The part of the total that the driver keeps for itself.
     pub reserved_bytes: u64,
-    /// What `cuInit` alone takes; NVML counts it for no process.
+    /// What `cuInit` alone takes, once for all processes; NVML counts it for none.
     #[serde(default)]
     pub init_bytes: u64,
     /// What one context takes.
     pub context_bytes: u64,
     /// The part of it that NVML counts for the process; without the line, all of it.
     pub context_listed_bytes: Option<u64>,
-    /// What the first stream of a context takes.
+    /// What every four places of a context take beyond the first two; each visible GPU and each
+    /// stream needs one.
     #[serde(default)]
     pub stream_bytes: u64,
     /// What loading any module takes.
