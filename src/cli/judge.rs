@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{fail, is_styled, named, print};
 use crate::exit::Exit;
 use crate::render::{self, Format, escape};
+use crate::report::ExitCode;
 use crate::{catalogue, judge, page, report};
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
@@ -35,6 +36,8 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, allow_skip: bool
     }
     judge::rejudge(&mut report);
     let exit = Exit::of_report(&report, allow_skip);
+    // What the run came to was judged by what was expected then.
+    report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
     let shown = if json {
         print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
     } else {
