@@ -18,11 +18,13 @@ mod strength;
 mod tenant;
 #[cfg(test)]
 mod tests;
+mod today;
 
 pub use doubts::doubts;
 pub use facts::{Facts, matches};
 pub use retry::additional_attempts;
 pub use shows::{Shows, shows};
+pub use today::{plan_as_today, planned_today};
 
 use crate::observe::Scene;
 use crate::plan::Plan;

@@ -16,7 +16,7 @@ mod table;
 mod values;
 
 pub use index::{index, path as index_path};
-pub use measured::{Measurement, measurements, plan_as_today, planned_today};
+pub use measured::{Measurement, measurements};
 
 use std::fmt::Write as _;
 

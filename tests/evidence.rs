@@ -7,11 +7,10 @@ mod common;
 use std::collections::BTreeSet;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::judge::{self, Facts};
+use cuda_pitfalls::judge::{self, Facts, matches, planned_today};
 use cuda_pitfalls::observe::Scene;
-use cuda_pitfalls::page::planned_today;
 use cuda_pitfalls::report::read;
-use cuda_pitfalls::scenario::{Hazard, Instance, Scenario};
+use cuda_pitfalls::scenario::{Hazard, Instance, Scenario, When};
 use cuda_pitfalls::verdict::{ExpectationMet, Kind};
 
 use common::committed_reports;
@@ -53,4 +52,48 @@ fn is_left_open(scenario: &Scenario, instance: &Instance) -> bool {
     let out_of_reach = [Hazard::Root, Hazard::Settings, Hazard::Oversubscribe];
     let expects = !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty());
     scenario.hazards.iter().any(|hazard| out_of_reach.contains(hazard)) && !expects
+}
+
+/// An expectation's place: its scenario, its case (none for the verdict), and its number there.
+type Place = (String, String, usize);
+
+/// The report that an expectation names is one in which it applied: what no machine, runtime or
+/// parameter of that report ever asked stands on nothing.
+#[test]
+fn every_expectation_applied_in_the_report_that_it_names() {
+    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let mut applied: BTreeSet<(Place, String)> = BTreeSet::new();
+    for (name, path) in committed_reports() {
+        let report = read(&path).expect("a committed report can be read");
+        for measured in &report.scenarios {
+            let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == measured.scenario) else { continue };
+            let Some(plan) = planned_today(scenario, &report, measured) else { continue };
+            let facts = Facts::new(&report.machine, measured.libcudart.as_ref(), &plan, report.provenance);
+            let holds = |when: &When| matches(when, &facts, &plan.parameters);
+            let here = |case: &str, number| ((scenario.name.clone(), case.to_string(), number), name.clone());
+            // Of the expected verdicts the first whose condition holds is the one that counts.
+            applied.extend(plan.expect.iter().position(|it| holds(&it.when)).map(|number| here("", number)));
+            for case in &plan.cases {
+                let of_case = case.expect.iter().enumerate().filter(|(_, check)| holds(&check.when));
+                applied.extend(of_case.map(|(number, _)| here(&case.name, number)));
+            }
+        }
+    }
+    let mut idle = BTreeSet::new();
+    for scenario in &scenarios {
+        for instance in &scenario.instances {
+            let verdicts = instance.expect.iter().enumerate().map(|(number, it)| ("", number, &it.evidence));
+            let checks = instance.cases.iter().flat_map(|case| {
+                case.expect.iter().enumerate().map(|(number, it)| (case.name.as_str(), number, &it.evidence))
+            });
+            for (case, number, evidence) in verdicts.chain(checks) {
+                let place = (scenario.name.clone(), case.to_string(), number);
+                let report = evidence.trim_start_matches("reports/").to_string();
+                if !applied.contains(&(place, report)) {
+                    idle.insert(format!("{}: {case} #{}: {evidence}", scenario.name, number + 1));
+                }
+            }
+        }
+    }
+    assert!(idle.is_empty(), "never applied there:\n{}", idle.into_iter().collect::<Vec<_>>().join("\n"));
 }

@@ -12,9 +12,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::judge::{self, Facts};
+use cuda_pitfalls::judge::{self, Facts, plan_as_today};
 use cuda_pitfalls::observe::Scene;
-use cuda_pitfalls::page::plan_as_today;
 use cuda_pitfalls::plan::{CasePlan, Plan};
 use cuda_pitfalls::report::{CaseReport, Report, read};
 use cuda_pitfalls::scenario::{Expected, Scenario};

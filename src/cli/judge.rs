@@ -7,7 +7,7 @@ use super::{fail, is_styled, named, print};
 use crate::exit::Exit;
 use crate::render::{self, Format, escape};
 use crate::report::ExitCode;
-use crate::{catalogue, judge, page, report};
+use crate::{catalogue, judge, report};
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
 pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, allow_skip: bool) -> Exit {
@@ -25,7 +25,7 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, allow_skip: bool
     if !files.is_empty() {
         // Of a report with a hundred scenarios, those that were asked about.
         report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));
-        for name in page::plan_as_today(&mut report, &today) {
+        for name in judge::plan_as_today(&mut report, &today) {
             let name = escape::terminal(&name);
             let why = "its calls are not those of the file, so it is judged by what was expected then";
             let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
