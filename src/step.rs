@@ -209,6 +209,7 @@ static TABLES: &[&[StepKind]] = &[
     driver::stream::STEPS,
     driver::code::STEPS,
     driver::sharing::STEPS,
+    driver::first_abi::STEPS,
     runtime::STEPS,
     runtime::memory::STEPS,
     runtime::pool::STEPS,

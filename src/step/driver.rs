@@ -1,6 +1,7 @@
 //! Calls of the driver API, `libcuda.so.1` (`cuda.h`): initialisation, devices and contexts.
 
 pub(super) mod code;
+pub(super) mod first_abi;
 pub(super) mod memory;
 pub(super) mod sharing;
 pub(super) mod stream;

@@ -10,6 +10,13 @@ const fn call(name: &'static str, summary: &'static str, params: &'static [super
     super::row(Library::Nvml, name, summary, params)
 }
 
+/// What every version of the list of processes takes.
+const RUNNING_PROCESSES: &[super::Param] = &[
+    handle("gpu", "gpu"),
+    param("count", Kind::Out(Output::Struct(&PROCESS_COUNT))),
+    param("infos", Kind::Out(Output::Struct(&PROCESS_INFOS))),
+];
+
 pub(super) static STEPS: &[StepKind] = &[
     call("nvmlInit_v2", "Initialises NVML and attaches to the GPUs.", &[]),
     call("nvmlShutdown", "Undoes nvmlInit_v2.", &[]),
@@ -57,21 +64,9 @@ pub(super) static STEPS: &[StepKind] = &[
     call(
         "nvmlDeviceGetComputeRunningProcesses_v2",
         "Lists processes with a context on a GPU, by the ABI of _v2.",
-        &[
-            handle("gpu", "gpu"),
-            param("count", Kind::Out(Output::Struct(&PROCESS_COUNT))),
-            param("infos", Kind::Out(Output::Struct(&PROCESS_INFOS))),
-        ],
+        RUNNING_PROCESSES,
     ),
-    call(
-        "nvmlDeviceGetComputeRunningProcesses_v3",
-        "Lists processes with a context on a GPU.",
-        &[
-            handle("gpu", "gpu"),
-            param("count", Kind::Out(Output::Struct(&PROCESS_COUNT))),
-            param("infos", Kind::Out(Output::Struct(&PROCESS_INFOS))),
-        ],
-    ),
+    call("nvmlDeviceGetComputeRunningProcesses_v3", "Lists processes with a context on a GPU.", RUNNING_PROCESSES),
     call(
         "nvmlDeviceGetComputeMode",
         "Reads the compute mode of a GPU (0 default, 2 prohibited, 3 exclusive process).",

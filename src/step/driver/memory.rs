@@ -135,14 +135,4 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
         "Reads one attribute of a pointer.",
         &[out("value", Output::Varying), constant("attribute", &POINTER_ATTRIBUTE), handle("pointer", "pointer")],
     ),
-    call(
-        "cuMemGetInfo",
-        "Reads free and total memory by its first, 32-bit ABI.",
-        &[out("free", Output::Varying), out("total", Output::Varying)],
-    ),
-    call(
-        "cuMemAlloc",
-        "Allocates memory by its first, 32-bit ABI.",
-        &[out("pointer", Output::Handle("pointer")), bytes("bytes")],
-    ),
 ];

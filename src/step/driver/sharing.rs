@@ -1,8 +1,7 @@
-//! What crosses contexts, devices and processes: peer access, IPC, checkpoints; and the first ABIs of old calls.
+//! What crosses contexts and processes: peer access, IPC, checkpoints.
 
 use super::call;
-use crate::step::constants::SCHEDULE;
-use crate::step::{Kind, Output, StepKind, constant, fixed, handle, int, or, out, param, uint};
+use crate::step::{Kind, Output, StepKind, fixed, handle, or, out, param, uint};
 
 pub(in crate::step) static STEPS: &[StepKind] = &[
     call(
@@ -46,15 +45,5 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
         "cuCheckpointProcessUnlock",
         "Undoes cuCheckpointProcessLock.",
         &[param("actor", Kind::Pid), fixed("arguments", 0)],
-    ),
-    call(
-        "cuDeviceTotalMem",
-        "Reads the memory size of a visible GPU by its first, 32-bit ABI.",
-        &[out("total", Output::Varying), int("device")],
-    ),
-    call(
-        "cuCtxCreate",
-        "Creates another context by its first ABI.",
-        &[out("context", Output::Handle("context")), or(constant("flags", &SCHEDULE), 0), int("device")],
     ),
 ];
