@@ -23,8 +23,6 @@ pub enum Unusable {
     NamesOneTwice,
     /// The order of devices is none that there is.
     MisspeltOrder,
-    /// What the driver makes of it was not measured.
-    Unknown,
 }
 
 /// The visible GPUs, as NVML indices in the order CUDA will number them. `ordered` is what ordinals in the mask count through.
@@ -47,7 +45,7 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
             break;
         }
         let gpu =
-            if is_uuid { by_prefix(token, gpus)? } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
+            if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
         // The list ends, without complaint, at the first entry that names no GPU.
         let Some(gpu) = gpu else { break };
         if chosen.contains(&gpu) {
@@ -84,19 +82,17 @@ fn ordinal(token: &[u8]) -> Option<usize> {
 }
 
 /// The one GPU whose UUID starts with the token, small letters or capitals (visibility/uuid-abbreviated). An ambiguous beginning names
-/// none. A blank in front makes it no UUID at all, one behind it does no harm (visibility/blank-after-uuid-comma).
-fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Result<Option<usize>, Unusable> {
+/// none, and `GPU-` alone does not even where there is one GPU (visibility/uuid-prefix-alone). A blank in front makes it no UUID at all, one behind it does no harm (visibility/blank-after-uuid-comma).
+fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
     let token = &token[..token.len() - token.iter().rev().take_while(|byte| **byte == b' ').count()];
+    if token == b"GPU-" {
+        return None;
+    }
     let starts =
         |gpu: &Gpu| gpu.uuid.as_bytes().get(..token.len()).is_some_and(|uuid| uuid.eq_ignore_ascii_case(token));
     let mut matching = (0..gpus.len()).filter(|index| starts(&gpus[*index]));
     let first = matching.next();
-    match matching.next() {
-        Some(_) => Ok(None),
-        // Measured on two GPUs only, where it is ambiguous (visibility/uuid-prefix-alone).
-        None if token == b"GPU-" => Err(Unusable::Unknown),
-        None => Ok(first),
-    }
+    if matching.next().is_some() { None } else { first }
 }
 
 #[cfg(test)]

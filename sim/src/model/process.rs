@@ -153,7 +153,6 @@ impl Process {
                 self.phase = Phase::Refused;
                 return Err(INVALID_DEVICE);
             }
-            Err(Unusable::Unknown) => return Err(SIM_NOT_MODELLED),
         };
         for gpu in &visible {
             self.account.charge(node, *gpu, gpus[*gpu].init_bytes)?;
