@@ -10,19 +10,54 @@ pub const NAMES: &[&str] = &[
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_CACHE_DISABLE",
     "CUDA_CACHE_MAXSIZE",
+    "CUDA_CACHE_PATH",
     "CUDA_FORCE_PTX_JIT",
+    "CUDA_FORCE_JIT",
     "CUDA_DISABLE_PTX_JIT",
     "CUDA_DISABLE_JIT",
     "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
     "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
     "CUDA_FORCE_PRELOAD_LIBRARIES",
     "CUDA_SCALE_LAUNCH_QUEUES",
+    "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
+    "CUDA_LOG_FILE",
+    "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION",
+    "CUDA_ENABLE_LIGHTWEIGHT_COREDUMP",
+    "CUDA_COREDUMP_GENERATION_FLAGS",
+    "CUDA_COREDUMP_FILE",
+    "CUDA_COREDUMP_PIPE",
     "NVIDIA_VISIBLE_DEVICES",
     "CUDA_ENABLE_MODULE_LAZY_LOADING",
     "CUDA_PREFER_SPINLOCKS_ON_HOST",
 ];
 
+/// The only values that a variable may be given which names a file: a worker leaves nothing outside
+/// its own home.
+pub fn values(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        "CUDA_LOG_FILE" => Some(&["stdout", "stderr"]),
+        "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" | "CUDA_COREDUMP_PIPE" => Some(&["/dev/null"]),
+        _ => None,
+    }
+}
+
 /// Whether a step's argument `name` is the name of an environment variable.
 pub(crate) fn takes_name(call: &str) -> bool {
     matches!(call, "setenv" | "unsetenv" | "environ" | "getenv")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_names_a_file_has_listed_values() {
+        for name in
+            NAMES.iter().filter(|name| ["_FILE", "_PATH", "_PIPE", "_DIRECTORY"].iter().any(|end| name.ends_with(end)))
+        {
+            assert!(values(name).is_some(), "{name}");
+        }
+        assert_eq!(values("CUDA_CACHE_DISABLE"), None);
+    }
 }

@@ -128,6 +128,91 @@ pub static POINTER_ATTRIBUTE: Constants = Constants {
     ],
 };
 
+/// `cudaFuncCache` and `CUfunc_cache`.
+pub static FUNC_CACHE: Constants = Constants {
+    name: "cudaFuncCache",
+    values: &[
+        ("cudaFuncCachePreferNone", 0),
+        ("cudaFuncCachePreferShared", 1),
+        ("cudaFuncCachePreferL1", 2),
+        ("cudaFuncCachePreferEqual", 3),
+    ],
+};
+
+/// `cudaSharedMemConfig` and `CUsharedconfig`.
+pub static SHARED_MEM_CONFIG: Constants = Constants {
+    name: "cudaSharedMemConfig",
+    values: &[
+        ("cudaSharedMemBankSizeDefault", 0),
+        ("cudaSharedMemBankSizeFourByte", 1),
+        ("cudaSharedMemBankSizeEightByte", 2),
+    ],
+};
+
+/// `cudaDeviceP2PAttr` and `CUdevice_P2PAttribute`.
+pub static P2P_ATTRIBUTE: Constants = Constants {
+    name: "cudaDeviceP2PAttr",
+    values: &[
+        ("cudaDevP2PAttrPerformanceRank", 1),
+        ("cudaDevP2PAttrAccessSupported", 2),
+        ("cudaDevP2PAttrNativeAtomicSupported", 3),
+        ("cudaDevP2PAttrCudaArrayAccessSupported", 4),
+    ],
+};
+
+/// `cudaGraphMemAttributeType` and `CUgraphMem_attribute`.
+pub static GRAPH_MEM_ATTRIBUTE: Constants = Constants {
+    name: "cudaGraphMemAttributeType",
+    values: &[
+        ("cudaGraphMemAttrUsedMemCurrent", 0),
+        ("cudaGraphMemAttrUsedMemHigh", 1),
+        ("cudaGraphMemAttrReservedMemCurrent", 2),
+        ("cudaGraphMemAttrReservedMemHigh", 3),
+    ],
+};
+
+/// `cudaStreamCaptureMode` and `CUstreamCaptureMode`.
+pub static STREAM_CAPTURE_MODE: Constants = Constants {
+    name: "cudaStreamCaptureMode",
+    values: &[
+        ("cudaStreamCaptureModeGlobal", 0),
+        ("cudaStreamCaptureModeThreadLocal", 1),
+        ("cudaStreamCaptureModeRelaxed", 2),
+    ],
+};
+
+/// `cudaMemRangeAttribute` and `CUmem_range_attribute`, those of one word.
+pub static MEM_RANGE_ATTRIBUTE: Constants = Constants {
+    name: "cudaMemRangeAttribute",
+    values: &[
+        ("cudaMemRangeAttributeReadMostly", 1),
+        ("cudaMemRangeAttributePreferredLocation", 2),
+        ("cudaMemRangeAttributeLastPrefetchLocation", 4),
+    ],
+};
+
+/// `cudaDevResourceType` and `CUdevResourceType`.
+pub static DEV_RESOURCE_TYPE: Constants = Constants {
+    name: "cudaDevResourceType",
+    values: &[
+        ("cudaDevResourceTypeSm", 1),
+        ("cudaDevResourceTypeWorkqueueConfig", 1000),
+        ("cudaDevResourceTypeWorkqueue", 10000),
+    ],
+};
+
+/// `cudaFuncAttribute`, and of `CUfunction_attribute` what can only be read.
+pub static FUNC_ATTRIBUTE: Constants = Constants {
+    name: "cudaFuncAttribute",
+    values: &[
+        ("CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK", 0),
+        ("CU_FUNC_ATTRIBUTE_NUM_REGS", 4),
+        ("cudaFuncAttributeMaxDynamicSharedMemorySize", 8),
+        ("cudaFuncAttributePreferredSharedMemoryCarveout", 9),
+        ("cudaFuncAttributeNonPortableClusterSizeAllowed", 14),
+    ],
+};
+
 /// What a worker may open with `dlopen`, by place in this list.
 pub static LIBRARY_FILES: Constants = Constants {
     name: "library file",

@@ -1,10 +1,30 @@
 //! Calls of the driver API, `libcuda.so.1` (`cuda.h`): initialisation, devices and contexts.
 
+pub(super) mod array;
+pub(super) mod capture;
 pub(super) mod code;
+pub(super) mod context;
+pub(super) mod copy;
+pub(super) mod coredump;
+pub(super) mod device;
+pub(super) mod event;
+pub(super) mod fill;
 pub(super) mod first_abi;
+pub(super) mod function;
+pub(super) mod graph;
+pub(super) mod image;
+pub(super) mod launch;
+pub(super) mod mapped;
 pub(super) mod memory;
+pub(super) mod node;
+pub(super) mod node_add;
+pub(super) mod place;
+pub(super) mod pool;
+pub(super) mod process;
 pub(super) mod sharing;
 pub(super) mod stream;
+pub(super) mod stream_state;
+pub(super) mod texture;
 
 use super::constants::{CU_LIMIT, DEVICE_ATTRIBUTE, SCHEDULE};
 use super::{Library, Output, StepKind, bytes, constant, fixed, handle, int, or, out};

@@ -1,5 +1,7 @@
 //! C structs that a callee fills in: their size and the fields a report keeps.
 
+pub mod opaque;
+
 /// A C struct written by the callee.
 #[derive(Debug)]
 pub struct Layout {
@@ -146,3 +148,53 @@ pub static NVML_BAR1_MEMORY: Layout = Layout {
 
 /// `ncclUniqueId`, of which nothing is shown.
 pub static NCCL_UNIQUE_ID: Layout = Layout { name: "ncclUniqueId", size: 128, preset: &[], fields: &[] };
+
+/// How many bytes `LOG_TEXT` has, and how many of them were written.
+pub static LOG_SIZE: Layout = Layout {
+    name: "size_t",
+    size: 8,
+    preset: &[(0, 25600)],
+    fields: &[Field { name: "bytes", offset: 0, read: Read::U64, stable: true }],
+};
+
+/// An `int`, or an `unsigned int`, passed by address.
+pub static ORDINAL: Template = Template { name: "int", size: 4, preset: &[], given: 0, width: 4 };
+
+/// `cudaAtomicOperation`, passed by address as a list of one.
+pub static ATOMIC_OPERATION: Template =
+    Template { name: "cudaAtomicOperation", size: 4, preset: &[], given: 0, width: 4 };
+
+/// `CUmemLocation` and `cudaMemLocation`, passed by address: a device.
+pub static LOCATION: Template = Template { name: "cudaMemLocation", size: 8, preset: &[(0, 1)], given: 4, width: 4 };
+
+/// `CUuuid` of a table, of which the author gives the first half.
+pub static EXPORT_TABLE_ID: Template = Template { name: "CUuuid", size: 16, preset: &[], given: 0, width: 8 };
+
+/// `cudaChannelFormatDesc`: one unsigned number of so many bits.
+pub static CHANNEL_FORMAT_OF: Template =
+    Template { name: "cudaChannelFormatDesc", size: 20, preset: &[(16, 1)], given: 0, width: 4 };
+
+/// `CUDA_ARRAY_DESCRIPTOR`: so many floats.
+pub static ARRAY_OF: Template =
+    Template { name: "CUDA_ARRAY_DESCRIPTOR", size: 24, preset: &[(16, 0x20), (20, 1)], given: 0, width: 8 };
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`: so many floats.
+pub static ARRAY3D_OF: Template =
+    Template { name: "CUDA_ARRAY3D_DESCRIPTOR", size: 40, preset: &[(24, 0x20), (28, 1)], given: 0, width: 8 };
+
+/// `cudaLaunchConfig_t` and `CUlaunchConfig`: so many blocks of one thread, without attributes.
+pub static LAUNCH_CONFIG: Template = Template {
+    name: "cudaLaunchConfig_t",
+    size: 56,
+    preset: &[(4, 1), (8, 1), (12, 1), (16, 1), (20, 1)],
+    given: 0,
+    width: 4,
+};
+
+/// `cudaLaunchAttributeValue`, of which the first word is given.
+pub static ATTRIBUTE_VALUE_OF: Template =
+    Template { name: "cudaLaunchAttributeValue", size: 64, preset: &[], given: 0, width: 4 };
+
+/// `CUmulticastObjectProp`: 2 MiB on so many GPUs, not for export.
+pub static MULTICAST_PROP: Template =
+    Template { name: "CUmulticastObjectProp", size: 32, preset: &[(8, 2 << 20)], given: 0, width: 4 };

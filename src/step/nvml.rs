@@ -19,10 +19,16 @@ const RUNNING_PROCESSES: &[super::Param] = &[
 
 pub(super) static STEPS: &[StepKind] = &[
     call("nvmlInit_v2", "Initialises NVML and attaches to the GPUs.", &[]),
+    call("nvmlInitWithFlags", "Initialises NVML; flag 2 does not attach to the GPUs.", &[uint("flags")]),
     call("nvmlShutdown", "Undoes nvmlInit_v2.", &[]),
     call(
         "nvmlSystemGetDriverVersion",
         "Reads the driver's version.",
+        &[out("version", Output::Text(80)), fixed("length", 80)],
+    ),
+    call(
+        "nvmlSystemGetNVMLVersion",
+        "Reads the version of NVML.",
         &[out("version", Output::Text(80)), fixed("length", 80)],
     ),
     call(

@@ -1,9 +1,24 @@
 //! Calls of the runtime API, `libcudart` (`cuda_runtime_api.h`): versions, devices, limits, errors.
 
+pub(super) mod array;
+pub(super) mod capture;
 pub(super) mod code;
+pub(super) mod copy;
+pub(super) mod device;
+pub(super) mod event;
+pub(super) mod execution;
+pub(super) mod function;
+pub(super) mod graph;
 pub(super) mod memory;
+pub(super) mod node;
+pub(super) mod node_add;
+pub(super) mod place;
 pub(super) mod pool;
+pub(super) mod pool_place;
+pub(super) mod process;
 pub(super) mod stream;
+pub(super) mod stream_state;
+pub(super) mod texture;
 
 use super::constants::{CUDA_LIMIT, DEVICE_ATTRIBUTE, SCHEDULE};
 use super::layout::CUDA_DEVICE_PROP;

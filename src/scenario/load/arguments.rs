@@ -61,6 +61,12 @@ impl Arguments<'_, '_> {
                 self.reader.error(&key.place, format!("`{}` needs `{}`", kind.name, param.name), help);
             }
         }
+        if let (true, Some(Scalar::Text(name))) = (environment::takes_name(kind.name), args.get("name")) {
+            let value = entries.iter().find(|entry| entry.key.text == "value");
+            if let Some((value, Some(Scalar::Text(text)))) = value.map(|entry| (&entry.value, args.get("value"))) {
+                may_have_value(self.reader, name, text, &value.place);
+            }
+        }
         args
     }
 
@@ -245,6 +251,15 @@ pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &Place) -> bo
         reader.error(place, message, suggest(name, environment::NAMES.iter().copied()));
     }
     known
+}
+
+/// Whether a scenario may give this environment variable this value.
+pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &Place) {
+    let allowed = environment::values(name).filter(|allowed| !allowed.contains(&value));
+    if let Some(allowed) = allowed {
+        let help = Some(format!("it can be {}", allowed.join(" or ")));
+        reader.error(place, format!("a scenario cannot set `{name}` to this"), help);
+    }
 }
 
 fn with_article(noun: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::arguments::{Arguments, Bound, Names, may_name};
+use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Entry, Key, Node, Place};
@@ -121,8 +121,9 @@ fn env(reader: &mut Reader<'_>, node: &Node) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
     for Entry { key, value } in reader.table(node).unwrap_or_default() {
         let known = may_name(reader, &key.text, &key.place);
-        if let (true, Some(value)) = (known, reader.text(value)) {
-            env.insert(key.text.clone(), value.to_string());
+        if let (true, Some(text)) = (known, reader.text(value)) {
+            may_have_value(reader, &key.text, text, &value.place);
+            env.insert(key.text.clone(), text.to_string());
         }
     }
     env
