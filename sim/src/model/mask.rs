@@ -44,8 +44,7 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        let gpu =
-            if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
+        let gpu = if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
         // The list ends, without complaint, at the first entry that names no GPU.
         let Some(gpu) = gpu else { break };
         if chosen.contains(&gpu) {

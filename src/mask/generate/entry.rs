@@ -1,0 +1,264 @@
+//! Single entries, as templates write them: what names a GPU in every way that there is, and what
+//! looks as if it did.
+
+use crate::mask::template::quoted;
+use crate::random::Random;
+
+/// What entries of a list are written with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ordinal,
+    Uuid,
+}
+
+/// The bits of a number that count, and those beyond.
+const POWERS: [u32; 7] = [31, 32, 33, 62, 63, 64, 65];
+
+const BLANKS: [&str; 7] = [" ", "  ", "\t", "\n", "\u{b}", "\u{c}", "\r"];
+
+/// Words that people have written, and texts that mean something elsewhere.
+const WORDS: [&str; 30] = [
+    "all",
+    "none",
+    "void",
+    "NoDevFiles",
+    "cpu",
+    "gpu",
+    "true",
+    "null",
+    "nan",
+    "inf",
+    "default",
+    "any",
+    "one",
+    "x",
+    "cuda:0",
+    "gpu0",
+    "nvidia.com/gpu=0",
+    "0000:1b:00.0",
+    "\"0\"",
+    "'0'",
+    "\"0",
+    "[0]",
+    "(0)",
+    "{0}",
+    "*",
+    "$0",
+    "#0",
+    "${GPU}",
+    "GPU",
+    "device=0",
+];
+
+/// What follows a number without being a part of it.
+const TAILS: [&str; 24] = [
+    "gpu", "a", "e1", "e9", "x0", ".0", ".5", "-1", "+1", "-", "_0", "'", ";1", ":1", "/0", "|1", " 1", "\n1", "\t",
+    " ", "L", "u", "h", "é",
+];
+
+/// What stands for nothing, or for something else than it seems.
+const FOREIGN: [&str; 16] = [
+    "é",
+    "ß",
+    "Ж",
+    "中",
+    "０",
+    "１",
+    "٠",
+    "①",
+    "\u{a0}0",
+    "\u{2003}0",
+    "\u{200b}0",
+    "\u{feff}0",
+    "−1",
+    "GPU‑",
+    "0，1",
+    "🙂",
+];
+
+/// An entry that names a GPU.
+pub(super) fn naming(random: &mut Random, gpu: usize, kind: Kind) -> String {
+    match kind {
+        Kind::Ordinal => ordinal(random, gpu),
+        Kind::Uuid => uuid(random, gpu),
+    }
+}
+
+/// An entry that nearly names a GPU in the way that the others of its list do.
+pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Kind) -> String {
+    match kind {
+        Kind::Ordinal => number(random, gpus),
+        Kind::Uuid => nearly_uuid(random, gpus),
+    }
+}
+
+/// An entry of any sort, which probably names no GPU.
+pub(super) fn stray(random: &mut Random, gpus: usize) -> String {
+    match random.below(100) {
+        0..34 => number(random, gpus),
+        34..54 => nearly_uuid(random, gpus),
+        54..64 => quoted(random.pick(WORDS)),
+        64..70 => mig(random, gpus),
+        70..77 => blank(random),
+        77..83 => control(random),
+        83..90 => foreign(random),
+        90..95 => text(random),
+        _ => String::new(),
+    }
+}
+
+/// An entry of any sort, good or bad.
+pub(super) fn any(random: &mut Random, gpus: usize) -> String {
+    if gpus == 0 || random.percent(50) {
+        return stray(random, gpus);
+    }
+    let (gpu, kind) = (random.below(gpus), random.pick([Kind::Ordinal, Kind::Ordinal, Kind::Uuid]));
+    naming(random, gpu, kind)
+}
+
+/// A GPU's place, spelt in one of its many ways.
+fn ordinal(random: &mut Random, gpu: usize) -> String {
+    let mut value = i128::try_from(gpu).unwrap_or(0);
+    if random.percent(15) {
+        // The lower 32 bits stay what they are.
+        let times = random.pick([1, -1, 2, -2, 3, 1 << 16, -(1 << 16), (1 << 31) - 1, -(1 << 31)]);
+        value += times << 32;
+    }
+    let zeros = match random.below(100) {
+        0..80 => 0,
+        80..96 => random.between(1, 9),
+        _ => random.between(10, 400),
+    };
+    let blanks: String =
+        (0..if random.percent(20) { random.between(1, 3) } else { 0 }).map(|_| random.pick(BLANKS)).collect();
+    let plus = random.pick(["", "", "", "+"]);
+    let sign = if value < 0 {
+        "-"
+    } else if value == 0 {
+        random.pick(["", "", "", "+", "-"])
+    } else {
+        plus
+    };
+    let tail = if random.percent(25) { random.pick(TAILS) } else { "" };
+    format!("{blanks}{sign}{}{}{tail}", "0".repeat(zeros), value.unsigned_abs())
+}
+
+/// A number that is near a border, or far out.
+fn number(random: &mut Random, gpus: usize) -> String {
+    let above = |random: &mut Random| gpus + random.below(4);
+    let tail = if random.percent(15) { random.pick(TAILS) } else { "" };
+    let number = match random.below(100) {
+        0..15 => above(random).to_string(),
+        15..25 => random.pick(["9", "10", "16", "64", "99", "100", "255", "256", "1000", "65536"]).to_string(),
+        25..40 => format!("-{}", random.between(1, gpus + 2)),
+        40..75 => near_a_power(random, gpus),
+        75..82 => digits(random, 1, 40),
+        82..87 => digits(random, 100, 400),
+        87..94 => format!(
+            "{}{}",
+            random.pick(["--", "+-", "-+", "++", "- ", "+ ", "-\t", "~", "!", "\\", "."]),
+            random.below(gpus + 1)
+        ),
+        _ => format!("{}{}", random.pick(["+", "-", ".", "-.", "e", "+e"]), random.pick(["", "e1", "x1"])),
+    };
+    format!("{number}{tail}")
+}
+
+/// A number not far from where 31, 32, 63 or 64 bits end; some of them name a GPU.
+fn near_a_power(random: &mut Random, gpus: usize) -> String {
+    let near = i128::try_from(random.between(0, gpus + 2)).unwrap_or(0) - 2;
+    let value = (1i128 << random.pick(POWERS)) * random.pick([1, 1, 1, 2, 3]) + near;
+    format!("{}{value}", random.pick(["", "", "-", "+"]))
+}
+
+fn digits(random: &mut Random, least: usize, most: usize) -> String {
+    let count = random.between(least, most);
+    (0..count).map(|_| random.pick(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])).collect()
+}
+
+/// A GPU's UUID, whole or cut short where it still is the only one.
+fn uuid(random: &mut Random, gpu: usize) -> String {
+    let form = random.pick(["uuid", "uuid", "uuid", "UUID"]);
+    let written = match random.below(100) {
+        0..40 => format!("<{form}{gpu}>"),
+        40..60 => format!("<{form}{gpu}:unique>"),
+        60..70 => format!("<{form}{gpu}:12>"),
+        _ => format!("<{form}{gpu}:{}>", random.between(13, 39)),
+    };
+    let blanks = if random.percent(15) { random.between(1, 3) } else { 0 };
+    format!("{written}{}", " ".repeat(blanks))
+}
+
+/// What a slip makes of a UUID.
+fn nearly_uuid(random: &mut Random, gpus: usize) -> String {
+    let gpu = random.below(gpus.max(1));
+    match random.below(20) {
+        0 => format!("<uuid{gpu}:shared>"),
+        1 => format!("<bare{gpu}>"),
+        2 => format!("<bare{gpu}:{}>", random.between(1, 12)),
+        3 => format!(
+            "{}<bare{gpu}>",
+            random.pick(["gpu-", "Gpu-", "GPU", "GPU_", "GPU--", "GPU- ", "GPU:", "UUID-", "GPU-GPU-"])
+        ),
+        4 => format!("<flat{gpu}>"),
+        5 => format!(
+            "<uuid{gpu}>{}",
+            random.pick(["0", "f", "x", "-", ".", "\t", "\n", " x", ";", "/0", "\"", "é", "\r"])
+        ),
+        6 => format!("<uuid{gpu}:{}>{}", random.between(12, 39), random.pick(["x", "g", "--", "\t", "*", "...", "é"])),
+        // A blank after the comma, as lists of numbers may have.
+        16.. => format!(" <uuid{gpu}>"),
+        7 => format!("{}<uuid{gpu}>", random.pick([" ", " ", " ", "  ", "\t", "\n", "\"", "0", "-", "é", "\u{feff}"])),
+        8 => format!("<uuid{gpu}:{}> <bare{gpu}>", random.between(5, 20)),
+        9 => format!("<uuid{gpu}:12>-0000-0000-0000-000000000000"),
+        10 => format!("<uuid{gpu}:39>{}", random.pick(["g", "G", " 0", "?"])),
+        11 => random.pick(["GPU-", "GPU", "gpu-", "GPU- ", "GPU-,", "GPU--", "G", "GP", "GPU-g", "GPU-*"]).to_string(),
+        12 => "GPU-00000000-0000-0000-0000-000000000000".to_string(),
+        13 => format!("GPU-{gpu}"),
+        14 => format!("\"<uuid{gpu}>\""),
+        _ => format!("UUID<uuid{gpu}>"),
+    }
+}
+
+fn mig(random: &mut Random, gpus: usize) -> String {
+    let gpu = random.below(gpus.max(1));
+    match random.below(6) {
+        0 => format!("MIG-<uuid{gpu}>/{}/{}", random.below(8), random.below(2)),
+        1 => format!("MIG-<bare{gpu}>"),
+        2 => "MIG-00000000-0000-0000-0000-000000000000".to_string(),
+        3 => format!("<uuid{gpu}>/1/0"),
+        4 => format!("{gpu}:{}", random.below(7)),
+        _ => random.pick(["MIG-", "MIG", "mig-", "MIG-GPU-"]).to_string(),
+    }
+}
+
+fn blank(random: &mut Random) -> String {
+    (0..random.between(1, 4)).map(|_| random.pick(BLANKS)).collect()
+}
+
+/// A character that nobody sees, alone or around a number.
+fn control(random: &mut Random) -> String {
+    let code = u8::try_from(random.between(1, 32)).unwrap_or(1);
+    let hidden = char::from(if code == 32 { 127 } else { code });
+    match random.below(3) {
+        0 => hidden.to_string(),
+        1 => format!("{hidden}{}", random.below(2)),
+        _ => format!("{}{hidden}", random.below(2)),
+    }
+}
+
+fn foreign(random: &mut Random) -> String {
+    let text = random.pick(FOREIGN);
+    match random.below(4) {
+        0 => format!("{}{text}", random.below(2)),
+        1 => format!("{text}{}", random.below(2)),
+        _ => text.to_string(),
+    }
+}
+
+/// Visible ASCII of any sort; a comma in it makes it several entries.
+fn text(random: &mut Random) -> String {
+    let letters = random.between(1, 12);
+    let letter = |random: &mut Random| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0));
+    quoted(&(0..letters).map(|_| letter(random)).collect::<String>())
+}

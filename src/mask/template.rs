@@ -1,0 +1,295 @@
+//! Masks as they can be written down: GPUs' UUIDs stand in them by place.
+//!
+//! A UUID belongs to one machine, and a page of answers to all. So a mask is a text in which `<` opens
+//! a stand-in, which is filled in on the machine:
+//!
+//! | written | filled in with |
+//! | --- | --- |
+//! | `<uuid0>` | the UUID of GPU 0, `GPU-` and 36 letters |
+//! | `<UUID0>` | the same, its digits in capitals |
+//! | `<bare0>` | the same without its `GPU-` |
+//! | `<flat0>` | the same without its hyphens, but for the one of `GPU-` |
+//! | `<<` | the letter `<` |
+//!
+//! After a colon stands how much of it: a number of letters, those of `GPU-` counted where they are
+//! there (`<uuid0:12>` has eight digits); `unique` for as few as no other GPU's begins with, and one
+//! digit at least; `shared` for one letter less, which does not tell the GPU from another.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A mask with stand-ins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Gpu { place: usize, form: Form, length: Length },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Uuid,
+    Capitals,
+    Bare,
+    Flat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    Whole,
+    Letters(usize),
+    Unique,
+    Shared,
+}
+
+/// What is wrong with the text of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}, at byte {at}")]
+pub struct TemplateError {
+    /// Where, in bytes of the text.
+    pub at: usize,
+    /// What.
+    pub message: String,
+}
+
+/// The machine has too few GPUs for a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// How many it takes.
+    pub gpus: usize,
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "needs {} GPU{}", self.gpus, if self.gpus == 1 { "" } else { "s" })
+    }
+}
+
+impl std::error::Error for Needs {}
+
+const GPU: &str = "GPU-";
+
+/// More GPUs than a machine has; a number beyond it is a slip.
+const MOST_GPUS: usize = 64;
+
+impl Template {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// A stand-in that there is none of, or a letter that no environment variable can hold.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        if let Some(at) = text.find('\0') {
+            return Err(TemplateError { at, message: "no environment variable can hold a NUL".to_string() });
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('<') {
+            push(&mut pieces, before);
+            if let Some(after) = after.strip_prefix('<') {
+                push(&mut pieces, "<");
+                rest = after;
+                continue;
+            }
+            let at = text.len() - after.len() - 1;
+            let error = |message: String| TemplateError { at, message };
+            let (inside, after) =
+                after.split_once('>').ok_or_else(|| error("`<` opens a stand-in; the letter is `<<`".to_string()))?;
+            pieces.push(stand_in(inside).map_err(|message| error(format!("`<{inside}>`: {message}")))?);
+            rest = after;
+        }
+        push(&mut pieces, rest);
+        Ok(Template { text: text.to_string(), pieces })
+    }
+
+    /// The text that it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many GPUs a machine needs for it to be filled in.
+    pub fn needs(&self) -> usize {
+        let gpus = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(_) => 0,
+            Piece::Gpu { place, .. } => place + 1,
+        });
+        gpus.max().unwrap_or(0)
+    }
+
+    /// The mask, on a machine with these UUIDs.
+    ///
+    /// # Errors
+    /// Fewer UUIDs than the template names.
+    pub fn fill(&self, uuids: &[String]) -> Result<String, Needs> {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => Some(text.clone()),
+            Piece::Gpu { place, form, length } => filled(uuids, *place, *form, *length),
+        };
+        self.pieces.iter().map(piece).collect::<Option<String>>().ok_or(Needs { gpus: self.needs() })
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A text in which nothing is to be filled in, as a template writes it.
+pub(super) fn quoted(text: &str) -> String {
+    text.replace('<', "<<")
+}
+
+fn push(pieces: &mut Vec<Piece>, text: &str) {
+    match pieces.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Piece::Text(last)) => last.push_str(text),
+        _ => pieces.push(Piece::Text(text.to_string())),
+    }
+}
+
+fn stand_in(inside: &str) -> Result<Piece, String> {
+    let (gpu, length) = match inside.split_once(':') {
+        Some((gpu, length)) => (gpu, Some(length)),
+        None => (inside, None),
+    };
+    let (form, place) = gpu.split_at_checked(4).unwrap_or((gpu, ""));
+    let form = match form {
+        "uuid" => Form::Uuid,
+        "UUID" => Form::Capitals,
+        "bare" => Form::Bare,
+        "flat" => Form::Flat,
+        _ => return Err("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`".to_string()),
+    };
+    let place = number(place).filter(|place| *place < MOST_GPUS);
+    let place = place.ok_or_else(|| format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu)))?;
+    let length = match length {
+        None => Length::Whole,
+        Some("unique") => Length::Unique,
+        Some("shared") => Length::Shared,
+        Some(letters) => match number(letters) {
+            Some(letters) if letters > 0 => Length::Letters(letters),
+            _ => return Err("after `:` comes a number of letters, `unique` or `shared`".to_string()),
+        },
+    };
+    Ok(Piece::Gpu { place, form, length })
+}
+
+/// A number as a template writes it: digits, and no zero in front.
+fn number(digits: &str) -> Option<usize> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    digits.parse().ok().filter(|_| plain)
+}
+
+fn filled(uuids: &[String], place: usize, form: Form, length: Length) -> Option<String> {
+    let text = form.of(uuids.get(place)?);
+    let letters = match length {
+        Length::Whole => text.len(),
+        Length::Letters(letters) => letters,
+        Length::Unique => form.unique(uuids, place),
+        Length::Shared => form.unique(uuids, place).saturating_sub(1),
+    };
+    Some(text.chars().take(letters).collect())
+}
+
+impl Form {
+    fn of(self, uuid: &str) -> String {
+        let digits = uuid.strip_prefix(GPU).unwrap_or(uuid);
+        match self {
+            Form::Uuid => uuid.to_string(),
+            Form::Capitals => format!("{GPU}{}", digits.to_ascii_uppercase()),
+            Form::Bare => digits.to_string(),
+            Form::Flat => format!("{GPU}{}", digits.replace('-', "")),
+        }
+    }
+
+    /// The fewest letters that tell a GPU from all others.
+    fn unique(self, uuids: &[String], place: usize) -> usize {
+        let Some(own) = uuids.get(place).map(|uuid| self.of(uuid)) else { return 0 };
+        let alike = |other: &String| own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count();
+        let others = uuids.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, uuid)| self.of(uuid));
+        let least = if self == Form::Bare { 0 } else { GPU.len() };
+        others.map(|other| alike(&other)).max().unwrap_or(0).max(least) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uuids() -> Vec<String> {
+        ["GPU-ab12cd34-0000-1111-2222-333344445555", "GPU-ab9f0000-6666-7777-8888-99990000aaaa"]
+            .map(String::from)
+            .into()
+    }
+
+    fn filled(text: &str) -> String {
+        Template::parse(text).unwrap().fill(&uuids()).unwrap()
+    }
+
+    #[test]
+    fn every_stand_in_is_filled_in() {
+        assert_eq!(filled("<uuid0>"), "GPU-ab12cd34-0000-1111-2222-333344445555");
+        assert_eq!(filled("<uuid1:12>,x"), "GPU-ab9f0000,x");
+        assert_eq!(filled("<UUID1:12>"), "GPU-AB9F0000");
+        assert_eq!(filled("gpu-<bare0:8>"), "gpu-ab12cd34");
+        assert_eq!(filled("<flat0>"), "GPU-ab12cd34000011112222333344445555");
+        assert_eq!(filled("<uuid0:99>"), filled("<uuid0>"));
+        assert_eq!(filled("0, 1"), "0, 1");
+        assert_eq!(filled(""), "");
+    }
+
+    #[test]
+    fn unique_is_as_short_as_can_be_and_shared_is_one_less() {
+        assert_eq!(filled("<uuid0:unique>,<uuid0:shared>"), "GPU-ab1,GPU-ab");
+        assert_eq!(filled("<UUID1:unique>,<bare1:unique>"), "GPU-AB9,ab9");
+        let one = &uuids()[..1];
+        let fill = |text: &str| Template::parse(text).unwrap().fill(one).unwrap();
+        assert_eq!(fill("<uuid0:unique>,<uuid0:shared>"), "GPU-a,GPU-");
+    }
+
+    #[test]
+    fn the_letter_that_opens_can_be_written() {
+        assert_eq!(filled("<<uuid0>"), "<uuid0>");
+        assert_eq!(filled("a<<<<b>"), "a<<b>");
+        assert_eq!(filled("<<<uuid0:4>"), "<GPU-");
+        let text = "<<<uuid0>> <";
+        assert_eq!(filled(&quoted(text)), text);
+    }
+
+    #[test]
+    fn too_few_gpus_are_said_and_can_be_asked_for() {
+        let template = Template::parse("<uuid0>,<uuid3:8>").unwrap();
+        assert_eq!(template.needs(), 4);
+        assert_eq!(template.fill(&uuids()).unwrap_err().to_string(), "needs 4 GPUs");
+        assert_eq!(Template::parse("0,1").unwrap().needs(), 0);
+        assert_eq!(Template::parse("<uuid0>").unwrap().fill(&[]).unwrap_err().to_string(), "needs 1 GPU");
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused_with_its_place() {
+        for (text, at, says) in [
+            ("0,<", 2, "the letter is `<<`"),
+            ("<uuid>", 0, "the number of a GPU"),
+            ("<uuid01>", 0, "the number of a GPU"),
+            ("<uuid64>", 0, "the number of a GPU"),
+            ("<uuid+1>", 0, "the number of a GPU"),
+            ("<uuid0>,<uid1>", 8, "begins with `uuid`"),
+            ("é<Uuid0>", 2, "begins with `uuid`"),
+            ("<ééé>", 0, "begins with `uuid`"),
+            ("<uuid0:>", 0, "after `:`"),
+            ("<uuid0:0>", 0, "after `:`"),
+            ("<uuid0:some>", 0, "after `:`"),
+            ("0\0", 1, "NUL"),
+        ] {
+            let error = Template::parse(text).unwrap_err();
+            assert_eq!(error.at, at, "{text}: {error}");
+            assert!(error.to_string().contains(says), "{text}: {error}");
+        }
+    }
+}

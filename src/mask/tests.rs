@@ -1,0 +1,115 @@
+use super::*;
+
+fn uuids() -> [String; 4] {
+    ["GPU-aa00beef", "GPU-ab00beef", "GPU-b000beef", "GPU-c000beef"].map(String::from)
+}
+
+/// The answer without an order.
+fn answer(mask: &str) -> Answer {
+    parse(Some(mask), None, &uuids())
+}
+
+/// What a mask shows, where that is something.
+fn seen(mask: &str) -> Vec<usize> {
+    let answer = answer(mask);
+    assert_eq!(answer.status, Status::Success, "{mask:?}");
+    answer.gpus
+}
+
+fn fails(status: Status, masks: &[&str]) {
+    for mask in masks {
+        assert_eq!(answer(mask), Answer { status, gpus: Vec::new() }, "{mask:?}");
+    }
+}
+
+#[test]
+fn unset_is_all_and_empty_is_none() {
+    assert_eq!(parse(None, None, &uuids()), Answer { status: Status::Success, gpus: vec![0, 1, 2, 3] });
+    fails(Status::NoDevice, &[""]);
+    assert_eq!(parse(None, None, &[]).status, Status::NoDevice);
+}
+
+#[test]
+fn the_list_ends_at_the_first_bad_entry() {
+    for mask in ["0,-1,1", "0,99,1", "0,x,1", "0,,1", "0,none", "0,GPU-b", "0,99,0", "0,,0"] {
+        assert_eq!(seen(mask), [0], "{mask:?}");
+    }
+    assert_eq!(seen("2,1,4,0"), [2, 1]);
+    fails(Status::NoDevice, &["-1", "99,0", "-1,0", ",1,0", "all", "none", "void", "NoDevFiles", "4"]);
+}
+
+#[test]
+fn numbers_are_read_loosely() {
+    let same =
+        ["1,0", "1, 0", " 1,0", "1 ,0", "1gpu,0cpu", "+1,-0", "01,00", "1,0,", "1,\t0\n", "1é,0", "\r\u{b}1,\u{c}0"];
+    for mask in same {
+        assert_eq!(seen(mask), [1, 0], "{mask:?}");
+    }
+    for mask in ["1;0", "1:0", "1 0", "1\n0"] {
+        assert_eq!(seen(mask), [1], "{mask:?}");
+    }
+    assert_eq!(seen("0x1"), [0]);
+    fails(Status::NoDevice, &["+", "-", " ", "- 1", "+-1", "--1", "\u{a0}1", "１", "\"1\""]);
+}
+
+#[test]
+fn the_lower_half_of_64_bits_counts() {
+    for mask in ["4294967296", "-4294967296", "4294967296,1", "8589934592", "000000000000000000000000000000"] {
+        assert_eq!(seen(mask)[0], 0, "{mask:?}");
+    }
+    assert_eq!(seen("4294967297"), [1]);
+    assert_eq!(seen("-4294967295"), [1]);
+    assert_eq!(seen(&format!("{}2", "0".repeat(500))), [2]);
+    fails(Status::NoDevice, &["4294967295", "18446744073709551616", "9223372036854775807", "2147483648"]);
+    fails(Status::NoDevice, &[&"9".repeat(300)]);
+    fails(Status::InvalidDevice, &["0,4294967296"]);
+    // The ends of 64 bits with a sign: not measured.
+    assert_eq!(seen("-9223372036854775808"), [0]);
+    assert_eq!(seen(&format!("-{}", "9".repeat(300))), [0]);
+    fails(Status::NoDevice, &["9223372036854775808", "18446744073709551615"]);
+}
+
+#[test]
+fn a_gpu_named_twice_is_an_error_of_its_own() {
+    fails(Status::InvalidDevice, &["0,0", "0,1,0", "0,+0", "0,00", "0x1,0", "0,1,2,1,99", "1gpu,1"]);
+    fails(Status::InvalidDevice, &["GPU-b,GPU-b000beef", "GPU-b000beef,GPU-B0", "GPU-b,GPU-b ,x"]);
+}
+
+#[test]
+fn a_uuid_may_be_cut_short_while_it_fits_one_gpu() {
+    assert_eq!(seen("GPU-c000beef,GPU-b,GPU-ab"), [3, 2, 1]);
+    assert_eq!(seen("GPU-B000BEEF"), [2]);
+    assert_eq!(seen("GPU-b ,GPU-c"), [2, 3]);
+    for mask in ["GPU-b,GPU-a,GPU-c", "GPU-b, GPU-c", "GPU-b,1", "GPU-b,GPU-d", "GPU-b,MIG-GPU-c000beef/1/0", "GPU-b,"]
+    {
+        assert_eq!(seen(mask), [2], "{mask:?}");
+    }
+    fails(
+        Status::NoDevice,
+        &["GPU-", "GPU", "gpu-", "GPU-a", "b000beef", " GPU-b", "GPU-b000beef0", "GPU- b", "gpu-b"],
+    );
+    fails(Status::NoDevice, &["MIG-GPU-b000beef/1/0", "MIG-00000000-0000-0000-0000-000000000000", "GPU-é"]);
+    assert_eq!(parse(Some("GPU-"), None, &uuids()[..1]).status, Status::NoDevice);
+    assert_eq!(parse(Some("GPU-a"), None, &uuids()[..1]).gpus, [0]);
+}
+
+#[test]
+fn an_order_that_there_is_none_of_fails_whatever_the_mask_is() {
+    for order in ["PCI_BUS", "pci_bus_id", "", "PCI_BUS_ID ", "fastest_first"] {
+        for mask in [None, Some("0"), Some(""), Some("0,0")] {
+            assert_eq!(parse(mask, Some(order), &uuids()), Answer::failed(Status::InvalidDevice), "{order:?} {mask:?}");
+        }
+    }
+    for order in ["PCI_BUS_ID", "FASTEST_FIRST"] {
+        assert_eq!(parse(Some("1"), Some(order), &uuids()).gpus, [1]);
+    }
+}
+
+#[test]
+fn names_and_numbers_are_those_of_cuda() {
+    for status in [Status::Success, Status::NoDevice, Status::InvalidDevice] {
+        let known = crate::status::named(crate::step::Library::Driver, status.code());
+        assert_eq!(known.name.as_deref(), Some(status.name()));
+        assert_eq!(serde_json::to_value(status).unwrap(), status.name());
+    }
+}

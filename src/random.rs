@@ -1,0 +1,78 @@
+//! Chance: the same draws from the same seed, on every machine and for ever.
+
+/// Steele, Lea and Flood's generator. A seed that is written into a report needs three lines that
+/// never change more than it needs quality.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below another one; 0 below 0. That the lowest come up a little oftener does no harm.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        let drawn = self.next();
+        u64::try_from(end)
+            .ok()
+            .and_then(|end| drawn.checked_rem(end))
+            .and_then(|it| usize::try_from(it).ok())
+            .unwrap_or(0)
+    }
+
+    /// A number between two, both included.
+    pub(crate) fn between(&mut self, least: usize, most: usize) -> usize {
+        least + self.below((most + 1).saturating_sub(least))
+    }
+
+    /// Whether something comes to pass that does so in this many of a hundred cases.
+    pub(crate) fn percent(&mut self, chance: usize) -> bool {
+        self.below(100) < chance
+    }
+
+    /// One of these.
+    pub(crate) fn pick<T: Copy, const N: usize>(&mut self, from: [T; N]) -> T {
+        const { assert!(N > 0) };
+        from[self.below(N)]
+    }
+
+    /// These in any order.
+    pub(crate) fn shuffled(&mut self, count: usize) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..count).collect();
+        for place in (1..count).rev() {
+            places.swap(place, self.below(place + 1));
+        }
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        let mut random = Random::new(1234567);
+        assert_eq!(random.next(), 6457827717110365317);
+        assert_eq!(random.next(), 3203168211198807973);
+    }
+
+    #[test]
+    fn draws_stay_in_their_bounds_and_reach_them() {
+        let mut random = Random::new(1);
+        let drawn: Vec<usize> = (0..200).map(|_| random.between(3, 5)).collect();
+        assert!([3, 4, 5].iter().all(|it| drawn.contains(it)) && drawn.iter().all(|it| (3..=5).contains(it)));
+        assert_eq!((random.below(0), random.between(7, 7)), (0, 7));
+        let mut places = random.shuffled(9);
+        assert_ne!(places, (0..9).collect::<Vec<_>>());
+        places.sort_unstable();
+        assert_eq!(places, (0..9).collect::<Vec<_>>());
+    }
+}
