@@ -1,19 +1,25 @@
 //! The command line: types, and what each command does with them.
 
 mod claims;
+mod compare;
 mod judge;
+mod output;
+mod survey;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use self::output::{explain, fail, is_styled, named, print};
 use crate::exit::Exit;
 use crate::render::{self, Format, escape, listing};
+use crate::report::Stored;
 use crate::run::{self, On};
 use crate::scenario::{Hazard, schema};
 use crate::supervisor::{Interrupt, role};
+use crate::survey::{Kind, Survey, document};
 use crate::{catalogue, node, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
@@ -40,6 +46,8 @@ Exit codes (the name is printed on stderr):
 enum Command {
     /// Run scenarios and write a report.
     Run(Box<RunArguments>),
+    /// Ask one question of every call, mask or environment variable, and write a table.
+    Survey(Box<survey::Arguments>),
     /// List scenarios.
     List {
         /// Names, globs, tags, symptoms or paths; all if none.
@@ -74,9 +82,9 @@ enum Command {
         #[arg(long, value_name = "REASON")]
         allow_skip: Option<String>,
     },
-    /// Show a stored report in another form.
+    /// Show a stored report or survey in another form.
     Render {
-        /// A report, or the folder of a run.
+        /// A report or a survey, or the folder of a run.
         report: PathBuf,
         /// The form.
         #[arg(long = "as", value_enum, default_value_t = Format::Text)]
@@ -87,6 +95,12 @@ enum Command {
     /// Ends with 0 if every claim that can be tested stands on measurement, 1 if something else was
     /// measured than a row needs, 3 if some were not measured in full, 4 if nothing was measured.
     Claims(claims::Arguments),
+    /// Compare two reports, or two surveys of one kind: what differs, on one screen.
+    ///
+    /// Ends with 1 if something behaves differently (a verdict, an outcome, a fact of a row), with 0
+    /// if nothing does, with 2 if the two cannot be compared and with 4 if nothing was measured in
+    /// both. That the machines differ is shown and counts for nothing.
+    Compare(compare::Arguments),
     /// Print a JSON Schema.
     Schema {
         /// Of what.
@@ -123,19 +137,41 @@ enum Document {
     Scenario,
     /// A report.
     Report,
+    /// What `survey calls` writes.
+    SurveyCalls,
+    /// What `survey mask` writes.
+    SurveyMask,
+    /// What `survey env` writes.
+    SurveyEnv,
 }
 
 #[derive(Debug, clap::Args)]
 struct RunArguments {
     /// Names, globs, tags, symptoms or paths of files; all scenarios if none.
     selectors: Vec<String>,
+    #[command(flatten)]
+    asked: Asked,
+    /// Write JUnit XML too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
+    #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
+    allow: Vec<Hazard>,
+    /// Exit 0 although scenarios were skipped, for this reason.
+    #[arg(long, value_name = "REASON")]
+    allow_skip: Option<String>,
+}
+
+/// Where and how often workers are asked, by `run` and `survey` alike.
+#[derive(Debug, clap::Args)]
+struct Asked {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated node), or `auto`.
     #[arg(long, default_value = "cuda", value_parser = parse_on)]
     on: On,
     /// The folder that gets a folder for this run.
     #[arg(long, default_value = "reports")]
     out: PathBuf,
-    /// Attempts of each case, instead of what the files say.
+    /// Attempts of each case: what the files say if not given, 3 in a survey.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// One attempt of each case: a first look, no statistics.
@@ -144,24 +180,34 @@ struct RunArguments {
     /// One JSON document on stdout (the report; on failure, the error).
     #[arg(long)]
     json: bool,
-    /// Write JUnit XML too.
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
     /// A libcudart to run on; may be given several times.
     #[arg(long, value_name = "PATH")]
     libcudart: Vec<PathBuf>,
     /// UUIDs of the GPUs that may be used, separated by commas.
     #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
     gpus: Option<Vec<String>>,
-    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
-    #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
-    allow: Vec<Hazard>,
-    /// Exit 0 although scenarios were skipped, for this reason.
-    #[arg(long, value_name = "REASON")]
-    allow_skip: Option<String>,
     /// The seed of the order of attempts, below 2^53.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: Option<u64>,
+}
+
+impl Asked {
+    fn options(self, selectors: Vec<String>) -> run::Options {
+        run::Options {
+            selectors,
+            on: self.on,
+            out: self.out,
+            repeat: self.repeat,
+            quick: self.quick,
+            json: self.json,
+            junit: None,
+            libcudart: self.libcudart,
+            gpus: self.gpus,
+            allow: Vec::new(),
+            allow_skip: None,
+            seed: self.seed,
+        }
+    }
 }
 
 fn parse_on(text: &str) -> Result<On, String> {
@@ -192,6 +238,7 @@ pub fn main() -> Exit {
     };
     match cli.command {
         Command::Run(arguments) => run(*arguments),
+        Command::Survey(arguments) => survey::survey(*arguments),
         Command::List { selectors, json } => with_scenarios(&selectors, json, |scenarios| {
             if json { format!("{:#}\n", listing::list_json(scenarios)) } else { listing::list_text(scenarios) }
         }),
@@ -200,12 +247,16 @@ pub fn main() -> Exit {
         }),
         Command::Check { files } => check(&files),
         Command::Judge { report, files, json, allow_skip } => judge::again(&report, &files, json, allow_skip.is_some()),
-        Command::Render { report, form } => with_report(&report, |report| render::render(report, form)),
+        Command::Render { report, form } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
+        Command::Compare(arguments) => compare::compare(arguments),
         Command::Schema { of } => {
             let schema = match of {
                 Document::Scenario => schema::file_schema(),
                 Document::Report => report::schema(),
+                Document::SurveyCalls => document::schema(Kind::Calls),
+                Document::SurveyMask => document::schema(Kind::Mask),
+                Document::SurveyEnv => document::schema(Kind::Env),
             };
             print(&format!("{schema:#}\n"))
         }
@@ -227,25 +278,17 @@ fn usage_error(error: &clap::Error) -> Exit {
 }
 
 fn run(arguments: RunArguments) -> Exit {
-    let options = run::Options {
-        selectors: arguments.selectors,
-        on: arguments.on,
-        out: arguments.out,
-        repeat: arguments.repeat,
-        quick: arguments.quick,
-        json: arguments.json,
-        junit: arguments.junit,
-        libcudart: arguments.libcudart,
-        gpus: arguments.gpus,
-        allow: arguments.allow,
-        allow_skip: arguments.allow_skip,
-        seed: arguments.seed,
-    };
-    let (program, interrupt) = match (std::env::current_exe(), Interrupt::install()) {
-        (Ok(program), Ok(interrupt)) => (program, interrupt),
-        (Err(error), _) | (_, Err(error)) => return fail(&error.to_string(), Exit::Internal, options.json),
-    };
-    run::run(&options, &program, interrupt)
+    let RunArguments { selectors, asked, junit, allow, allow_skip } = arguments;
+    let options = run::Options { junit, allow, allow_skip, ..asked.options(selectors) };
+    with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
+}
+
+/// Finds what every run needs: this program, which workers are again, and Ctrl-C.
+fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit {
+    match (std::env::current_exe(), Interrupt::install()) {
+        (Ok(program), Ok(interrupt)) => run(&program, interrupt),
+        (Err(error), _) | (_, Err(error)) => fail(&error.to_string(), Exit::Internal, json),
+    }
 }
 
 fn with_scenarios(selectors: &[String], json: bool, show: impl FnOnce(&[crate::scenario::Scenario]) -> String) -> Exit {
@@ -253,11 +296,6 @@ fn with_scenarios(selectors: &[String], json: bool, show: impl FnOnce(&[crate::s
         Ok(scenarios) => print(&show(&scenarios)),
         Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
     }
-}
-
-/// Whether diagnostics may use colour.
-fn is_styled() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn check(files: &[PathBuf]) -> Exit {
@@ -277,45 +315,16 @@ fn check(files: &[PathBuf]) -> Exit {
     if exit == Exit::Ok { exit } else { named(exit) }
 }
 
-fn with_report(path: &Path, show: impl FnOnce(&report::Report) -> String) -> Exit {
-    match report::read(path) {
-        Ok(report) => print(&show(&report)),
+fn render(path: &Path, form: Format) -> Exit {
+    let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
+        Some(survey) => {
+            let survey = survey?;
+            render::survey::as_format(&survey, form, &path.to_string_lossy()).map_err(|why| stored.unreadable(why))
+        }
+        None => Ok(render::render(&stored.parse(report::SCHEMA, report::MAJOR)?, form)),
+    });
+    match rendered {
+        Ok(text) => print(&text),
         Err(error) => fail(&error.to_string(), Exit::Usage, false),
     }
-}
-
-/// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
-fn print(text: &str) -> Exit {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
-            Exit::NotDurable
-        }
-        _ => Exit::Ok,
-    }
-}
-
-/// Says why on stderr, and with `--json` in the one document too.
-fn fail(why: &str, exit: Exit, json: bool) -> Exit {
-    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", why.trim_end());
-    if json {
-        explain(why, exit);
-    }
-    named(exit)
-}
-
-/// The one document of a command that failed.
-fn explain(why: &str, exit: Exit) {
-    let document = serde_json::json!({
-        "error": why,
-        "exit": { "code": exit.code(), "name": exit.name() },
-    });
-    print(&format!("{document}\n"));
-}
-
-/// Names an exit code on stderr.
-fn named(exit: Exit) -> Exit {
-    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
-    exit
 }

@@ -1,6 +1,8 @@
 //! Exit codes: what each means, which of several wins, and the one function that computes them.
 
 use crate::report::{Provenance, Report};
+use crate::survey::Document;
+use crate::survey::document::Row;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// How the program ends.
@@ -136,6 +138,24 @@ impl Exit {
             }
             // Known to the caller alone; see `worst`.
             Exit::NotDurable | Exit::Usage => false,
+        };
+        Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
+    }
+
+    /// How a survey that left this document ends, if the document itself is on disk. What a machine,
+    /// a libcudart or the simulated node does not have is no fault of a survey of everything.
+    pub fn of_survey<R: Row>(document: &Document<R>) -> Exit {
+        let standings = || document.rows.iter().map(Row::standing);
+        let interrupted = document.survey.interrupted.as_deref();
+        let applies = |exit: Exit| match exit {
+            Exit::Internal => !document.complete && interrupted.is_none(),
+            Exit::Interrupted => interrupted == Some("SIGINT"),
+            Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
+            Exit::Unexpected => document.rows.iter().any(Row::is_unexpected),
+            Exit::Inconclusive => standings().any(|it| !it.is_conclusive() && !it.is_left_out(document.provenance)),
+            Exit::NothingMeasured => standings().all(|it| it.attempts == 0),
+            Exit::Ok => document.complete,
+            Exit::NotDurable | Exit::Usage | Exit::HostUnsafe | Exit::Skipped => false,
         };
         Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
     }

@@ -18,6 +18,7 @@
 
 // The question.
 pub mod catalogue;
+pub mod mask;
 pub mod scenario;
 pub mod step;
 
@@ -39,15 +40,18 @@ pub mod worker;
 
 // The answer.
 pub mod claim;
+pub mod compare;
 pub mod exit;
 pub mod judge;
 pub mod observe;
 pub mod page;
 pub mod render;
 pub mod report;
+pub mod survey;
 pub mod verdict;
 
 // The program.
 pub mod cli;
 mod input;
+mod random;
 pub mod run;

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 pub mod claims;
+pub mod compare;
 pub mod escape;
 pub mod facts;
 pub mod github;
@@ -16,6 +17,7 @@ pub mod listing;
 pub mod markdown;
 pub mod npd;
 pub mod prometheus;
+pub mod survey;
 pub mod svg;
 pub mod tally;
 pub mod text;

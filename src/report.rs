@@ -6,7 +6,7 @@
 
 mod store;
 
-pub use store::{Store, StoreError, read};
+pub use store::{Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
 

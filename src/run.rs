@@ -6,8 +6,10 @@ mod folder;
 mod host;
 mod scenario;
 mod stage;
+mod survey;
 
 pub use stage::On;
+pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ const SMALL: &str = "visibility/empty-mask-hides-all";
 fn help_names_every_command_and_every_exit_code() {
     let ran = Scratch::new().run(&["--help"]);
     assert_eq!(ran.code, Some(0));
-    for command in ["run", "list", "show", "check", "judge", "render", "claims", "schema"] {
+    for command in ["run", "list", "show", "check", "judge", "render", "claims", "schema", "survey", "compare"] {
         assert!(ran.stdout.lines().any(|line| line.trim_start().starts_with(command)), "{command}:\n{}", ran.stdout);
     }
     for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {

@@ -37,7 +37,13 @@ fn to_json(source: &str) -> Value {
 
 #[test]
 fn the_committed_schemas_are_those_that_the_program_prints() {
-    for (of, path) in [("scenario", "scenarios/scenario.schema.json"), ("report", "reports/report.schema.json")] {
+    for (of, path) in [
+        ("scenario", "scenarios/scenario.schema.json"),
+        ("report", "reports/report.schema.json"),
+        ("survey-calls", "reports/survey-calls.schema.json"),
+        ("survey-mask", "reports/survey-mask.schema.json"),
+        ("survey-env", "reports/survey-env.schema.json"),
+    ] {
         let printed = printed(of);
         let file = root().join(path);
         if bless() {

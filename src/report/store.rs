@@ -5,10 +5,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use super::{MAJOR, Report, SCHEMA};
 use crate::input;
 use crate::render::escape::terminal;
 
+/// The report's file in the folder of a run.
+const REPORT: &str = "report.json";
 /// Larger files are not reports.
 const LARGEST_BYTES: u64 = 256 << 20;
 
@@ -49,44 +55,83 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
 impl Store {
     /// Makes the folder of a run.
     pub fn create(reports: &Path, run: &str) -> Result<Store, StoreError> {
-        let folder = reports.join(run);
-        fs::create_dir_all(&folder).map_err(io_error("create the folder", &folder))?;
-        Ok(Store { folder })
+        Store::at(&reports.join(run))
+    }
+
+    /// The folder of a run by its own path, made if it is not there.
+    pub fn at(folder: &Path) -> Result<Store, StoreError> {
+        fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
+        Ok(Store { folder: folder.to_path_buf() })
     }
 
     /// Where the report is.
     pub fn path(&self) -> PathBuf {
-        self.folder.join("report.json")
+        self.folder.join(REPORT)
     }
 
-    /// Puts a report in place of the one before: written beside it, flushed, renamed, and the
-    /// folder flushed too. Whatever happens, one of the two is there in full.
+    /// Puts a report in place of the one before, as [`Store::put`] does.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
-        let path = self.path();
+        self.put(REPORT, report).map(drop)
+    }
+
+    /// Puts a document in place of the one before: written beside it, flushed, renamed, and the
+    /// folder flushed too. Whatever happens, one of the two is there in full. Says where it is.
+    pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
+        let path = self.folder.join(name);
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io_error("write in", &self.folder))?;
-        let text = serde_json::to_vec(report).map_err(|error| io_error("write", &path)(error.into()))?;
+        let text = serde_json::to_vec(document).map_err(|error| io_error("write", &path)(error.into()))?;
         file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(io_error("write", &path))?;
         file.as_file().sync_all().map_err(io_error("flush", &path))?;
         file.persist(&path).map_err(|error| io_error("rename to", &path)(error.error))?;
-        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(io_error("flush", &self.folder))
+        let flushed = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        flushed.map_err(io_error("flush", &self.folder))?;
+        Ok(path)
+    }
+}
+
+/// A document that was read and not yet understood.
+#[derive(Debug)]
+pub struct Stored {
+    path: PathBuf,
+    text: Vec<u8>,
+    /// The name of its schema.
+    pub name: String,
+    major: Option<u64>,
+}
+
+impl Stored {
+    /// Reads a document: a file, or the report in the folder of a run.
+    pub fn open(path: &Path) -> Result<Stored, StoreError> {
+        let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
+        let text = input::read(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
+        let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
+        let document: Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+        let schema = document.get("schema").cloned().unwrap_or_default();
+        let name = schema.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+        let major = schema.get("major").and_then(Value::as_u64);
+        Ok(Stored { path, text, name, major })
+    }
+
+    /// The document, if it is of this schema and major.
+    pub fn parse<T: DeserializeOwned>(&self, name: &str, major: u32) -> Result<T, StoreError> {
+        if self.name != name {
+            return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
+        }
+        if self.major != Some(u64::from(major)) {
+            let found = self.major.map_or_else(|| "none".to_string(), |major| major.to_string());
+            return Err(self.unreadable(format!("its major version is {found}, this program reads {major}")));
+        }
+        // The text once more: a value that was read already no longer knows its line and column.
+        serde_json::from_slice(&self.text).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    /// An error about this document.
+    pub fn unreadable(&self, why: String) -> StoreError {
+        StoreError::Unreadable { path: self.path.clone(), why }
     }
 }
 
 /// Reads a report: a file, or the folder of a run.
 pub fn read(path: &Path) -> Result<Report, StoreError> {
-    let path = if path.is_dir() { path.join("report.json") } else { path.to_path_buf() };
-    let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
-    let text = input::read(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
-    let document: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-    let schema = document.get("schema").cloned().unwrap_or_default();
-    if schema.get("name").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
-        return Err(unreadable(format!("`schema.name` is not \"{SCHEMA}\"")));
-    }
-    let major = schema.get("major").and_then(serde_json::Value::as_u64);
-    if major != Some(u64::from(MAJOR)) {
-        let found = major.map_or_else(|| "none".to_string(), |major| major.to_string());
-        return Err(unreadable(format!("its major version is {found}, this program reads {MAJOR}")));
-    }
-    // The text once more: a value that was read already no longer knows its line and column.
-    serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))
+    Stored::open(path)?.parse(SCHEMA, MAJOR)
 }

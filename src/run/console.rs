@@ -71,15 +71,33 @@ impl Console {
         self.bar.inc(1);
     }
 
+    /// One question of a survey is done; a line for those who see no bar, if there is one.
+    pub(super) fn step(&self, line: Option<String>) {
+        if let Some(line) = line {
+            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {line}");
+        }
+        self.bar.inc(1);
+    }
+
+    /// The end of a survey: its tables, or its document for a program.
+    pub(super) fn surveyed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
+        self.bar.finish_and_clear();
+        self.say(text);
+        self.hand_over(document, exit)
+    }
+
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
     /// a reader that went away is its own affair.
     pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
-        self.finished = true;
         self.bar.finish_and_clear();
         self.say(&text::totals(report, &path.to_string_lossy(), (exit.code(), exit.name())));
+        self.hand_over(&serde_json::to_string(report).unwrap_or_default(), exit)
+    }
+
+    fn hand_over(&mut self, document: &str, exit: Exit) -> Exit {
+        self.finished = true;
         let mut exit = exit;
         if self.json {
-            let document = serde_json::to_string(report).unwrap_or_default();
             let mut stdout = std::io::stdout().lock();
             match writeln!(stdout, "{document}").and_then(|()| stdout.flush()) {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

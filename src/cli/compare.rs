@@ -1,0 +1,77 @@
+//! `compare`: its arguments.
+
+use std::path::{Path, PathBuf};
+
+use super::output::{fail, named, print};
+use crate::compare::{self, Comparison};
+use crate::exit::Exit;
+use crate::render;
+use crate::report::{self, Report, StoreError, Stored};
+use crate::survey::Survey;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A report or a survey, or the folder of a run.
+    a: PathBuf,
+    /// Another one of the same kind.
+    b: PathBuf,
+    /// Hold what ran on libcudart X in A against what ran on Y in B; A and B may be one file.
+    #[arg(long, value_name = "X,Y", value_parser = parse_versions)]
+    libcudart: Option<(String, String)>,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_versions(text: &str) -> Result<(String, String), String> {
+    let is_version = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    match text.split_once(',') {
+        Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
+        _ => Err("two versions, such as 12.9,13.0".to_string()),
+    }
+}
+
+/// What can be compared.
+enum Compared {
+    Report(Box<Report>),
+    Survey(Box<Survey>),
+}
+
+/// Compares.
+pub(super) fn compare(arguments: Arguments) -> Exit {
+    let Arguments { a, b, libcudart, json } = arguments;
+    let compared = match (read(&a), read(&b)) {
+        (Ok(a), Ok(b)) => of(&a, &b, libcudart),
+        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+    };
+    let mut comparison = match compared {
+        Ok(comparison) => comparison,
+        Err(why) => return fail(&why, Exit::Usage, json),
+    };
+    comparison.a.name = a.to_string_lossy().into_owned();
+    comparison.b.name = b.to_string_lossy().into_owned();
+    let shown = if json {
+        print(&format!("{}\n", serde_json::to_string(&comparison).unwrap_or_default()))
+    } else {
+        print(&render::compare::text(&comparison))
+    };
+    named(comparison.exit().worst(shown))
+}
+
+fn read(path: &Path) -> Result<Compared, StoreError> {
+    let stored = Stored::open(path)?;
+    match Survey::of(&stored) {
+        Some(survey) => survey.map(|survey| Compared::Survey(Box::new(survey))),
+        None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| Compared::Report(Box::new(report))),
+    }
+}
+
+fn of(a: &Compared, b: &Compared, versions: Option<(String, String)>) -> Result<Comparison, String> {
+    let differ = |a: &str, b: &str| Err(format!("A is a {a}, B is a {b}: only two of a kind can be compared"));
+    match (a, b) {
+        (Compared::Report(a), Compared::Report(b)) => compare::reports(a, b, versions),
+        (Compared::Survey(a), Compared::Survey(b)) => compare::surveys(a, b, versions),
+        (Compared::Report(_), Compared::Survey(_)) => differ("report", "survey"),
+        (Compared::Survey(_), Compared::Report(_)) => differ("survey", "report"),
+    }
+}

@@ -1,0 +1,41 @@
+//! `survey`: its arguments.
+
+use std::path::PathBuf;
+
+use super::{Asked, with_workers};
+use crate::exit::Exit;
+use crate::run::{self, MOST_GENERATED, SurveyOptions};
+use crate::survey::Kind;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Which survey.
+    #[arg(value_enum)]
+    kind: Kind,
+    /// Names or globs of calls, masks or variables; all if none.
+    selectors: Vec<String>,
+    #[command(flatten)]
+    asked: Asked,
+    /// Go on with the survey that was begun in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    resume: Option<PathBuf>,
+    /// `mask`: generate so many masks too, and hold the driver's answers against the rule.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_generate)]
+    generate: usize,
+    /// `calls`: how many GPUs a worker sees. One tells whether a call freezes the mask and whether
+    /// it makes a context; two tell on which GPUs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    visible_gpus: u32,
+}
+
+fn parse_generate(text: &str) -> Result<usize, String> {
+    let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
+    count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))
+}
+
+/// Asks.
+pub(super) fn survey(arguments: Arguments) -> Exit {
+    let Arguments { kind, selectors, asked, resume, generate, visible_gpus } = arguments;
+    let options = SurveyOptions { kind, run: asked.options(selectors), resume, generate, visible_gpus };
+    with_workers(options.run.json, |program, interrupt| run::survey(&options, program, interrupt))
+}

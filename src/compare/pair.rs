@@ -1,0 +1,131 @@
+//! Which entry of A belongs to which of B.
+
+use std::collections::btree_map::Entry as Place;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Only;
+
+/// A scenario of a report or a row of a survey, as far as matching goes.
+pub(super) struct Entry<'a, T> {
+    /// What identifies it, beside the libcudart.
+    pub(super) name: String,
+    /// The version of libcudart it is of.
+    pub(super) libcudart: Option<String>,
+    /// Why it shows nothing; none if it was measured.
+    pub(super) unmeasured: Option<String>,
+    /// The thing itself.
+    pub(super) item: &'a T,
+}
+
+/// The entries of two documents, matched.
+pub(super) struct Paired<'a, T> {
+    /// What both have measured, in the order of A.
+    pub(super) both: Vec<(Entry<'a, T>, Entry<'a, T>)>,
+    /// What only A has measured.
+    pub(super) only_in_a: Vec<Only>,
+    /// What only B has measured.
+    pub(super) only_in_b: Vec<Only>,
+    /// How many neither of them has measured.
+    pub(super) in_neither: usize,
+    /// The libcudarts that were held against each other.
+    pub(super) across: Option<[String; 2]>,
+}
+
+/// Matches by name and libcudart. One version is held against another where that is asked for, and
+/// where each document has but one: the stack changed in between, and that is the question.
+pub(super) fn pair<'a, T>(
+    mut a: Vec<Entry<'a, T>>,
+    mut b: Vec<Entry<'a, T>>,
+    versions: Option<(String, String)>,
+) -> Result<Paired<'a, T>, String> {
+    let (has_a, has_b) = (known(&a), known(&b));
+    let across = match versions {
+        Some((one, other)) => {
+            keep("A", &mut a, &has_a, &one)?;
+            keep("B", &mut b, &has_b, &other)?;
+            Some([one, other])
+        }
+        None => match (sole(&has_a), sole(&has_b)) {
+            (Some(one), Some(other)) if one != other => Some([one, other]),
+            _ => None,
+        },
+    };
+    let key = |entry: &Entry<'a, T>| (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none()));
+    // Of two with one name, the first counts.
+    let mut left = BTreeMap::new();
+    let mut order = Vec::new();
+    for entry in b {
+        if let Place::Vacant(place) = left.entry(key(&entry)) {
+            order.push(place.key().clone());
+            place.insert(entry);
+        }
+    }
+    let (mut both, mut only_in_a, mut only_in_b, mut in_neither) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut done = BTreeSet::new();
+    for entry in a {
+        let key = key(&entry);
+        if !done.insert(key.clone()) {
+            continue;
+        }
+        match (entry.unmeasured.clone(), left.remove(&key)) {
+            (None, None) => only_in_a.push(only(&entry, None)),
+            (None, Some(other)) => match other.unmeasured.clone() {
+                None => both.push((entry, other)),
+                why => only_in_a.push(only(&entry, why)),
+            },
+            (why, Some(other)) if other.unmeasured.is_none() => only_in_b.push(only(&other, why)),
+            _ => in_neither += 1,
+        }
+    }
+    for entry in order.iter().filter_map(|key| left.get(key)) {
+        match entry.unmeasured {
+            None => only_in_b.push(only(entry, None)),
+            Some(_) => in_neither += 1,
+        }
+    }
+    if across.is_none() {
+        only_in_a = by_version(only_in_a, &has_b);
+        only_in_b = by_version(only_in_b, &has_a);
+    }
+    Ok(Paired { both, only_in_a, only_in_b, in_neither, across })
+}
+
+fn only<T>(entry: &Entry<'_, T>, reason: Option<String>) -> Only {
+    Only { name: Some(entry.name.clone()), libcudart: entry.libcudart.clone(), reason, count: 1 }
+}
+
+/// Puts everything on a libcudart that the other one does not have into one entry.
+fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
+    let mut kept: Vec<Only> = Vec::new();
+    for only in all {
+        if only.libcudart.as_ref().is_none_or(|version| other.contains(version)) {
+            kept.push(only);
+            continue;
+        }
+        match kept.iter_mut().find(|known| known.name.is_none() && known.libcudart == only.libcudart) {
+            Some(known) => known.count += only.count,
+            None => kept.push(Only { name: None, reason: None, ..only }),
+        }
+    }
+    kept
+}
+
+/// The versions of libcudart that a document has something of.
+fn known<T>(entries: &[Entry<'_, T>]) -> BTreeSet<String> {
+    entries.iter().filter_map(|entry| entry.libcudart.clone()).collect()
+}
+
+fn sole(versions: &BTreeSet<String>) -> Option<String> {
+    versions.iter().next().filter(|_| versions.len() == 1).cloned()
+}
+
+/// Keeps what is of one version.
+fn keep<T>(side: &str, entries: &mut Vec<Entry<'_, T>>, has: &BTreeSet<String>, version: &str) -> Result<(), String> {
+    entries.retain(|entry| entry.libcudart.as_deref() == Some(version));
+    if !entries.is_empty() {
+        return Ok(());
+    }
+    let has: Vec<&str> = has.iter().map(String::as_str).collect();
+    let has = if has.is_empty() { "no version at all".to_string() } else { has.join(", ") };
+    Err(format!("{side} has nothing of libcudart {version}; it has {has}"))
+}

@@ -1,0 +1,290 @@
+//! Two measurements of one scenario.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value as Json, json};
+
+use super::pair::Entry;
+use super::{Change, Difference, Found};
+use crate::machine::Machine;
+use crate::observe::{Observation, StepObservation};
+use crate::plan::Plan;
+use crate::render::facts;
+use crate::report::{CaseReport, Report, ScenarioReport};
+use crate::scenario::Class;
+use crate::verdict::{ExpectationMet, Kind, Verdict};
+
+/// No GPU has a UUID shorter than this, nor is one shortened further to name it.
+const SHORTEST: usize = 8;
+
+/// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
+pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
+    let entry = |scenario: &'_ ScenarioReport| {
+        let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
+        let did_not_run = matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
+        let verdict = &scenario.verdict;
+        let why = || verdict.reason.map_or_else(|| verdict.kind.name().to_string(), |reason| reason.name());
+        (!shows || did_not_run).then(why)
+    };
+    let entries = report.scenarios.iter().map(|scenario| Entry {
+        name: scenario.name.clone(),
+        libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
+        unmeasured: entry(scenario),
+        item: scenario,
+    });
+    entries.collect()
+}
+
+/// What differs: the verdict, and of each case the first fact.
+pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Found {
+    let [a, b] = both;
+    let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
+        let change = verdict(&a.verdict, &b.verdict, true);
+        return change.map_or(Found::Same, |change| Found::Changed(Difference::new(vec![change], Vec::new())));
+    };
+    let own = Own::new(both, machines);
+    let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_same_question = asked(plan_a, None) == asked(plan_b, None);
+    if a.sha256 != b.sha256 {
+        notes.push("the scenario was changed in between".to_string());
+    }
+    for case in &a.cases {
+        let name = &case.name;
+        let Some(counterpart) = b.cases.iter().find(|known| known.name == *name) else { continue };
+        if asked(plan_a, Some(name)) != asked(plan_b, Some(name)) {
+            is_same_question = false;
+            notes.push(format!("{name} makes other calls"));
+            continue;
+        }
+        let Some((change, why)) = outcomes(&own, [plan_a, plan_b], [case, counterpart]) else { continue };
+        match why {
+            None => changed.push(change),
+            Some(why) => {
+                is_same_question = false;
+                notes.push(why);
+                explained.push(change);
+            }
+        }
+    }
+    let is_other_case = names(a) != names(b);
+    if is_other_case {
+        is_same_question = false;
+        notes.push("it has other cases".to_string());
+    }
+    let is_same_expectation = expected(plan_a) == expected(plan_b);
+    if let Some(change) = verdict(&a.verdict, &b.verdict, is_same_expectation) {
+        // Beside a case that behaves differently, the verdict belongs to the story.
+        let counts = is_same_question || !changed.is_empty();
+        if counts { &mut changed } else { &mut explained }.insert(0, change);
+    }
+    let is_other_question = !explained.is_empty() || is_other_case || !same_calls(plan_a, plan_b);
+    match (changed.is_empty(), is_other_question) {
+        (false, _) => Found::Changed(Difference::new(changed, notes)),
+        (true, true) => Found::Explained(Difference::new(explained, notes)),
+        (true, false) => Found::Same,
+    }
+}
+
+/// The cases of which there are attempts, in one order.
+fn names(report: &ScenarioReport) -> BTreeSet<&String> {
+    report.cases.iter().map(|case| &case.name).collect()
+}
+
+/// What differs between two verdicts. What the file expects is a matter of the file; whether that is
+/// met is one of behaviour, as long as both are held against the same.
+fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<Change> {
+    let [a, b] = [a, b].map(|verdict| {
+        let is_unexpected = is_same_expectation && verdict.expectation == ExpectationMet::Unexpected;
+        let mut words = verdict.kind.name().to_string();
+        words.extend(verdict.reason.map(|reason| format!(": {}", reason.name())));
+        words.push_str(if is_unexpected { ", unexpected" } else { "" });
+        words
+    });
+    (a != b).then(|| Change::new("verdict", a, b))
+}
+
+/// What the two machines are by themselves. A call that tells it behaves the same on both.
+struct Own(Vec<(&'static str, [String; 2])>);
+
+impl Own {
+    fn new(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Own {
+        let number = |number: Option<i32>| number.map(|number| number.to_string());
+        let facts = [
+            ("the number of GPUs", machines.map(|machine| Some(machine.gpus.len().to_string()))),
+            ("the version of libcudart", both.map(|it| number(it.libcudart.as_ref().and_then(|it| it.number)))),
+            ("the driver's version", machines.map(|machine| machine.driver_version.clone())),
+            ("the driver's CUDA version", machines.map(|machine| number(machine.cuda_driver_version))),
+            ("NVML's version", machines.map(|machine| machine.nvml_version.clone())),
+        ];
+        let known = facts.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?])));
+        Own(known.filter(|(_, [a, b])| a != b).collect())
+    }
+
+    /// What a change tells about the machines, if it tells nothing else.
+    fn of(&self, change: &Change) -> Option<&'static str> {
+        self.0.iter().find(|(_, [a, b])| change.a == *a && change.b == *b).map(|(what, _)| *what)
+    }
+}
+
+/// Whether every case makes the same calls, whatever is asked about them.
+fn same_calls(a: &Plan, b: &Plan) -> bool {
+    let names = |plan: &Plan| plan.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
+    names(a) == names(b) && names(a).iter().all(|name| asked(a, Some(name)) == asked(b, Some(name)))
+}
+
+/// A case's calls, or what is asked about all cases, in a form that is the same on machines with
+/// other GPUs. The file's hash is no use here: it changes with every word.
+fn asked(plan: &Plan, case: Option<&str>) -> Option<String> {
+    let asked = match case {
+        Some(name) => plan.case(name).map(|case| json!([case.steps, case.env, case.probes, case.mask]))?,
+        None => json!(plan.effect),
+    };
+    let mut text = without_lines(asked).to_string();
+    // A mask may hold a UUID in capitals, without its beginning, or shortened. What is longer goes
+    // first, since it begins with what is shorter.
+    let forms: [fn(&str) -> String; 4] = [
+        str::to_string,
+        str::to_uppercase,
+        |uuid| uuid.trim_start_matches("GPU-").to_string(),
+        |uuid| uuid.chars().take(12).collect(),
+    ];
+    for form in forms {
+        for (place, uuid) in plan.gpus.iter().enumerate() {
+            let form = form(uuid);
+            // A fragment could be anything, and nothing could be everywhere.
+            if form.len() >= SHORTEST {
+                text = text.replace(&form, &format!("gpu{place}"));
+            }
+        }
+    }
+    Some(text)
+}
+
+/// What the file says about the verdict and about each case.
+fn expected(plan: &Plan) -> Json {
+    without_lines(json!([plan.expect, plan.cases.iter().map(|case| &case.expect).collect::<Vec<_>>()]))
+}
+
+/// A value without the numbers of the lines that its parts stood on.
+fn without_lines(value: Json) -> Json {
+    match value {
+        Json::Array(parts) => parts.into_iter().map(without_lines).collect(),
+        Json::Object(parts) => {
+            parts.into_iter().filter(|(key, _)| key != "line").map(|(key, part)| (key, without_lines(part))).collect()
+        }
+        other => other,
+    }
+}
+
+/// Whether a case has no mask, and so saw as many GPUs as either machine has.
+fn sees_other_gpus(a: &Plan, b: &Plan, case: &str) -> bool {
+    let is_unmasked = |plan: &Plan| plan.case(case).is_some_and(|case| case.mask.is_none());
+    a.gpus.len() != b.gpus.len() && (is_unmasked(a) || is_unmasked(b))
+}
+
+/// What differs between the outcomes of a case, if they are not the same set, and what explains it.
+/// Where a mixture is an answer, a few attempts show some of it by chance: there, one outcome in
+/// common is enough.
+fn outcomes(own: &Own, [plan_a, plan_b]: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Change, Option<String>)> {
+    let common = plan_a.gpus.len().min(plan_b.gpus.len());
+    let varying = varying(cases);
+    let [a, b] = cases.map(|case| -> Vec<(u32, Observation)> {
+        let outcomes = case.outcomes.iter();
+        outcomes.map(|outcome| (outcome.count, canonical(&outcome.observation, common, &varying))).collect()
+    });
+    let (first_a, first_b) = (a.first()?, b.first()?);
+    let lacks = |set: &[(u32, Observation)], it: &Observation| !set.iter().any(|(_, known)| known == it);
+    let only_a = a.iter().find(|(_, it)| lacks(&b, it));
+    let only_b = b.iter().find(|(_, it)| lacks(&a, it));
+    let is_mixture = plan_a.nondeterministic && plan_b.nondeterministic;
+    let is_shared = a.iter().any(|(_, it)| !lacks(&b, it));
+    if (only_a.is_none() && only_b.is_none()) || (is_mixture && is_shared) {
+        return None;
+    }
+    let ((count_a, shown_a), (count_b, shown_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
+    let all = |seen: &[(u32, Observation)]| seen.iter().map(|(count, _)| u64::from(*count)).sum::<u64>();
+    let seen = [format!("{count_a}/{}", all(&a)), format!("{count_b}/{}", all(&b))];
+    let name = &cases[0].name;
+    let parts = parts(shown_a, shown_b);
+    let first = parts.iter().find(|change| own.of(change).is_none()).or(parts.first())?;
+    let why = if sees_other_gpus(plan_a, plan_b, name) {
+        Some(format!("{name} sees all GPUs: {} in A, {} in B", plan_a.gpus.len(), plan_b.gpus.len()))
+    } else {
+        own.of(first).map(|what| format!("{} is {what}", first.fact))
+    };
+    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.clone() }, why))
+}
+
+/// The outputs, by label and name, that count as varying in one of two measurements of a case. What
+/// varies is for this program to say, and a later version may know better.
+fn varying(cases: [&CaseReport; 2]) -> BTreeSet<(String, String)> {
+    let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
+    let steps = outcomes.flat_map(|outcome| &outcome.observation.steps);
+    steps.flat_map(|step| step.varying.keys().map(|name| (step.label.clone(), name.clone()))).collect()
+}
+
+/// An outcome without what varies, and without what is quiet on GPUs that only one machine has.
+fn canonical(observation: &Observation, common: usize, varying: &BTreeSet<(String, String)>) -> Observation {
+    let is_common = |gpu: &str| {
+        let place = gpu.strip_prefix("gpu").and_then(|place| place.parse::<usize>().ok());
+        place.is_none_or(|place| place < common)
+    };
+    let mut outcome = observation.outcome();
+    for step in &mut outcome.steps {
+        step.memory.retain(|gpu, memory| is_common(gpu) || !matches!(memory.class, None | Some(Class::None)));
+        let label = step.label.clone();
+        step.values.retain(|name, _| !varying.contains(&(label.clone(), name.clone())));
+    }
+    outcome
+}
+
+/// The facts in which two outcomes differ, step by step; at least one, if they do.
+fn parts(a: &Observation, b: &Observation) -> Vec<Change> {
+    let mut parts: Vec<Change> = Vec::new();
+    for (one, other) in a.steps.iter().zip(&b.steps) {
+        let at = |change| Change { step: Some(one.label.clone()), ..change };
+        parts.extend(at_step(one, other).into_iter().map(at));
+    }
+    if a.end != b.end {
+        parts.push(Change::new("ends", &a.end, &b.end));
+    }
+    if a.steps.len() != b.steps.len() {
+        parts.push(Change::new("steps made", a.steps.len().to_string(), b.steps.len().to_string()));
+    }
+    parts
+}
+
+fn at_step(a: &StepObservation, b: &StepObservation) -> Vec<Change> {
+    let [one, other] = [a, b].map(told);
+    let value = |facts: &[(String, String)], name: &str| {
+        facts.iter().find(|(known, _)| known == name).map_or_else(|| "nothing".to_string(), |(_, value)| value.clone())
+    };
+    let mut names: Vec<&String> = one.iter().map(|(name, _)| name).collect();
+    names.extend(other.iter().map(|(name, _)| name).filter(|name| !one.iter().any(|(known, _)| known == *name)));
+    let changes = names.into_iter().map(|name| Change::new(name, value(&one, name), value(&other, name)));
+    let changes: Vec<Change> = changes.filter(|change| change.a != change.b).collect();
+    if changes.is_empty() && a != b {
+        // Two facts may be told in the same words and still not be the same.
+        return vec![Change::new("a value", "one", "another")];
+    }
+    changes
+}
+
+/// The facts of a step in words, in the order in which they are worth telling.
+fn told(step: &StepObservation) -> Vec<(String, String)> {
+    let names = |list: &Option<Vec<String>>| list.as_ref().map_or_else(|| "not told".to_string(), |it| facts::gpus(it));
+    let word = |is: bool| if is { "yes" } else { "no" }.to_string();
+    let mut told = vec![("returned".to_string(), word(step.returned))];
+    told.push(("status".to_string(), step.status.as_ref().map_or_else(|| "none".to_string(), facts::status)));
+    told.extend(step.values.iter().map(|(name, value)| (name.clone(), facts::value(value))));
+    let initialised = step.initialised.map_or_else(|| "not told".to_string(), word);
+    told.push(("driver initialised".to_string(), initialised));
+    told.push(("sees".to_string(), names(&step.visible)));
+    told.push(("contexts".to_string(), names(&step.contexts)));
+    told.push(("current".to_string(), step.current.clone().unwrap_or_else(|| "not told".to_string())));
+    for (gpu, memory) in facts::in_order(&step.memory) {
+        let class = memory.class.map_or("not read", Class::name);
+        told.push((format!("memory of {gpu}"), class.to_string()));
+    }
+    told
+}

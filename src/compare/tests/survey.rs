@@ -1,0 +1,174 @@
+//! Surveys with one difference each.
+
+use serde_json::{Value, json};
+
+use super::super::surveys;
+use super::*;
+use crate::survey::document::{Document, Row};
+use crate::survey::{Kind as Which, Survey};
+
+/// A document with these rows, on a machine with so many GPUs.
+fn document<R: Row>(rows: &[Value], gpus: usize) -> Document<R> {
+    let document = json!({
+        "schema": {"name": R::KIND.schema(), "major": 1, "minor": 0}, "provenance": "measured",
+        "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
+                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1, "interrupted": null, "exit": null},
+        "machine": machine(gpus), "rows": rows, "complete": true,
+    });
+    serde_json::from_value(document).unwrap()
+}
+
+/// A row with some of its fields replaced.
+fn but(mut row: Value, fields: Value) -> Value {
+    row.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    row
+}
+
+fn call() -> Value {
+    json!({"call": "cudaMalloc", "library": "libcudart", "libcudart_version": "13.0", "visible_gpus": 1,
+           "freezes_visibility": true, "context_on": [0], "device_used_bytes": [530 << 20], "status": "cudaSuccess",
+           "elapsed_ns": 5, "attempts": 3, "unmeasured": null, "seen": []})
+}
+
+fn mask() -> Value {
+    json!({"group": "Numbers", "mask": "0,1", "order": null, "status": "CUDA_SUCCESS", "count": 2, "gpus": [0, 1],
+           "predicted": {"status": "CUDA_SUCCESS", "gpus": [0, 1]}, "as_predicted": true, "attempts": 3,
+           "unmeasured": null})
+}
+
+fn variable() -> Value {
+    json!({"variable": "CUDA_MODULE_LOADING", "value": "EAGER", "observable": "it loads at once.", "has_effect": true,
+           "latched_at": "cuInit", "attempts": 3, "unmeasured": null,
+           "moments": [{"before": "init", "does": "cuInit", "effect": true},
+                       {"before": "context", "does": "first context", "effect": false}]})
+}
+
+fn calls(rows: &[Value]) -> Survey {
+    Survey::Calls(document(rows, 1))
+}
+
+fn survey(which: Which, row: Value, gpus: usize) -> Survey {
+    match which {
+        Which::Calls => Survey::Calls(document(&[row], gpus)),
+        Which::Mask => Survey::Mask(document(&[row], gpus)),
+        Which::Env => Survey::Env(document(&[row], gpus)),
+    }
+}
+
+/// What differs if a row has other fields in B: `fact a -> b`.
+fn found(which: Which, row: &Value, fields: Value) -> Vec<String> {
+    let (a, b) = (survey(which, row.clone(), 1), survey(which, but(row.clone(), fields), 1));
+    told(&surveys(&a, &b, None).unwrap())
+}
+
+fn told(comparison: &Comparison) -> Vec<String> {
+    let all = comparison.changed.iter().flat_map(|difference| &difference.changes);
+    let told: Vec<String> = all.map(|change| format!("{} {} -> {}", change.fact, change.a, change.b)).collect();
+    assert_eq!(comparison.exit(), if told.is_empty() { Exit::Ok } else { Exit::Unexpected }, "{comparison:#?}");
+    told
+}
+
+#[test]
+fn every_fact_of_a_call_is_compared_and_no_time() {
+    let of = |fields| found(Which::Calls, &call(), fields);
+    assert_eq!(of(json!({"elapsed_ns": 999_999})), [""; 0]);
+    assert_eq!(of(json!({"freezes_visibility": false})), ["freezes visibility yes -> no"]);
+    assert_eq!(of(json!({"freezes_visibility": null})), ["freezes visibility yes -> not told"]);
+    assert_eq!(of(json!({"context_on": []})), ["context on 0 -> none"]);
+    assert_eq!(of(json!({"status": "cudaErrorNoDevice"})), ["status cudaSuccess -> cudaErrorNoDevice"]);
+}
+
+#[test]
+fn memory_is_the_same_within_the_noise() {
+    let used = |a: &[i64], b: &[i64]| {
+        let row = |used: &[i64]| but(call(), json!({"device_used_bytes": used}));
+        told(&surveys(&calls(&[row(a)]), &calls(&[row(b)]), None).unwrap())
+    };
+    const MIB: i64 = 1 << 20;
+    assert_eq!(used(&[0], &[2 * MIB]), [""; 0]);
+    assert_eq!(used(&[0], &[2 * MIB + 1]), ["memory 0 -> +2 MiB"]);
+    assert_eq!(used(&[1000 * MIB], &[1010 * MIB]), [""; 0]);
+    assert_eq!(used(&[1000 * MIB], &[1011 * MIB]), ["memory +1000 MiB -> +1011 MiB"]);
+    // A quiet GPU more, and another GPU of those there are.
+    assert_eq!(used(&[530 * MIB], &[530 * MIB, 0]), [""; 0]);
+    assert_eq!(used(&[530 * MIB, 0], &[0, 530 * MIB]), [""; 0]);
+    assert_eq!(used(&[530 * MIB, 0], &[530 * MIB, 530 * MIB]), ["memory 0 -> +530 MiB"]);
+    assert_eq!(found(Which::Calls, &call(), json!({"device_used_bytes": null})), [""; 0]);
+}
+
+#[test]
+fn with_other_visible_gpus_it_counts_whether_there_is_a_context() {
+    let both = json!({"visible_gpus": 2, "context_on": [0, 1], "device_used_bytes": [530 << 20, 530 << 20]});
+    assert_eq!(found(Which::Calls, &call(), both), [""; 0]);
+    let none = json!({"visible_gpus": 2, "context_on": []});
+    assert_eq!(found(Which::Calls, &call(), none), ["has a context yes -> no"]);
+}
+
+#[test]
+fn disagreement_in_one_of_them_is_a_difference_of_its_own() {
+    let shaky = json!({"status": null, "disagreement": ["status"]});
+    assert_eq!(found(Which::Calls, &call(), shaky.clone()), ["attempts disagree on nothing -> status"]);
+    let row = but(call(), shaky);
+    let steady = json!({"status": "cudaSuccess", "disagreement": []});
+    assert_eq!(found(Which::Calls, &row, steady), ["attempts disagree on status -> nothing"]);
+    assert_eq!(found(Which::Calls, &row, json!({})), [""; 0]);
+}
+
+#[test]
+fn what_was_not_measured_in_one_is_not_in_both() {
+    let missing = json!({"unmeasured": {"reason": "missing_symbol", "detail": "x"}, "attempts": 0});
+    let comparison = surveys(&calls(&[call()]), &calls(&[but(call(), missing)]), None).unwrap();
+    assert_eq!(comparison.exit(), Exit::NothingMeasured);
+    assert_eq!(comparison.only_in_a[0].reason.as_deref(), Some("missing_symbol"));
+}
+
+#[test]
+fn a_version_that_only_one_has_is_one_entry() {
+    let on = |version: &str, name: &str| but(call(), json!({"libcudart_version": version, "call": name}));
+    let a = calls(&[on("12.9", "cudaMalloc"), on("12.9", "cudaFree"), on("13.0", "cudaMalloc")]);
+    let b = calls(&[on("13.0", "cudaMalloc"), on("13.0", "cudaFree")]);
+    let comparison = surveys(&a, &b, None).unwrap();
+    assert_eq!(comparison.same, 1);
+    let all = Only { name: None, libcudart: Some("12.9".into()), reason: None, count: 2 };
+    let one = Only { name: Some("cudaFree".into()), libcudart: Some("13.0".into()), reason: None, count: 1 };
+    assert_eq!((comparison.only_in_a, comparison.only_in_b), (vec![all], vec![one]));
+    let across = surveys(&a, &b, Some(("12.9".into(), "13.0".into()))).unwrap();
+    assert_eq!((across.same, across.only_in_a.len(), across.only_in_b.len()), (2, 0, 0));
+}
+
+#[test]
+fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
+    let of = |fields| found(Which::Mask, &mask(), fields);
+    assert_eq!(of(json!({"status": "CUDA_ERROR_NO_DEVICE"})), ["status CUDA_SUCCESS -> CUDA_ERROR_NO_DEVICE"]);
+    assert_eq!(of(json!({"gpus": [1, 0]})), ["GPUs 0, 1 -> 1, 0"]);
+    // The rule was corrected in between, and the driver did as before.
+    assert_eq!(of(json!({"predicted": {"status": "CUDA_SUCCESS", "gpus": [0]}, "as_predicted": false})), [""; 0]);
+    let alone = json!({"gpus": [0], "count": 1, "predicted": {"status": "CUDA_SUCCESS", "gpus": [0]}});
+    let on = |gpus: usize, row: Value| survey(Which::Mask, row, gpus);
+    let two = on(2, mask());
+    assert_eq!(told(&surveys(&two, &on(1, but(mask(), alone.clone())), None).unwrap()), [""; 0]);
+    let against = but(but(mask(), alone), json!({"as_predicted": false}));
+    assert_eq!(told(&surveys(&two, &on(1, against), None).unwrap()), ["as the rule says yes -> no"]);
+}
+
+#[test]
+fn every_moment_of_a_variable_is_compared() {
+    let of = |fields| found(Which::Env, &variable(), fields);
+    assert_eq!(of(json!({"has_effect": false})), ["has effect yes -> no"]);
+    assert_eq!(of(json!({"latched_at": "first context"})), ["latched at cuInit -> first context"]);
+    let moments = json!({"moments": [{"before": "init", "does": "cuInit", "effect": false}]});
+    assert_eq!(of(moments), ["takes effect before init yes -> no"]);
+    let other = but(variable(), json!({"value": "LAZY", "has_effect": false}));
+    let comparison = surveys(&survey(Which::Env, variable(), 1), &survey(Which::Env, other, 1), None).unwrap();
+    assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1));
+    assert_eq!(comparison.explained[0].notes, ["set to \"EAGER\" in A, to \"LAZY\" in B"]);
+}
+
+#[test]
+fn two_kinds_and_versions_where_there_are_none_are_refused() {
+    let (masks, variables) = (survey(Which::Mask, mask(), 1), survey(Which::Env, variable(), 1));
+    let error = surveys(&masks, &variables, None).unwrap_err();
+    assert_eq!(error, "A is a survey of mask, B is one of env: they ask different questions");
+    let versions = Some(("12.9".to_string(), "13.0".to_string()));
+    assert!(surveys(&masks, &masks, versions).unwrap_err().contains("versions of libcudart"));
+}

@@ -1,0 +1,271 @@
+//! A comparison for the terminal: on one screen, what counts first to be found at the end of it.
+
+use std::collections::BTreeSet;
+
+use super::escape;
+use crate::compare::{Change, Comparison, Difference, Only, Side};
+use crate::report::Provenance;
+use crate::survey::keyed;
+
+/// The lines that a screen has.
+const MOST_LINES: usize = 40;
+/// The longest line, in bytes.
+const LONGEST: usize = 160;
+/// Room for names where several share a line, in bytes.
+const NAMES: usize = 90;
+/// Lines about the machines, about what does not count, and twice of what only one of them has.
+const FEW: usize = 8;
+
+/// The comparison as text. It ends with a newline.
+pub fn text(comparison: &Comparison) -> String {
+    let mut head = vec![side("A", &comparison.a), side("B", &comparison.b)];
+    head.extend(warnings(comparison));
+    let machines = comparison.machines.iter().map(change).collect();
+    let explained = differences(comparison, &comparison.explained);
+    let mut tail = section("differs because the question or the machine does (does not count)", explained, FEW);
+    for (only, there, other) in [(&comparison.only_in_a, "A", "B"), (&comparison.only_in_b, "B", "A")] {
+        tail.extend(section(&format!("only in {there}"), self::only(only, other), FEW / 2));
+    }
+    tail.push(totals(comparison));
+    head.extend(section("machines differ (this is no difference in behaviour)", machines, FEW));
+    // What counts gets all the room that the rest leaves: its heading and "and N more" take two lines.
+    let room = MOST_LINES.saturating_sub(head.len() + tail.len() + 2);
+    head.extend(section("behaves differently", differences(comparison, &comparison.changed), room));
+    head.extend(tail);
+    let lines = head.iter().map(|line| escape::shorten(&escape::terminal(line), LONGEST) + "\n");
+    lines.collect()
+}
+
+fn side(name: &str, side: &Side) -> String {
+    format!("{name}  {}: {}", side.name, side.machine)
+}
+
+/// What has to be known before anything is read.
+fn warnings(comparison: &Comparison) -> Vec<String> {
+    let (a, b) = (&comparison.a, &comparison.b);
+    let mut lines = Vec::new();
+    let simulated = [a, b].map(|side| side.provenance == Provenance::Simulated);
+    lines.extend(match simulated {
+        [true, true] => Some("both are SIMULATED: nothing of this is evidence".to_string()),
+        [true, false] => Some("one of the two is SIMULATED: A. Its half of this is no evidence".to_string()),
+        [false, true] => Some("one of the two is SIMULATED: B. Its half of this is no evidence".to_string()),
+        [false, false] => None,
+    });
+    for (name, side) in [("A", a), ("B", b)] {
+        if !side.complete {
+            lines.push(format!("{name} is partial: its run did not come to an end"));
+        }
+    }
+    if a.version != b.version {
+        let (a, b) = (&a.version, &b.version);
+        lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}: `judge REPORT --json` reads one anew"));
+    }
+    if let Some([one, other]) = &comparison.libcudart {
+        lines.push(format!("libcudart {one} of A is held against {other} of B"));
+    }
+    lines
+}
+
+/// A heading and its lines, no more than there is room for; nothing if there is nothing to say.
+fn section(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let (all, room) = (lines.len(), room.max(1));
+    let mut section = vec![title.to_string()];
+    section.extend(lines.into_iter().take(room).map(|line| format!("  {line}")));
+    if all > room {
+        section.push(format!("  and {} more; --json has them all", all - room));
+    }
+    section
+}
+
+/// `trap: at count: count 2 -> 1`.
+fn change(change: &Change) -> String {
+    let mut words: Vec<String> = change.case.iter().map(|case| format!("{case}:")).collect();
+    words.extend(change.step.iter().map(|step| format!("at {step}:")));
+    words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
+    // Where all attempts agree, how many there were is not news.
+    let is_all = |share: &String| share.split_once('/').is_some_and(|(count, all)| count == all);
+    if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(is_all)) {
+        words.push(format!("(in {a} -> in {b})"));
+    }
+    words.join(" ")
+}
+
+/// Differences, those that are the same of several things in one line.
+fn differences(comparison: &Comparison, differences: &[Difference]) -> Vec<String> {
+    let all = comparison.changed.iter().chain(&comparison.explained);
+    // One version for all is no news.
+    let versions: BTreeSet<&String> = all.filter_map(|difference| difference.libcudart.as_ref()).collect();
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for difference in differences {
+        let version = difference.libcudart.as_deref().filter(|_| versions.len() > 1);
+        let name = keyed(&difference.name, version);
+        let words = words(difference);
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((words, vec![name])),
+        }
+    }
+    let line = |(words, names): (String, Vec<String>)| format!("{}: {words}", several(&names));
+    groups.into_iter().map(line).collect()
+}
+
+fn words(difference: &Difference) -> String {
+    let changes = difference.changes.iter().map(change).collect::<Vec<_>>().join("; ");
+    let notes = difference.notes.join(", ");
+    match (changes.is_empty(), notes.is_empty()) {
+        (_, true) => changes,
+        (true, false) => notes,
+        (false, false) => format!("{changes} ({notes})"),
+    }
+}
+
+/// Names, as many as there is room for, and how many there are where that is not all.
+fn several(names: &[String]) -> String {
+    let mut shown = String::new();
+    for (place, name) in names.iter().enumerate() {
+        if place > 0 && shown.len() + name.len() > NAMES {
+            return format!("{shown} and {} more", names.len() - place);
+        }
+        shown.push_str(if place > 0 { ", " } else { "" });
+        shown.push_str(name);
+    }
+    shown
+}
+
+/// What only one of them has, by why the other one has not.
+fn only(all: &[Only], other: &str) -> Vec<String> {
+    let versions: BTreeSet<&String> = all.iter().filter_map(|only| only.libcudart.as_ref()).collect();
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for only in all {
+        let name = match (&only.name, &only.libcudart) {
+            (Some(name), version) => keyed(name, version.as_deref().filter(|_| versions.len() > 1)),
+            (None, version) => {
+                format!("all {} on libcudart {}", only.count, version.as_deref().unwrap_or("of unknown version"))
+            }
+        };
+        let why = match &only.reason {
+            Some(reason) => format!("not measured in {other} ({reason})"),
+            None => format!("not in {other}"),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((why, vec![name])),
+        }
+    }
+    groups.into_iter().map(|(why, names)| format!("{why}: {}", several(&names))).collect()
+}
+
+fn totals(comparison: &Comparison) -> String {
+    let differ = comparison.changed.len();
+    let mut parts = vec![match (differ, comparison.same) {
+        (0, 0) => "nothing could be compared".to_string(),
+        (0, same) => format!("no difference in behaviour: {same} the same"),
+        (differ, same) => format!("{differ} different, {same} the same"),
+    }];
+    let count = |all: &[Only]| all.iter().map(|only| only.count).sum::<usize>();
+    let lonely = count(&comparison.only_in_a) + count(&comparison.only_in_b);
+    let others = [
+        (comparison.explained.len(), "different for a known reason"),
+        (lonely, "not in both"),
+        (comparison.in_neither, "measured in neither"),
+    ];
+    parts.extend(others.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::reports;
+    use crate::render::fixture;
+    use crate::report::Report;
+
+    fn lines(a: &Report, b: &Report) -> Vec<String> {
+        text(&reports(a, b, None).unwrap()).lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn a_report_beside_itself_has_three_lines() {
+        let report = fixture::report();
+        let lines = lines(&report, &report);
+        assert_eq!(lines[0], "A  2025-11-20T16-00-00Z-abcd: 2× NVIDIA H200, driver 580.159.04");
+        assert_eq!(lines[2..], ["no difference in behaviour: 3 the same, 1 measured in neither"]);
+    }
+
+    #[test]
+    fn what_differs_is_told_in_the_words_of_the_step() {
+        let (a, mut b) = (fixture::report(), fixture::report());
+        let steps = &mut b.scenarios[0].cases[0].outcomes[0].observation.steps;
+        steps[0].values.insert("count".into(), crate::event::Value::Int(1));
+        b.machine.driver_version = Some("590.1".into());
+        let lines = lines(&a, &b);
+        let expected = [
+            "machines differ (this is no difference in behaviour)",
+            "  driver 580.159.04 -> 590.1",
+            "behaves differently",
+            "  visibility/mask-after-count: trap: at cudaGetDeviceCount: count 2 -> 1",
+            "1 different, 2 the same, 1 measured in neither",
+        ];
+        assert_eq!(lines[2..], expected);
+    }
+
+    #[test]
+    fn simulation_is_said_before_anything_else() {
+        let (real, simulated) = (fixture::report(), fixture::simulated());
+        assert!(lines(&real, &simulated)[2].starts_with("one of the two is SIMULATED: B"));
+        assert!(lines(&simulated, &real)[2].starts_with("one of the two is SIMULATED: A"));
+        assert!(lines(&simulated, &simulated)[2].starts_with("both are SIMULATED"));
+        assert!(!lines(&real, &real).iter().any(|line| line.contains("SIMULATED")));
+    }
+
+    #[test]
+    fn it_is_one_screen_however_much_differs() {
+        let (mut a, mut b) = (fixture::report(), fixture::report());
+        let template = a.scenarios[0].clone();
+        for number in 0..300 {
+            let mut scenario = template.clone();
+            scenario.name = format!("visibility/number-{number}");
+            a.scenarios.push(scenario.clone());
+            let steps = &mut scenario.cases[0].outcomes[0].observation.steps;
+            steps[0].values.insert("count".into(), crate::event::Value::Int(100 + number));
+            b.scenarios.push(scenario);
+            for (report, name) in [(&mut a, "one"), (&mut b, "other")] {
+                report.scenarios.push(template.clone());
+                report.scenarios.last_mut().unwrap().name = format!("{name}-{number}");
+                report.machine.environment.insert(format!("{name}{number}"), "1".into());
+            }
+        }
+        let lines = lines(&a, &b);
+        assert_eq!(lines.len(), MOST_LINES, "{}", lines.join("\n"));
+        assert!(lines.iter().any(|line| line == "  and 592 more; --json has them all"), "{}", lines.join("\n"));
+        assert_eq!(lines.last().unwrap(), "300 different, 3 the same, 600 not in both, 1 measured in neither");
+        assert!(lines.iter().all(|line| line.len() <= LONGEST));
+    }
+
+    #[test]
+    fn what_changed_alike_shares_a_line() {
+        let (mut a, mut b) = (fixture::report(), fixture::report());
+        for report in [&mut a, &mut b] {
+            let mut again = report.scenarios[0].clone();
+            again.name = "visibility/again".into();
+            report.scenarios.push(again);
+        }
+        for scenario in b.scenarios.iter_mut().filter(|it| it.name.starts_with("visibility/")) {
+            scenario.cases[0].outcomes[0].observation.end = "SIGSEGV".into();
+        }
+        let wanted = "  visibility/mask-after-count, visibility/again: trap: ends 0 -> SIGSEGV";
+        assert!(lines(&a, &b).iter().any(|line| line == wanted), "{:#?}", lines(&a, &b));
+    }
+
+    #[test]
+    fn nothing_that_a_report_says_acts_on_the_terminal() {
+        let (a, b) = (fixture::report(), fixture::hostile());
+        for text in [text(&reports(&a, &b, None).unwrap()), text(&reports(&b, &a, None).unwrap())] {
+            assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+            assert!(!text.contains('\u{202e}') && !text.lines().any(|line| line.trim_start().starts_with("::")));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Surveys as tables: for a terminal, and as Markdown pages in `docs/surveys/`.
+//!
+//! Each survey is put into [`Section`]s once, and both forms are made of these. Several documents of
+//! one survey (other libcudarts, another machine) make one page.
+
+mod calls;
+mod env;
+mod mask;
+mod section;
+
+use section::Section;
+
+use super::{Format, escape, units, words};
+use crate::report::Provenance;
+use crate::survey::document::{Document, LeftOut, Row};
+use crate::survey::{Kind, Survey};
+
+/// A survey's document and what its folder is called.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The folder, such as `survey-calls-h200-x2`.
+    pub name: String,
+    /// What lies there.
+    pub survey: Survey,
+}
+
+/// The survey as the terminal shows it, with where it is and how it ended.
+pub fn text(survey: &Survey, path: &str) -> String {
+    let sections = sections(std::slice::from_ref(&Source { name: String::new(), survey: survey.clone() }));
+    let shown = sections.iter().filter(|section| !section.only_on_pages);
+    let mut out: Vec<String> = shown.map(Section::text).collect();
+    out.push(totals(survey));
+    if let Some(left_out) = left_out_text(survey) {
+        out.push(left_out);
+    }
+    out.push(format!("survey  {}", escape::terminal(path)));
+    if let Some(exit) = &survey.header().exit {
+        out.push(format!("exit    {} ({})", exit.code, escape::terminal(&exit.name)));
+    }
+    out.join("\n") + "\n"
+}
+
+/// The survey in a form that surveys have.
+///
+/// # Errors
+/// The forms that there are, where this is none of them.
+pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, String> {
+    match format {
+        Format::Text => Ok(text(survey, path)),
+        Format::Markdown => Ok(page(survey.kind(), &[Source { name: String::new(), survey: survey.clone() }])),
+        _ => Err("a survey can be rendered as text or markdown".to_string()),
+    }
+}
+
+/// The path of a survey's page.
+pub fn path(kind: Kind) -> String {
+    format!("docs/surveys/{}.md", kind.name())
+}
+
+/// A page of all that is known from these documents of one survey.
+pub fn page(kind: Kind, sources: &[Source]) -> String {
+    let sources: Vec<Source> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
+    let (title, opening) = match kind {
+        Kind::Calls => ("What each call does as the first of a process", calls::OPENING),
+        Kind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
+        Kind::Env => ("When each environment variable is latched", env::OPENING),
+    };
+    let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
+    let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
+    let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
+    out.push(measured_on(&sources).markdown());
+    out.extend(sections(&sources).iter().map(Section::markdown));
+    out.join("\n")
+}
+
+fn sections(sources: &[Source]) -> Vec<Section> {
+    let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
+    for source in sources {
+        match &source.survey {
+            Survey::Calls(document) => calls.push(document),
+            Survey::Mask(document) => masks.push(document),
+            Survey::Env(document) => variables.push(document),
+        }
+    }
+    let mut sections = Vec::new();
+    if !calls.is_empty() {
+        sections.extend(calls::sections(&calls));
+    }
+    if !masks.is_empty() {
+        sections.extend(mask::sections(&masks));
+    }
+    if !variables.is_empty() {
+        sections.extend(env::sections(&variables));
+    }
+    sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
+    sections
+}
+
+/// Where the rows come from.
+fn measured_on(sources: &[Source]) -> Section {
+    let row = |source: &Source| {
+        let (survey, header) = (&source.survey, source.survey.header());
+        vec![
+            source.name.clone(),
+            words::machine(survey.machine()),
+            words::driver(survey.machine()),
+            rows(survey).to_string(),
+            header.repeat.to_string(),
+            units::duration(header.elapsed_ns),
+        ]
+    };
+    Section {
+        title: "Measured on".to_string(),
+        header: ["reports/", "machine", "driver", "rows", "attempts of each", "took"].map(str::to_string).to_vec(),
+        rows: sources.iter().map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
+
+fn rows(survey: &Survey) -> usize {
+    match survey {
+        Survey::Calls(document) => document.rows.len(),
+        Survey::Mask(document) => document.rows.len(),
+        Survey::Env(document) => document.rows.len(),
+    }
+}
+
+/// How many rows have facts, in a line.
+fn totals(survey: &Survey) -> String {
+    match survey {
+        Survey::Calls(document) => totals_of(document),
+        Survey::Mask(document) => totals_of(document),
+        Survey::Env(document) => totals_of(document),
+    }
+}
+
+fn totals_of<R: Row>(document: &Document<R>) -> String {
+    let count = |is: &dyn Fn(&R) -> bool| document.rows.iter().filter(|row| is(row)).count();
+    let disagree = count(&|row| !row.standing().disagreement.is_empty());
+    let unmeasured = count(&|row| row.standing().unmeasured.is_some());
+    let unexpected = count(&|row| row.is_unexpected());
+    let mut parts = vec![format!(
+        "{} of {} rows have all their facts",
+        count(&|row| row.standing().is_conclusive()),
+        document.rows.len()
+    )];
+    if document.provenance == Provenance::Simulated {
+        parts.insert(0, "SIMULATED".to_string());
+    }
+    for (number, what) in [
+        (disagree, "with attempts that disagree"),
+        (unmeasured, "could not be measured here"),
+        (unexpected, "against the rule"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    }
+    if !document.complete {
+        parts.push("not finished: go on with --resume".to_string());
+    }
+    format!("{} in {}", parts.join(", "), units::duration(document.survey.elapsed_ns))
+}
+
+/// Rows whose attempts disagree, each with the facts that they disagree on.
+fn disagreements<'a, R: Row + 'a>(rows: impl Iterator<Item = &'a R>) -> Section {
+    let rows = rows.filter(|row| !row.standing().disagreement.is_empty());
+    let row = |row: &R| vec![row.key(), row.standing().disagreement.join(", "), row.standing().attempts.to_string()];
+    Section {
+        title: "Rows whose attempts disagree".to_string(),
+        header: ["row", "on", "attempts"].map(str::to_string).to_vec(),
+        rows: rows.map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
+
+/// How much was not asked; the names would fill screens.
+fn left_out_text(survey: &Survey) -> Option<String> {
+    let count = match survey {
+        Survey::Calls(document) => document.left_out.len(),
+        Survey::Mask(document) => document.left_out.len(),
+        Survey::Env(document) => document.left_out.len(),
+    };
+    (count > 0).then(|| format!("{count} more were not asked; the document says which and why"))
+}
+
+/// What was not asked, by reason.
+fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
+    let mut by_reason: std::collections::BTreeMap<&str, std::collections::BTreeSet<&str>> = Default::default();
+    for left in all {
+        by_reason.entry(&left.reason).or_default().insert(&left.name);
+    }
+    let row = |(reason, names): (&str, std::collections::BTreeSet<&str>)| {
+        let list: Vec<&str> = names.iter().copied().collect();
+        vec![reason.to_string(), names.len().to_string(), list.join(" ")]
+    };
+    Section {
+        title: "Not asked".to_string(),
+        header: ["because", "how many", "which"].map(str::to_string).to_vec(),
+        rows: by_reason.into_iter().map(row).collect(),
+        code: vec![2],
+        only_on_pages: true,
+        ..Section::default()
+    }
+}

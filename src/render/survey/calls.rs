@@ -1,0 +1,198 @@
+//! `survey calls`: what changed between libcudarts first, then what each call does.
+
+use std::collections::BTreeMap;
+
+use super::section::Section;
+use super::{disagreements, left_out};
+use crate::render::units;
+use crate::survey::calls::CallRow;
+use crate::survey::document::Document;
+use crate::verdict::Reason;
+
+pub(super) const OPENING: &str = "\
+Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
+`CUDA_VISIBLE_DEVICES` was set to nothing, and `cuInit` was asked what it sees: **freezes** says that the driver had \
+read its mask by then, so that a mask set after the call does nothing. **Context on** lists the GPUs, by CUDA \
+ordinal, on which there was a context after the call. **Memory** is what NVML shows as used beyond what was used \
+before the process, on each GPU in NVML order. A process that saw one GPU says `0` where it had a context; which of \
+several GPUs gets one can be told from rows with two or more visible GPUs.";
+
+/// What a call did, as far as versions are compared by it.
+type Behaviour = (String, String, String);
+
+pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
+    let rows: Vec<&CallRow> = documents.iter().flat_map(|document| &document.rows).collect();
+    let newest = newest(&rows);
+    let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
+        newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
+    };
+    let has_context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
+    vec![
+        changes(&rows),
+        table("Calls that make a context", &asked(has_context)),
+        table(
+            "Calls that freeze the mask and make no context",
+            &asked(|row| row.freezes_visibility == Some(true) && row.context_on.as_ref().is_some_and(Vec::is_empty)),
+        ),
+        table("Calls that leave the mask free", &asked(|row| row.freezes_visibility == Some(false))),
+        disagreements(rows.iter().copied()),
+        unmeasured(&newest),
+        left_out(documents.iter().flat_map(|document| &document.left_out)),
+    ]
+}
+
+/// A version as numbers, so that 12.10 comes after 12.9.
+fn number(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// Each call on the newest libcudart that has it, from the worker that saw most GPUs.
+fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
+    let mut newest: BTreeMap<(&str, &str), &CallRow> = BTreeMap::new();
+    for row in rows {
+        let key = (row.library.as_str(), row.call.as_str());
+        let rank = |row: &CallRow| {
+            let measured = row.standing.unmeasured.is_none();
+            (measured, row.libcudart_version.as_deref().map(number), row.visible_gpus)
+        };
+        if newest.get(&key).is_none_or(|known| rank(known) < rank(row)) {
+            newest.insert(key, row);
+        }
+    }
+    newest.into_values().collect()
+}
+
+fn table(title: &str, rows: &[&CallRow]) -> Section {
+    let row = |row: &&CallRow| {
+        vec![
+            row.call.clone(),
+            library(row),
+            frozen(row),
+            context(row),
+            memory(row),
+            row.status.clone().unwrap_or_else(|| "?".to_string()),
+            row.elapsed_ns.map(units::duration).unwrap_or_default(),
+        ]
+    };
+    Section {
+        title: format!("{title} ({})", rows.len()),
+        header: ["call", "library", "freezes", "context on", "memory", "returned", "took"].map(str::to_string).to_vec(),
+        rows: rows.iter().map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
+
+fn library(row: &CallRow) -> String {
+    row.libcudart_version.as_ref().map_or_else(|| row.library.clone(), |version| format!("{} {version}", row.library))
+}
+
+fn frozen(row: &CallRow) -> String {
+    match row.freezes_visibility {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    }
+    .to_string()
+}
+
+fn context(row: &CallRow) -> String {
+    let Some(on) = &row.context_on else { return "?".to_string() };
+    match on.as_slice() {
+        [] => "–".to_string(),
+        on => {
+            let on: Vec<String> = on.iter().map(u32::to_string).collect();
+            format!("{} of {}", on.join(", "), row.visible_gpus)
+        }
+    }
+}
+
+fn memory(row: &CallRow) -> String {
+    let Some(used) = &row.device_used_bytes else { return "?".to_string() };
+    let used: Vec<String> = used.iter().map(|bytes| units::delta(*bytes)).collect();
+    used.join(", ")
+}
+
+/// The calls of libcudart that did not do the same with every version, or were not always there.
+fn changes(rows: &[&CallRow]) -> Section {
+    let mut by_call: BTreeMap<&str, BTreeMap<Vec<u32>, &CallRow>> = BTreeMap::new();
+    for row in rows {
+        let Some(version) = &row.libcudart_version else { continue };
+        let versions = by_call.entry(&row.call).or_default();
+        let known = versions.get(&number(version));
+        // Of two documents about a version, the one that measured.
+        if known.is_none_or(|known| known.standing.unmeasured.is_some()) {
+            versions.insert(number(version), row);
+        }
+    }
+    let all: std::collections::BTreeSet<Vec<u32>> = by_call.values().flat_map(BTreeMap::keys).cloned().collect();
+    let mut section = Section {
+        title: "What changed between versions of libcudart".to_string(),
+        header: ["call", "libcudart", "freezes", "makes a context", "returned"].map(str::to_string).to_vec(),
+        code: vec![0],
+        ..Section::default()
+    };
+    let names: Vec<String> = all.iter().map(|version| name(version)).collect();
+    section.text.push(match names.len() {
+        0 => return Section::default(),
+        1 => format!("Only libcudart {} was asked.", names.join("")),
+        count => format!("{count} versions were asked: {}.", names.join(", ")),
+    });
+    for (call, versions) in by_call {
+        let runs = runs(&versions);
+        if runs.len() > 1 {
+            for (first, last, (freezes, context, status)) in runs {
+                let range = if first == last { first } else { format!("{first} to {last}") };
+                section.rows.push(vec![call.to_string(), range, freezes, context, status]);
+            }
+        }
+    }
+    if section.rows.is_empty() && names.len() > 1 {
+        section.text.push("Every call did the same with each of them.".to_string());
+    }
+    section
+}
+
+fn name(version: &[u32]) -> String {
+    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
+}
+
+/// Versions in order, as runs of one behaviour.
+fn runs(versions: &BTreeMap<Vec<u32>, &CallRow>) -> Vec<(String, String, Behaviour)> {
+    let mut runs: Vec<(String, String, Behaviour)> = Vec::new();
+    for (version, row) in versions {
+        let behaviour = behaviour(row);
+        match runs.last_mut() {
+            Some((_, last, known)) if *known == behaviour => *last = name(version),
+            _ => runs.push((name(version), name(version), behaviour)),
+        }
+    }
+    runs
+}
+
+fn behaviour(row: &CallRow) -> Behaviour {
+    if let Some(unmeasured) = &row.standing.unmeasured {
+        let why = match unmeasured.reason {
+            Reason::MissingSymbol => "not exported".to_string(),
+            other => other.name(),
+        };
+        return ("–".to_string(), "–".to_string(), why);
+    }
+    let context = row.context_on.as_ref().map_or("?", |on| if on.is_empty() { "no" } else { "yes" });
+    (frozen(row), context.to_string(), row.status.clone().unwrap_or_else(|| "?".to_string()))
+}
+
+/// Calls that no library here has, or whose attempts do not count.
+fn unmeasured(newest: &[&CallRow]) -> Section {
+    let rows = newest.iter().filter_map(|row| {
+        let why = row.standing.unmeasured.as_ref()?;
+        Some(vec![row.call.clone(), library(row), why.reason.name(), why.detail.clone()])
+    });
+    Section {
+        title: "Asked and not measured".to_string(),
+        header: ["call", "library", "reason", "detail"].map(str::to_string).to_vec(),
+        rows: rows.collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}

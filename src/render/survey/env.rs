@@ -1,0 +1,65 @@
+//! `survey env`: by what latches a variable, from the earliest on.
+
+use super::section::Section;
+use super::{disagreements, left_out};
+use crate::survey::document::Document;
+use crate::survey::env::EnvRow;
+
+pub(super) const OPENING: &str = "\
+Each variable was set in the environment at exec, then by `setenv` right before one step after the other of a \
+process's life. **Latched at** is the last of these moments at which setting it still took effect: set after that \
+step, it is too late. **By** says what proves that it took effect.";
+
+pub(super) fn sections(documents: &[&Document<EnvRow>]) -> Vec<Section> {
+    let rows: Vec<&EnvRow> = documents.iter().flat_map(|document| &document.rows).collect();
+    let of = |title: &str, want: &dyn Fn(&EnvRow) -> bool| {
+        table(
+            title,
+            &rows.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect::<Vec<_>>(),
+        )
+    };
+    let unmeasured = rows.iter().filter_map(|row| {
+        let why = row.standing.unmeasured.as_ref()?;
+        Some(vec![row.variable.clone(), why.reason.name(), why.detail.clone()])
+    });
+    vec![
+        of("Latched", &|row| row.latched_at.is_some()),
+        of("Without effect here", &|row| row.has_effect == Some(false)),
+        of("Not told", &|row| row.latched_at.is_none() && row.has_effect != Some(false)),
+        disagreements(rows.iter().copied()),
+        Section {
+            title: "Asked and not measured".to_string(),
+            header: ["variable", "reason", "detail"].map(str::to_string).to_vec(),
+            rows: unmeasured.collect(),
+            code: vec![0],
+            ..Section::default()
+        },
+        left_out(documents.iter().flat_map(|document| &document.left_out)),
+    ]
+}
+
+fn table(title: &str, rows: &[&EnvRow]) -> Section {
+    let yes = |effect: Option<bool>| match effect {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    };
+    let row = |row: &&EnvRow| {
+        let moments = row.moments.iter().map(|moment| format!("before {}: {}", moment.does, yes(moment.effect)));
+        let moments: Vec<String> =
+            std::iter::once(format!("at exec: {}", yes(row.has_effect))).chain(moments).collect();
+        vec![
+            format!("{}={}", row.variable, row.value),
+            row.latched_at.clone().unwrap_or_else(|| "–".to_string()),
+            moments.join(", "),
+            row.observable.clone(),
+        ]
+    };
+    Section {
+        title: title.to_string(),
+        header: ["variable", "latched at", "took effect when set", "by"].map(str::to_string).to_vec(),
+        rows: rows.iter().map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}

@@ -1,0 +1,133 @@
+//! `survey mask`: the listed forms, group by group, and how the rule fared with generated ones.
+
+use super::section::Section;
+use super::{disagreements, left_out};
+use crate::survey::document::Document;
+use crate::survey::mask::{GENERATED, MaskRow};
+
+pub(super) const OPENING: &str = "\
+Each text was the value of `CUDA_VISIBLE_DEVICES` when a fresh process called `cuInit`. **GPUs** are NVML indices in \
+the order in which CUDA numbers them. `<uuid0>` stands for the UUID of NVML's first GPU, `<uuid0:12>` for its first \
+twelve characters, `<UUID0>` for its capitals. Where no `CUDA_DEVICE_ORDER` is given, it was `PCI_BUS_ID`. The rule \
+behind all of it is `mask::parse` in the library, which says of any text what the driver will do.";
+
+/// How many generated rows a page shows of each kind; the document has them all.
+const SAMPLES: usize = 12;
+
+pub(super) fn sections(documents: &[&Document<MaskRow>]) -> Vec<Section> {
+    let rows: Vec<&MaskRow> = documents.iter().flat_map(|document| &document.rows).collect();
+    let mut sections = vec![against(&rows)];
+    let mut groups: Vec<&str> = Vec::new();
+    for row in &rows {
+        if row.group != GENERATED && !groups.contains(&row.group.as_str()) {
+            groups.push(&row.group);
+        }
+    }
+    for group in groups {
+        let mut seen = std::collections::BTreeSet::new();
+        let of_group: Vec<&MaskRow> =
+            rows.iter().copied().filter(|row| row.group == group && seen.insert((&row.mask, &row.order))).collect();
+        sections.push(table(group.to_string(), &of_group, true));
+    }
+    sections.push(generated(documents));
+    sections.push(disagreements(rows.iter().copied()));
+    sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
+    sections
+}
+
+/// Rows where the driver did something else than the rule says.
+fn against(rows: &[&MaskRow]) -> Section {
+    let wrong: Vec<&MaskRow> = rows.iter().copied().filter(|row| row.as_predicted == Some(false)).collect();
+    if wrong.is_empty() {
+        return Section::default();
+    }
+    let row =
+        |row: &&MaskRow| vec![shown(row), answer(row), format!("{}: {:?}", row.predicted.status, row.predicted.gpus)];
+    Section {
+        title: format!("Against the rule ({})", wrong.len()),
+        header: ["mask", "driver", "rule"].map(str::to_string).to_vec(),
+        rows: wrong.iter().map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
+
+fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
+    let has_order = rows.iter().any(|row| row.order.is_some());
+    let mut header = vec!["CUDA_VISIBLE_DEVICES"];
+    header.extend(has_order.then_some("CUDA_DEVICE_ORDER"));
+    header.extend(["cuInit", "GPUs"]);
+    header.extend(notes.then_some("why it is asked"));
+    let cells = |row: &&MaskRow| {
+        let mut cells = vec![row.mask.as_ref().map_or_else(|| "unset".to_string(), |mask| format!("\"{mask}\""))];
+        if has_order {
+            cells.push(row.order.as_ref().map_or_else(String::new, |order| format!("\"{order}\"")));
+        }
+        cells.push(row.status.clone().unwrap_or_else(|| "?".to_string()));
+        cells.push(gpus(row));
+        if notes {
+            cells.push(row.note.clone());
+        }
+        cells
+    };
+    Section {
+        title,
+        header: header.into_iter().map(str::to_string).collect(),
+        rows: rows.iter().map(cells).collect(),
+        code: if has_order { vec![0, 1] } else { vec![0] },
+        ..Section::default()
+    }
+}
+
+fn shown(row: &MaskRow) -> String {
+    let mask = row.mask.as_ref().map_or_else(|| "unset".to_string(), |mask| format!("\"{mask}\""));
+    row.order.as_ref().map_or_else(|| mask.clone(), |order| format!("{mask} with order \"{order}\""))
+}
+
+fn gpus(row: &MaskRow) -> String {
+    match row.gpus.as_deref() {
+        None => "?".to_string(),
+        Some([]) => "none".to_string(),
+        Some(gpus) => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn answer(row: &MaskRow) -> String {
+    format!("{}: {}", row.status.as_deref().unwrap_or("?"), gpus(row))
+}
+
+/// How many generated masks the driver read as the rule says, and some of them.
+fn generated(documents: &[&Document<MaskRow>]) -> Section {
+    let mut text = Vec::new();
+    let mut samples: Vec<&MaskRow> = Vec::new();
+    for document in documents {
+        let rows: Vec<&MaskRow> = document.rows.iter().filter(|row| row.group == GENERATED).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let count = |is: fn(&MaskRow) -> bool| rows.iter().filter(|row| is(row)).count();
+        text.push(format!(
+            "With seed {} on {} GPUs: {} masks were written by a generator of the grammar. The driver read {} as the \
+             rule says and {} otherwise; {} got no clear answer. {} showed no GPU, {} one, {} more.",
+            document.survey.seed,
+            document.machine.gpus.len(),
+            rows.len(),
+            count(|row| row.as_predicted == Some(true)),
+            count(|row| row.as_predicted == Some(false)),
+            count(|row| row.as_predicted.is_none()),
+            count(|row| row.count == Some(0)),
+            count(|row| row.count == Some(1)),
+            count(|row| row.count.is_some_and(|count| count > 1)),
+        ));
+        for wanted in [0, 1, 2] {
+            let short = |row: &&&MaskRow| row.mask.as_ref().is_some_and(|mask| mask.len() <= 60);
+            let alike = rows.iter().filter(short).filter(|row| row.count.map(|count| count.min(2)) == Some(wanted));
+            samples.extend(alike.take(SAMPLES).copied());
+        }
+    }
+    if text.is_empty() {
+        return Section::default();
+    }
+    text.push("Some of them:".to_string());
+    Section { text, ..table("Generated masks".to_string(), &samples, false) }
+}

@@ -1,0 +1,93 @@
+//! A headed table, as text and as Markdown.
+
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+
+use crate::render::escape;
+
+/// One line under the header.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+/// The widest that a terminal is taken to be.
+const WIDTH: u16 = 110;
+
+/// A headed table. Nothing in it is escaped yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) title: String,
+    /// Paragraphs in front of the table.
+    pub(super) text: Vec<String>,
+    pub(super) header: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+    /// Columns that hold code.
+    pub(super) code: Vec<usize>,
+    /// Whether it is too long for a terminal.
+    pub(super) only_on_pages: bool,
+}
+
+impl Section {
+    pub(super) fn text(&self) -> String {
+        let mut out = format!("{}\n", self.title);
+        for paragraph in &self.text {
+            out.push_str(&format!("{}\n", escape::terminal(paragraph)));
+        }
+        if self.rows.is_empty() {
+            return out;
+        }
+        let mut table = Table::new();
+        table.force_no_tty().set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+        table.load_style(STYLE).set_header(&self.header);
+        for row in &self.rows {
+            table.add_row(row.iter().map(|cell| escape::terminal(cell)));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 1));
+        }
+        for line in table.lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut out = format!("## {}\n", self.title);
+        for paragraph in &self.text {
+            out.push_str(&format!("\n{paragraph}\n"));
+        }
+        if self.rows.is_empty() {
+            return out;
+        }
+        out.push_str(&format!("\n| {} |\n|{}\n", self.header.join(" | "), " --- |".repeat(self.header.len())));
+        for row in &self.rows {
+            let cells = row.iter().enumerate().map(|(column, cell)| self.cell(column, cell));
+            out.push_str(&format!("| {} |\n", cells.collect::<Vec<_>>().join(" | ")));
+        }
+        out
+    }
+
+    fn cell(&self, column: usize, cell: &str) -> String {
+        if !self.code.contains(&column) || cell.is_empty() {
+            return escape::markdown(cell);
+        }
+        // Code is not escaped by backslashes; only what ends it or the cell is replaced.
+        let shown = escape::visible(cell).replace('|', "\\|");
+        if shown.contains('`') { format!("`` {shown} ``") } else { format!("`{shown}`") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Section;
+
+    #[test]
+    fn cells_of_code_stay_as_they_are_and_others_are_escaped() {
+        let section = Section {
+            title: "T".into(),
+            header: vec!["a".into(), "b".into()],
+            rows: vec![vec!["x|`y".into(), "1*2".into()]],
+            code: vec![0],
+            ..Section::default()
+        };
+        assert!(section.markdown().contains("| `` x\\|`y `` | 1\\*2 |"), "{}", section.markdown());
+        assert!(section.text().contains("x|`y"), "{}", section.text());
+    }
+}

@@ -1,0 +1,193 @@
+//! A survey on this machine: the instrument's controls first, then every question, row by row.
+//!
+//! The controls are scenarios like any other, and their report is written beside the survey. If one
+//! of them does not behave, nothing is surveyed: rows of an instrument that is wrong are worse than
+//! none. Rows are on disk within seconds, so a survey that was killed goes on where it stopped.
+
+mod ask;
+mod exported;
+mod progress;
+mod resume;
+mod select;
+
+use std::path::{Path, PathBuf};
+
+use super::console::Console;
+use super::stage::Stage;
+use super::{Failure, Options, blank, calibrate, scenario};
+use crate::catalogue;
+use crate::exit::Exit;
+use crate::report::{ExitCode, Report, Store, read};
+use crate::scenario::Scenario;
+use crate::supervisor::{Interrupt, signal_name};
+use crate::survey::Kind;
+use crate::survey::document::{Document, Row};
+use crate::{clock, mask};
+
+/// Everything the command line can say about a survey.
+#[derive(Clone, Debug)]
+pub struct SurveyOptions {
+    /// Which survey.
+    pub kind: Kind,
+    /// Where, how often, on which libcudarts; `run.selectors` choose among the questions.
+    pub run: Options,
+    /// The folder of a survey to go on with.
+    pub resume: Option<PathBuf>,
+    /// How many masks to generate and hold against the rule, beside the listed ones.
+    pub generate: usize,
+    /// How many GPUs the worker of `calls` sees.
+    pub visible_gpus: u32,
+}
+
+/// Attempts of each question, unless the command line says otherwise.
+const REPEAT: u32 = 3;
+
+/// What must behave before anything is asked: that looking makes no context and changes nothing,
+/// that the mask which is set afterwards hides every GPU, that a frozen mask can be told from one
+/// that is not, and that a mask of UUIDs keeps a worker off every other GPU. The first two can be
+/// asked where there is one GPU; the others are left out there.
+const CONTROLS: [&str; 5] = [
+    "instrument/probes-make-no-context",
+    "visibility/empty-mask-hides-all",
+    "instrument/probes-change-nothing",
+    "visibility/mask-after-device-count",
+    "instrument/uuid-mask-touches-no-other-gpu",
+];
+
+/// Asks, prints, writes, and says how it ended. `program` is this binary: workers are it again.
+pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
+    let mut console = Console::new(options.run.json);
+    match go(options, program, interrupt, &mut console) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            console.failed(&failure.to_string(), failure.exit());
+            failure.exit()
+        }
+    }
+}
+
+/// A survey in progress.
+struct Sitting<'a> {
+    options: &'a SurveyOptions,
+    run: Options,
+    stage: Stage,
+    report: Report,
+    /// Where the report and the survey go.
+    folder: PathBuf,
+    console: &'a mut Console,
+}
+
+fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
+    let mut run = options.run.clone();
+    run.repeat = run.repeat.or((!run.quick).then_some(REPEAT));
+    // What cannot be asked is better known before the machine is touched.
+    select::check(options).map_err(Failure::Usage)?;
+    let stored = options.resume.as_deref().map(resume::open).transpose()?;
+    let stage = Stage::set(&run, program, interrupt)?;
+    if let Some(restrict) = &run.gpus {
+        stage.check_gpus(restrict).map_err(Failure::Usage)?;
+    }
+    let (report, folder) = match (&options.resume, stored) {
+        (Some(folder), Some(survey)) => {
+            resume::same_question(&survey, options)?;
+            resume::same_machine(&survey, &stage)?;
+            run.seed = Some(survey.header().seed);
+            (read(folder)?, folder.clone())
+        }
+        _ => {
+            let report = blank(&run, &stage);
+            let folder = run.out.join(&report.run.id);
+            (report, folder)
+        }
+    };
+    console.warn(&stage.notes);
+    let sitting = Sitting { options, run, stage, report, folder, console };
+    match options.kind {
+        Kind::Calls => sitting.sit(ask::calls),
+        Kind::Mask => sitting.sit(ask::mask),
+        Kind::Env => sitting.sit(ask::env),
+    }
+}
+
+impl Sitting<'_> {
+    /// Chooses the questions, proves the instrument, and asks.
+    fn sit<R: Row>(mut self, asked: impl Fn(&Sitting<'_>) -> Result<ask::Asked<R>, Failure>) -> Result<Exit, Failure>
+    where
+        Document<R>: resume::OfSurvey,
+    {
+        let (items, left_out) = asked(&self)?;
+        let items = select::chosen(items, &self.run.selectors).map_err(Failure::Usage)?;
+        if self.options.resume.is_none() {
+            let exit = self.controls()?;
+            if exit != Exit::Ok {
+                return Ok(self.refuse(exit));
+            }
+        }
+        self.console.header(&self.report);
+        self.ask(&items, left_out)
+    }
+
+    /// The folder of the run, made if it is not there.
+    fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::at(&self.folder)?)
+    }
+
+    /// Runs the instrument's controls, and closes the report that is about them.
+    fn controls(&mut self) -> Result<Exit, Failure> {
+        let store = self.store()?;
+        store.write(&self.report)?;
+        if self.stage.supervisor.sampler.inventory.is_ok() {
+            self.console.status("measuring the instrument");
+            calibrate::calibrate(&mut self.stage, &mut self.report);
+        }
+        let names = CONTROLS.map(str::to_string);
+        let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
+        self.stage.use_runtime(0).map_err(Failure::Internal)?;
+        self.report.run.selectors = names.to_vec();
+        for scenario in &scenarios {
+            self.control(scenario);
+            store.write(&self.report)?;
+        }
+        let signal = self.stage.supervisor.interrupt.signal();
+        self.report.run.interrupted = signal.map(signal_name);
+        self.report.complete = signal.is_none();
+        self.report.run.finished_at = Some(clock::utc());
+        self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
+        // A machine with one GPU cannot be asked about a second one.
+        let exit = Exit::of_report(&self.report, true);
+        self.report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+        store.write(&self.report)?;
+        Ok(exit)
+    }
+
+    fn control(&mut self, scenario: &Scenario) {
+        for instance in &scenario.instances {
+            if self.stage.supervisor.interrupt.check() {
+                return;
+            }
+            self.console.status(&instance.name);
+            let done = scenario::run(&mut self.stage, scenario, instance, &self.report, &self.run, 0, self.console);
+            if let Some(unsafe_host) = scenario::host_unsafe(&done) {
+                self.report.run.host_unsafe.get_or_insert(unsafe_host);
+            }
+            self.report.scenarios.push(done);
+            self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
+        }
+    }
+
+    /// The controls did not behave, so there is nothing to ask with.
+    fn refuse(&mut self, exit: Exit) -> Exit {
+        let path = self.folder.join("report.json");
+        let why = "the instrument's controls did not all behave, so nothing was surveyed; see their report".to_string();
+        self.console.warn(&[why]);
+        self.console.finish(&self.report, &path, exit)
+    }
+}
+
+/// How many masks `--generate` may ask for.
+pub const MOST_GENERATED: usize = 100_000;
+
+/// The masks that are generated, for a machine with so many GPUs.
+fn generated(options: &SurveyOptions, seed: u64, gpus: usize) -> Vec<mask::Template> {
+    if options.generate == 0 { Vec::new() } else { mask::generate(seed, options.generate, gpus) }
+}

@@ -1,0 +1,206 @@
+//! Asking: every question on every libcudart that it is about, and the document that grows by it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::{Failure, scenario};
+use super::progress::Progress;
+use super::{Sitting, exported, generated, resume};
+use crate::catalogue::{Invalid, SelectError};
+use crate::exit::Exit;
+use crate::mask::Form;
+use crate::observe::Scene;
+use crate::render::survey as render;
+use crate::report::{ExitCode, SchemaId};
+use crate::supervisor::signal_name;
+use crate::survey::calls::{self, CallRow};
+use crate::survey::document::{Document, Header, LeftOut, MAJOR, MINOR, Row};
+use crate::survey::env::{self, EnvRow};
+use crate::survey::mask::{self, GENERATED, MaskRow};
+use crate::survey::{Answered, Item, Survey, keyed};
+use crate::{clock, mask as grammar};
+
+/// Rows are written at most this often, and when the survey ends: a kill loses no more.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// What is asked, and what there is beside.
+pub(super) type Asked<R> = (Vec<Item<R>>, Vec<LeftOut>);
+
+pub(super) fn calls(sitting: &Sitting<'_>) -> Result<Asked<CallRow>, Failure> {
+    let visible = sitting.options.visible_gpus;
+    let items = calls::items(visible).map_err(invalid)?;
+    let recipes = calls::recipes(visible).map_err(invalid)?;
+    Ok((items, exported::left_out(&recipes, &sitting.stage.machine)))
+}
+
+pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
+    let uuids: Vec<String> = sitting.stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let forms = grammar::forms().map_err(invalid)?;
+    let listed = forms.into_iter().map(|(group, form)| (group, form, None));
+    let written = generated(sitting.options, sitting.report.run.seed, uuids.len());
+    let written = written.into_iter().map(|template| {
+        let form = Form { mask: Some(template), order: None, note: String::new() };
+        (GENERATED.to_string(), form, Some(1))
+    });
+    let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (group, form, repeat) in listed.chain(written) {
+        let Some(mut item) = mask::item(&form, &group, &uuids).map_err(invalid)? else {
+            let name = form.mask.as_ref().map_or_else(String::new, |template| template.text().to_string());
+            let reason = format!("it names a GPU that this machine with {} does not have", uuids.len());
+            left_out.push(LeftOut { name, reason });
+            continue;
+        };
+        if known.insert(item.question.key.clone()) {
+            item.repeat = repeat;
+            items.push(item);
+        }
+    }
+    Ok((items, left_out))
+}
+
+pub(super) fn env(_: &Sitting<'_>) -> Result<Asked<EnvRow>, Failure> {
+    Ok((env::items().map_err(invalid)?, env::left_out().map_err(invalid)?))
+}
+
+fn invalid(file: Invalid) -> Failure {
+    Failure::Internal(SelectError::Invalid(vec![file]).render(false))
+}
+
+/// One question on the libcudart at a place.
+struct Job {
+    item: usize,
+    place: usize,
+    key: String,
+}
+
+impl Sitting<'_> {
+    /// Asks everything that has no row yet.
+    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
+    where
+        Document<R>: resume::OfSurvey,
+    {
+        let mut document = match &self.options.resume {
+            Some(folder) => resume::document::<R>(folder)?,
+            None => self.blank(left_out),
+        };
+        let started = clock::now_ns();
+        let spent = document.survey.elapsed_ns;
+        let jobs = self.jobs(items, &document);
+        let mut progress = Progress::new(jobs.len());
+        let (mut written, mut place) = (clock::now_ns(), None);
+        self.put(&document)?;
+        self.console.start(jobs.len() as u64);
+        for job in &jobs {
+            if self.stage.supervisor.interrupt.check() || self.report.run.host_unsafe.is_some() {
+                break;
+            }
+            if place != Some(job.place) {
+                self.stage.use_runtime(job.place).map_err(Failure::Internal)?;
+                place = Some(job.place);
+            }
+            let Some(item) = items.get(job.item) else { continue };
+            self.console.status(&format!("{} · {}", progress.left(), job.key));
+            let Some(row) = self.row(item, job, &mut document.survey) else { break };
+            document.rows.push(row);
+            document.machine.libraries.clone_from(&self.stage.machine.libraries);
+            document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+            self.console.step(progress.done());
+            if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
+                self.put(&document)?;
+                written = clock::now_ns();
+            }
+        }
+        document.complete = jobs.iter().all(|job| document.rows.iter().any(|row| row.key() == job.key));
+        document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+        self.end(document)
+    }
+
+    /// The questions that have no row yet: what is asked once first, then libcudart by libcudart.
+    fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<Job> {
+        let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        let mut jobs = Vec::new();
+        for place in 0..self.stage.runtimes.len().max(1) {
+            let runtime = self.stage.runtime(place);
+            for (number, item) in items.iter().enumerate() {
+                let version = runtime.as_ref().and_then(|runtime| runtime.version.as_deref());
+                let version = version.filter(|_| item.question.of_libcudart);
+                let key = keyed(&item.question.key, version);
+                if (item.question.of_libcudart || place == 0) && !answered.contains(&key) {
+                    jobs.push(Job { item: number, place, key });
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Asks one question. None if the user stopped it: what is not finished has no row.
+    fn row<R: Row>(&mut self, item: &Item<R>, job: &Job, header: &mut Header) -> Option<R> {
+        let asked = &item.question.scenario;
+        let instance = asked.instances.first()?;
+        let mut run = self.run.clone();
+        run.repeat = item.repeat.or(run.repeat);
+        let done = scenario::run(&mut self.stage, asked, instance, &self.report, &run, job.place, self.console);
+        if self.stage.supervisor.interrupt.check() {
+            return None;
+        }
+        header.attempts_ns += done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.wall_ns).sum::<u64>();
+        if let Some(unsafe_host) = scenario::host_unsafe(&done) {
+            self.report.run.host_unsafe.get_or_insert(unsafe_host);
+        }
+        let gpus = self.stage.machine.gpus.clone();
+        let scene = Scene { calibration: &self.report.run.calibration, gpus: &gpus };
+        let provenance = self.stage.provenance;
+        let answered = Answered { report: &done, scene: &scene, machine: &self.stage.machine, provenance };
+        Some((item.reduce)(&answered))
+    }
+
+    fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> Document<R> {
+        let run = &self.report.run;
+        Document {
+            schema: SchemaId { name: R::KIND.schema().to_string(), major: MAJOR, minor: MINOR },
+            provenance: self.report.provenance,
+            survey: Header {
+                id: run.id.clone(),
+                version: run.version.clone(),
+                started_at: clock::utc(),
+                finished_at: None,
+                elapsed_ns: 0,
+                attempts_ns: 0,
+                resumed: 0,
+                selectors: self.run.selectors.clone(),
+                on: run.on.clone(),
+                repeat: if self.run.quick { 1 } else { self.run.repeat.unwrap_or(super::REPEAT) },
+                seed: run.seed,
+                interrupted: None,
+                exit: None,
+            },
+            machine: self.stage.machine.clone(),
+            rows: Vec::new(),
+            left_out,
+            complete: false,
+        }
+    }
+
+    fn put<R: Row>(&self, document: &Document<R>) -> Result<(), Failure> {
+        Ok(self.store()?.put(R::KIND.file(), document).map(drop)?)
+    }
+
+    /// Closes the document, prints it and says how it ended.
+    fn end<R: Row>(&mut self, mut document: Document<R>) -> Result<Exit, Failure>
+    where
+        Document<R>: resume::OfSurvey,
+    {
+        document.survey.interrupted = self.stage.supervisor.interrupt.signal().map(signal_name);
+        document.survey.finished_at = Some(clock::utc());
+        let exit = match &self.report.run.host_unsafe {
+            Some(_) => Exit::HostUnsafe,
+            None => Exit::of_survey(&document),
+        };
+        document.survey.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+        let path = self.store()?.put(R::KIND.file(), &document)?;
+        let json = serde_json::to_string(&document).unwrap_or_default();
+        let survey: Survey = resume::OfSurvey::survey(document);
+        let text = render::text(&survey, &path.to_string_lossy());
+        Ok(self.console.surveyed(&text, &json, exit))
+    }
+}

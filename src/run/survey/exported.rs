@@ -1,0 +1,69 @@
+//! What the libraries export and the survey does not ask: read from the files, nothing is loaded.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use object::{Object, ObjectSymbol};
+
+use crate::machine::Machine;
+use crate::survey::calls::Recipes;
+use crate::survey::document::LeftOut;
+
+/// The reason where a symbol is in no list: a newer library brought it.
+const NO_RECIPE: &str = "no recipe yet: surveys/calls.toml does not name it";
+
+/// Every exported call of libcuda and of the libcudarts that no recipe makes, with the reason. Where
+/// no library can be read, the patterns themselves.
+pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
+    let driver =
+        machine.libraries.iter().map(|library| library.path.as_str()).filter(|path| path.contains("libcuda.so"));
+    let runtimes = machine.libcudart.iter().map(|runtime| runtime.path.as_str());
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for path in driver.chain(runtimes) {
+        let Ok(bytes) = fs::read(path) else { continue };
+        for name in calls(&bytes) {
+            if !recipes.calls.iter().any(|recipe| recipe.symbol == name) {
+                let reason = recipes.left_out.iter().find(|left| matches(&left.name, &name));
+                found.insert(name, reason.map_or_else(|| NO_RECIPE.to_string(), |left| left.reason.clone()));
+            }
+        }
+    }
+    if found.is_empty() {
+        return recipes.left_out.clone();
+    }
+    found.into_iter().map(|(name, reason)| LeftOut { name, reason }).collect()
+}
+
+/// The functions that a library exports and that are named like CUDA's.
+fn calls(library: &[u8]) -> Vec<String> {
+    let Ok(file) = object::File::parse(library) else { return Vec::new() };
+    let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_string));
+    names.filter(|name| is_call(name)).collect()
+}
+
+/// `cuInit`, `cudaMalloc`: not `cudbg…`, `_Z…` or what compilers call.
+fn is_call(name: &str) -> bool {
+    let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_from_other_symbols() {
+        assert!(is_call("cuInit") && is_call("cudaMalloc") && is_call("cuGetProcAddress_v2"));
+        assert!(!is_call("cudbgApiInit") && !is_call("custom") && !is_call("__cudaRegisterFunction"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_exports_nothing() {
+        assert!(calls(b"text").is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Going on with a survey that was stopped.
+
+use std::path::Path;
+
+use super::super::Failure;
+use super::super::stage::Stage;
+use super::SurveyOptions;
+use crate::report::{Provenance, StoreError, Stored};
+use crate::survey::calls::CallRow;
+use crate::survey::document::{Document, MAJOR, Row};
+use crate::survey::env::EnvRow;
+use crate::survey::mask::MaskRow;
+use crate::survey::{Kind, Survey};
+
+/// A document as one of the three surveys.
+pub(super) trait OfSurvey {
+    fn survey(self) -> Survey;
+}
+
+impl OfSurvey for Document<CallRow> {
+    fn survey(self) -> Survey {
+        Survey::Calls(self)
+    }
+}
+
+impl OfSurvey for Document<MaskRow> {
+    fn survey(self) -> Survey {
+        Survey::Mask(self)
+    }
+}
+
+impl OfSurvey for Document<EnvRow> {
+    fn survey(self) -> Survey {
+        Survey::Env(self)
+    }
+}
+
+/// The survey in the folder of a run.
+pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
+    let files = Kind::ALL.map(|kind| folder.join(kind.file()));
+    let Some(path) = files.iter().find(|path| path.is_file()) else {
+        let folder = crate::render::escape::terminal(&folder.to_string_lossy());
+        return Err(Failure::Usage(format!("--resume: no survey was begun in `{folder}`")));
+    };
+    let refused = |error: StoreError| Failure::Usage(format!("--resume: {error}"));
+    let stored = Stored::open(path).map_err(refused)?;
+    let survey = Survey::of(&stored).unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string())));
+    survey.map_err(refused)
+}
+
+/// The same document with rows of a known type.
+pub(super) fn document<R: Row>(folder: &Path) -> Result<Document<R>, Failure> {
+    let stored = Stored::open(&folder.join(R::KIND.file()))?;
+    let mut document: Document<R> = stored.parse(R::KIND.schema(), MAJOR)?;
+    document.survey.resumed += 1;
+    document.survey.exit = None;
+    document.survey.interrupted = None;
+    document.survey.finished_at = None;
+    Ok(document)
+}
+
+/// Rows of two ways of asking do not belong into one document.
+pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<(), Failure> {
+    let header = survey.header();
+    let refused = |why: String| Err(Failure::Usage(format!("--resume: {why}")));
+    if survey.kind() != options.kind {
+        return refused(format!("that is a survey of {}, not of {}", survey.kind().name(), options.kind.name()));
+    }
+    if header.version != env!("CARGO_PKG_VERSION") {
+        return refused(format!("it was begun by version {}; begin anew", header.version));
+    }
+    if options.run.seed.is_some_and(|seed| seed != header.seed) {
+        return refused(format!("it was begun with --seed {}", header.seed));
+    }
+    let repeat = if options.run.quick { Some(1) } else { options.run.repeat };
+    if repeat.is_some_and(|repeat| repeat != header.repeat) {
+        return refused(format!("it was begun with --repeat {}", header.repeat));
+    }
+    Ok(())
+}
+
+/// Neither do rows of two machines, nor real and simulated ones.
+pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure> {
+    let (then, now) = (survey.machine(), &stage.machine);
+    let uuids = |machine: &crate::machine::Machine| -> Vec<String> {
+        machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
+    };
+    let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
+    let what = if simulated(survey.provenance()) != simulated(stage.provenance) {
+        "where it was begun: one is the simulated node"
+    } else if then.driver_version != now.driver_version {
+        "the driver it was begun on"
+    } else if uuids(then) != uuids(now) {
+        "the GPUs it was begun on"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!("--resume: this is not {what}; begin anew")))
+}

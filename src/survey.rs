@@ -1,0 +1,60 @@
+//! Surveys: one question asked of a whole axis (every call, every mask, every variable), as rows.
+//!
+//! A survey's questions are scenarios like any other, written by a recipe instead of by hand, so
+//! everything that makes an attempt count holds for them too. What one question showed is reduced
+//! to a row; rows make a document, which lies beside the report of the instrument's controls.
+//! Everything here is pure; [`crate::run`] asks the questions.
+
+pub mod calls;
+pub mod document;
+pub mod env;
+pub mod mask;
+mod question;
+mod row;
+
+pub use document::{Document, Header, Survey};
+pub use question::{Answered, Item, Question};
+pub use row::{Standing, Unmeasured, keyed};
+
+/// Which survey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Kind {
+    /// Which call freezes visibility, which makes a context, and what memory appears.
+    Calls,
+    /// The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` as the driver reads it.
+    Mask,
+    /// When each environment variable is latched.
+    Env,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Calls, Kind::Mask, Kind::Env];
+
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Calls => "calls",
+            Kind::Mask => "mask",
+            Kind::Env => "env",
+        }
+    }
+
+    /// The name of the document's schema.
+    pub fn schema(self) -> &'static str {
+        match self {
+            Kind::Calls => "cuda-pitfalls-survey-calls",
+            Kind::Mask => "cuda-pitfalls-survey-mask",
+            Kind::Env => "cuda-pitfalls-survey-env",
+        }
+    }
+
+    /// The file's name in the folder of a run.
+    pub fn file(self) -> &'static str {
+        match self {
+            Kind::Calls => "survey-calls.json",
+            Kind::Mask => "survey-mask.json",
+            Kind::Env => "survey-env.json",
+        }
+    }
+}

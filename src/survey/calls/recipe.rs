@@ -1,0 +1,158 @@
+//! How each call is made: `surveys/calls.toml`, read strictly.
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{COUNT, INIT};
+use crate::catalogue::Invalid;
+use crate::scenario::Diagnostic;
+use crate::step::{self, Library};
+use crate::survey::document::LeftOut;
+use crate::survey::question::{Draft, DraftCase, Question, step as write_step};
+
+const PATH: &str = "surveys/calls.toml";
+const SOURCE: &str = include_str!("../../../surveys/calls.toml");
+
+/// Everything that the file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipes {
+    /// The calls, in the order of the file.
+    pub calls: Vec<Recipe>,
+    /// Patterns of names that are exported and not asked.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// How one call is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// The C symbol, or the label where a call is asked in several ways.
+    pub name: String,
+    /// The library that has it.
+    pub library: Library,
+    /// The symbol.
+    pub symbol: String,
+    /// What the step is called in the question.
+    pub label: String,
+    /// How many GPUs the worker is to see.
+    pub visible_gpus: u32,
+    step: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    calls: Vec<toml::Spanned<Table>>,
+    #[serde(default)]
+    left_out: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    names: Vec<String>,
+    reason: String,
+}
+
+/// The recipes that come with the program, each for a worker that sees so many GPUs.
+///
+/// # Errors
+/// What is wrong with the file, with its place.
+pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
+    read(SOURCE, visible_gpus)
+}
+
+fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
+    let invalid = |span: std::ops::Range<usize>, message: String| {
+        let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
+        Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
+    };
+    let file: File = toml::from_str(source)
+        .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
+    let mut calls: Vec<Recipe> = Vec::new();
+    for table in file.calls {
+        let span = table.span();
+        let recipe = Recipe::of(table.into_inner(), visible_gpus).map_err(|why| invalid(span.clone(), why))?;
+        if calls.iter().any(|known| known.name == recipe.name) {
+            return Err(invalid(span, format!("`{}` is there twice; give one a label", recipe.name)));
+        }
+        calls.push(recipe);
+    }
+    let left_out = file.left_out.into_iter().flat_map(|Group { names, reason }| {
+        names.into_iter().map(move |name| LeftOut { name, reason: reason.clone() })
+    });
+    Ok(Recipes { calls, left_out: left_out.collect() })
+}
+
+impl Recipe {
+    fn of(step: Table, visible_gpus: u32) -> Result<Recipe, String> {
+        let call = step.keys().find(|key| step::find(key).is_some());
+        let call =
+            call.ok_or_else(|| format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default()))?;
+        let kind = step::find(call).ok_or("no such call")?;
+        let label = match step.get("label") {
+            Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
+            None => call.clone(),
+        };
+        // A call that is also made to ask afterwards needs a label of its own in the question.
+        let mut written = step.clone();
+        let in_question = format!("the-{label}");
+        written.insert("label".into(), in_question.clone().into());
+        Ok(Recipe {
+            name: label,
+            library: kind.library,
+            symbol: call.clone(),
+            label: in_question,
+            visible_gpus,
+            step: Value::Table(written),
+        })
+    }
+
+    /// What is asked: the call, then a mask that shows nothing, then what the driver still sees.
+    ///
+    /// # Errors
+    /// What is wrong with the recipe, with the text that was made of it.
+    pub fn question(&self) -> Result<Question, Invalid> {
+        let steps = vec![
+            self.step.clone(),
+            write_step("setenv", [("name", "CUDA_VISIBLE_DEVICES"), ("value", "")], Some("mask-after")),
+            write_step("cuInit", [], Some(INIT)),
+            write_step("cuDeviceGetCount", [], Some(COUNT)),
+        ];
+        let case = DraftCase { name: "trap".into(), does: self.name.clone(), steps, ..DraftCase::default() };
+        let draft = Draft {
+            name: format!("survey-calls/{}", self.name),
+            question: format!("What does {} do as the first call of a process?", self.name),
+            gpus: Some(self.visible_gpus),
+            effect: Vec::new(),
+            cases: vec![case],
+        };
+        let of_libcudart = self.library == Library::Runtime;
+        Ok(Question { key: self.name.clone(), of_libcudart, scenario: draft.write()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_makes_a_question() {
+        let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+        for recipe in &recipes.calls {
+            if let Err(wrong) = recipe.question() {
+                let told: Vec<String> = wrong.diagnostics.iter().map(|it| it.render(&wrong.source, false)).collect();
+                panic!("{}: {}", recipe.name, told.join("\n"));
+            }
+        }
+        assert!(recipes.calls.len() >= 200, "only {} calls", recipes.calls.len());
+    }
+
+    #[test]
+    fn a_call_is_asked_once_or_under_several_names() {
+        let twice = "calls = [{ cuInit = {} }, { cuInit = {} }]";
+        let wrong = read(twice, 1).unwrap_err();
+        assert!(wrong.diagnostics[0].message.contains("twice"), "{:?}", wrong.diagnostics);
+        let named = "calls = [{ cuInit = {} }, { cuInit = {}, label = \"again\" }]";
+        assert_eq!(read(named, 1).unwrap().calls[1].name, "again");
+    }
+}

@@ -1,0 +1,164 @@
+//! The document of a survey: who asked, where, and the rows.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+use super::calls::CallRow;
+use super::env::EnvRow;
+use super::mask::MaskRow;
+use super::row::Standing;
+use crate::machine::Machine;
+use crate::report::{ExitCode, Provenance, SchemaId, StoreError, Stored};
+
+/// Readers refuse another major.
+pub const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+pub const MINOR: u32 = 0;
+
+/// One survey on one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document<R> {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// Whether a real driver answered. Simulated rows are never evidence.
+    pub provenance: Provenance,
+    /// How it was asked.
+    pub survey: Header,
+    /// The host, as in the report beside this document.
+    pub machine: Machine,
+    /// One per question and libcudart, in the order in which they were asked.
+    pub rows: Vec<R>,
+    /// What there is and was not asked, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// Whether every question has its row. A survey without this can be resumed.
+    pub complete: bool,
+}
+
+/// How a survey was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Header {
+    /// The run's id, which is also the folder's name.
+    pub id: String,
+    /// The version of cuda-pitfalls.
+    pub version: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC; null while it goes on.
+    pub finished_at: Option<String>,
+    /// Wall time spent on it, over all sittings.
+    pub elapsed_ns: u64,
+    /// Of that, wall time in which attempts of rows were under way, from a worker's start to its end.
+    pub attempts_ns: u64,
+    /// How often it was taken up again.
+    pub resumed: u32,
+    /// What was selected on the command line; empty for all.
+    pub selectors: Vec<String>,
+    /// `cuda` or `sim:<machine>`.
+    pub on: String,
+    /// Attempts of each question, unless its rows say otherwise.
+    pub repeat: u32,
+    /// The seed of the order of attempts and of generated questions.
+    pub seed: u64,
+    /// The signal that ended it early.
+    pub interrupted: Option<String>,
+    /// The exit code and its name; null while it goes on.
+    pub exit: Option<ExitCode>,
+}
+
+/// Something that was not asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// Its name, or a pattern for several (`*_ptsz`).
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What every row can say about itself.
+pub trait Row: Clone + Serialize + DeserializeOwned {
+    /// The survey it belongs to.
+    const KIND: Kind;
+
+    /// What the question was, unique in the document.
+    fn key(&self) -> String;
+
+    /// How its attempts went.
+    fn standing(&self) -> &Standing;
+
+    /// Whether the driver did something else than a rule of ours says.
+    fn is_unexpected(&self) -> bool {
+        false
+    }
+}
+
+/// A survey of any kind, as it is read back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Survey {
+    /// `survey-calls.json`.
+    Calls(Document<CallRow>),
+    /// `survey-mask.json`.
+    Mask(Document<MaskRow>),
+    /// `survey-env.json`.
+    Env(Document<EnvRow>),
+}
+
+impl Survey {
+    /// The survey in a document that was read; none if it is no survey.
+    pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
+        Some(match kind {
+            Kind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
+            Kind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
+            Kind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
+        })
+    }
+
+    /// Which one it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Survey::Calls(_) => Kind::Calls,
+            Survey::Mask(_) => Kind::Mask,
+            Survey::Env(_) => Kind::Env,
+        }
+    }
+
+    /// How it was asked.
+    pub fn header(&self) -> &Header {
+        match self {
+            Survey::Calls(document) => &document.survey,
+            Survey::Mask(document) => &document.survey,
+            Survey::Env(document) => &document.survey,
+        }
+    }
+
+    /// The host.
+    pub fn machine(&self) -> &Machine {
+        match self {
+            Survey::Calls(document) => &document.machine,
+            Survey::Mask(document) => &document.machine,
+            Survey::Env(document) => &document.machine,
+        }
+    }
+
+    /// Who answered.
+    pub fn provenance(&self) -> Provenance {
+        match self {
+            Survey::Calls(document) => document.provenance,
+            Survey::Mask(document) => document.provenance,
+            Survey::Env(document) => document.provenance,
+        }
+    }
+}
+
+/// The JSON Schema of a survey's document, generated from these types.
+pub fn schema(kind: Kind) -> serde_json::Value {
+    let schema = match kind {
+        Kind::Calls => schemars::schema_for!(Document<CallRow>),
+        Kind::Mask => schemars::schema_for!(Document<MaskRow>),
+        Kind::Env => schemars::schema_for!(Document<EnvRow>),
+    };
+    serde_json::to_value(schema).unwrap_or_default()
+}

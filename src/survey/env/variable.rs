@@ -1,0 +1,220 @@
+//! What is asked about each variable: `surveys/env.toml`, read strictly.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::catalogue::Invalid;
+use crate::scenario::Diagnostic;
+use crate::survey::document::LeftOut;
+use crate::survey::question::{Draft, DraftCase, Question, step};
+
+const PATH: &str = "surveys/env.toml";
+const SOURCE: &str = include_str!("../../../surveys/env.toml");
+
+/// The case in which the variable is there at exec.
+pub(super) const AT_EXEC: &str = "trap";
+/// The case in which it is never set.
+pub(super) const NEVER: &str = "control";
+/// What the step is called that sets the variable.
+const SET: &str = "set-the-variable";
+
+/// One documented variable, and what proves that it took effect.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// The variable.
+    pub name: String,
+    /// The value to set.
+    pub value: String,
+    /// What it is documented to do, in a sentence.
+    pub about: String,
+    /// What proves that it took effect, in a sentence.
+    pub observable: String,
+    /// The page that documents it.
+    pub source: String,
+    /// Environment at exec in every case.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// How many GPUs the worker sees.
+    #[serde(default)]
+    pub gpus: Gpus,
+    /// The calls, as in a scenario file.
+    steps: Vec<Table>,
+    /// The checks that hold where the variable took effect, and do not where it is unset.
+    effect: Vec<Value>,
+    /// When it is set, from the earliest moment on.
+    pub moments: Vec<Before>,
+}
+
+/// A moment at which the variable is set: right before a step.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// The step's label.
+    pub before: String,
+    /// What that step does, such as `cuInit`; `each use` where the same was done before.
+    pub does: String,
+}
+
+impl Before {
+    /// The name of the case in which the variable is set at this moment.
+    pub(super) fn case(&self) -> String {
+        format!("before-{}", self.before)
+    }
+}
+
+/// How many GPUs the worker sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
+pub enum Gpus {
+    /// It has a mask, which names so many.
+    Masked(u32),
+    /// It has no mask of ours.
+    All,
+}
+
+impl Default for Gpus {
+    fn default() -> Gpus {
+        Gpus::Masked(1)
+    }
+}
+
+impl TryFrom<Value> for Gpus {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Gpus, &'static str> {
+        let count = value.as_integer().and_then(|count| u32::try_from(count).ok());
+        match value.as_str() {
+            Some("all") => Ok(Gpus::All),
+            _ => count.map(Gpus::Masked).ok_or("`gpus` is a number or \"all\""),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    variable: Vec<toml::Spanned<Variable>>,
+    #[serde(default)]
+    left_out: Vec<RawLeftOut>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLeftOut {
+    name: String,
+    reason: String,
+}
+
+/// The variables that are asked about, in the order of the list.
+///
+/// # Errors
+/// What is wrong with the list, with its place.
+pub fn variables() -> Result<Vec<Variable>, Invalid> {
+    read(SOURCE).map(|(variables, _)| variables)
+}
+
+/// Documented variables that are not asked about, each with the reason.
+///
+/// # Errors
+/// What is wrong with the list, with its place.
+pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
+    read(SOURCE).map(|(_, left_out)| left_out)
+}
+
+pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invalid> {
+    let invalid = |span: std::ops::Range<usize>, message: String| {
+        let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
+        Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
+    };
+    let file: File = toml::from_str(source)
+        .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
+    let mut variables: Vec<Variable> = Vec::new();
+    for variable in file.variable {
+        let span = variable.span();
+        let variable = variable.into_inner();
+        if let Some(wrong) = variable.wrong() {
+            return Err(invalid(span, format!("{}: {wrong}", variable.name)));
+        }
+        let known = variables.iter().map(|known| &known.name).chain(file.left_out.iter().map(|left| &left.name));
+        if known.into_iter().any(|known| *known == variable.name) {
+            return Err(invalid(span, format!("{} is there twice", variable.name)));
+        }
+        variables.push(variable);
+    }
+    let left_out = file.left_out.into_iter().map(|RawLeftOut { name, reason }| LeftOut { name, reason });
+    Ok((variables, left_out.collect()))
+}
+
+impl Variable {
+    /// What the reader of scenarios could not say.
+    fn wrong(&self) -> Option<String> {
+        if self.moments.is_empty() {
+            return Some("`moments` is empty, and nothing could be told".to_string());
+        }
+        let mut from = 0;
+        for Before { before, .. } in &self.moments {
+            let place = self.place(before);
+            match place {
+                None => return Some(format!("no step has the label `{before}`")),
+                Some(place) if place < from => return Some(format!("`{before}` comes too late among the moments")),
+                Some(place) => from = place + 1,
+            }
+        }
+        self.env.contains_key(&self.name).then(|| "`env` must not hold the variable itself".to_string())
+    }
+
+    fn place(&self, label: &str) -> Option<usize> {
+        self.steps.iter().position(|step| step.get("label").and_then(Value::as_str) == Some(label))
+    }
+
+    /// What is asked: the same calls with the variable at exec, set at each moment, and never.
+    ///
+    /// # Errors
+    /// What is wrong with the steps or the checks, with the text that was made of them.
+    pub fn question(&self) -> Result<Question, Invalid> {
+        let mut cases = vec![DraftCase {
+            name: AT_EXEC.to_string(),
+            does: "set at exec".to_string(),
+            env: self.env.clone().into_iter().chain([(self.name.clone(), self.value.clone())]).collect(),
+            steps: self.steps_with_set(None),
+        }];
+        cases.extend(self.moments.iter().map(|moment| DraftCase {
+            name: moment.case(),
+            does: format!("set before {}", moment.before),
+            env: self.env.clone(),
+            steps: self.steps_with_set(self.place(&moment.before)),
+        }));
+        cases.push(DraftCase {
+            name: NEVER.to_string(),
+            does: "never set".to_string(),
+            env: self.env.clone(),
+            steps: self.steps_with_set(None),
+        });
+        let draft = Draft {
+            name: format!("survey-env/{}", self.name),
+            question: format!("When is {} latched?", self.name),
+            gpus: match self.gpus {
+                Gpus::Masked(count) => Some(count),
+                Gpus::All => None,
+            },
+            effect: self.effect.clone(),
+            cases,
+        };
+        Ok(Question { key: self.name.clone(), of_libcudart: false, scenario: draft.write()? })
+    }
+
+    /// The calls, with one that sets the variable right before the step at this place.
+    fn steps_with_set(&self, place: Option<usize>) -> Vec<Value> {
+        let mut steps: Vec<Value> = self.steps.iter().cloned().map(Value::Table).collect();
+        if let Some(place) = place.filter(|place| *place <= steps.len()) {
+            steps.insert(
+                place,
+                step("setenv", [("name", self.name.as_str()), ("value", self.value.as_str())], Some(SET)),
+            );
+        }
+        steps
+    }
+}

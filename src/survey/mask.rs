@@ -1,0 +1,175 @@
+//! `survey mask`: how the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
+//!
+//! A worker is started with the mask, calls `cuInit`, counts, and says which GPUs it sees, in order.
+//! What [`crate::mask::parse`] says of the same text stands beside it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+use super::document::Row;
+use super::question::{Draft, DraftCase, Item, Question, step};
+use super::row::Standing;
+use crate::catalogue::Invalid;
+use crate::event::Value;
+use crate::mask::{self, Form, Template};
+use crate::observe::{Scene, observe};
+use crate::report::ScenarioReport;
+
+/// The group of forms that were generated.
+pub const GENERATED: &str = "Generated";
+
+/// One mask.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MaskRow {
+    /// What the form belongs to, such as `Numbers`; `Generated` for one that a generator wrote.
+    pub group: String,
+    /// `CUDA_VISIBLE_DEVICES`, with GPUs' UUIDs as `<uuid0>`, `<uuid1>`, … in NVML order; null if unset.
+    pub mask: Option<String>,
+    /// `CUDA_DEVICE_ORDER`; null where the form has none, and every worker is given `PCI_BUS_ID`.
+    pub order: Option<String>,
+    /// Why the form is of interest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// What `cuInit` returned, by its C name.
+    pub status: Option<String>,
+    /// What `cuDeviceGetCount` gave afterwards; 0 where `cuInit` failed.
+    pub count: Option<u32>,
+    /// NVML indices of the visible GPUs in CUDA order.
+    pub gpus: Option<Vec<u32>>,
+    /// What the rule says.
+    pub predicted: Predicted,
+    /// Whether the driver did as the rule says; null where the driver was not asked or not clear.
+    pub as_predicted: Option<bool>,
+    /// How the attempts went.
+    #[serde(flatten)]
+    pub standing: Standing,
+}
+
+/// What [`crate::mask::parse`] says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Predicted {
+    /// The status of `cuInit`, by its C name.
+    pub status: String,
+    /// NVML indices of the visible GPUs in CUDA order.
+    pub gpus: Vec<u32>,
+}
+
+impl Row for MaskRow {
+    const KIND: Kind = Kind::Mask;
+
+    fn key(&self) -> String {
+        key(self.mask.as_deref(), self.order.as_deref())
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn is_unexpected(&self) -> bool {
+        self.as_predicted == Some(false)
+    }
+}
+
+fn key(mask: Option<&str>, order: Option<&str>) -> String {
+    let quoted = |text: Option<&str>| text.map_or_else(|| "unset".to_string(), |text| format!("{text:?}"));
+    match order {
+        None => quoted(mask),
+        Some(_) => format!("{} with order {}", quoted(mask), quoted(order)),
+    }
+}
+
+/// A mask to be asked about, on a machine whose GPUs have these UUIDs in NVML order.
+///
+/// # Errors
+/// A text that no scenario can hold.
+pub fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Option<Item<MaskRow>>, Invalid> {
+    let Some(text) = form.mask.as_ref().map(|template| template.fill(uuids)).transpose().ok() else { return Ok(None) };
+    let answer = mask::parse(text.as_deref(), Some(form.order.as_deref().unwrap_or("PCI_BUS_ID")), uuids);
+    let predicted = Predicted {
+        status: answer.status.name().to_string(),
+        gpus: answer.gpus.iter().filter_map(|gpu| u32::try_from(*gpu).ok()).collect(),
+    };
+    let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
+    let mut scenario = draft().write()?;
+    let env = scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).map(|case| &mut case.env);
+    for env in env {
+        // Not by way of the file: a mask may hold what means something there.
+        env.extend(text.iter().map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.clone())));
+        env.extend(form.order.iter().map(|order| ("CUDA_DEVICE_ORDER".to_string(), order.clone())));
+    }
+    let (form, group) = (form.clone(), group.to_string());
+    let reduce =
+        move |answered: &super::Answered<'_>| row(&form, &group, predicted.clone(), answered.report, answered.scene);
+    Ok(Some(Item { question: Question { key, of_libcudart: false, scenario }, repeat: None, reduce: Box::new(reduce) }))
+}
+
+fn draft() -> Draft {
+    let steps = vec![step("cuInit", [], Some("init")), step("cuDeviceGetCount", [], Some("count"))];
+    let case = DraftCase { name: "trap".into(), does: "the mask, then cuInit".into(), steps, ..DraftCase::default() };
+    Draft {
+        name: "survey-mask/mask".to_string(),
+        question: "Which GPUs does this mask show?".to_string(),
+        gpus: None,
+        effect: Vec::new(),
+        cases: vec![case],
+    }
+}
+
+/// What one attempt showed.
+#[derive(Clone, PartialEq)]
+struct Seen {
+    status: Option<String>,
+    count: Option<u32>,
+    gpus: Option<Vec<u32>>,
+}
+
+fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, scene: &Scene) -> MaskRow {
+    let seen = seen(done, scene);
+    let mut standing = Standing::of(done);
+    let status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
+    let count = standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
+    let gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
+    let as_predicted = status.as_ref().zip(gpus.as_ref()).map(|(status, gpus)| {
+        *status == predicted.status && *gpus == predicted.gpus && count == u32::try_from(gpus.len()).ok()
+    });
+    MaskRow {
+        group: group.to_string(),
+        mask: form.mask.as_ref().map(|template| template.text().to_string()),
+        order: form.order.clone(),
+        note: form.note.clone(),
+        status,
+        count,
+        gpus,
+        predicted,
+        as_predicted,
+        standing,
+    }
+}
+
+fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {
+    let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Vec::new() };
+    let Some(planned) = plan.case(&case.name) else { return Vec::new() };
+    let nvml = |name: &String| {
+        let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
+        u32::try_from(scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
+    };
+    let counting = case.attempts.iter().filter(|attempt| attempt.invalid.is_empty());
+    let of = |attempt| {
+        let shown = observe(plan, planned, attempt, scene);
+        let init = shown.step("init")?.status.clone()?;
+        let counted = shown.step("count")?;
+        let count = match counted.values.get("count") {
+            Some(Value::Int(count)) => u32::try_from(*count).ok(),
+            _ => None,
+        };
+        let visible = counted.visible.as_ref().map(|list| list.iter().filter_map(nvml).collect());
+        let failed = init.code != 0;
+        Some(Seen {
+            status: Some(init.name.clone().unwrap_or_else(|| init.code.to_string())),
+            count: if failed { Some(0) } else { count },
+            gpus: if failed { Some(Vec::new()) } else { visible },
+        })
+    };
+    counting.filter_map(of).collect()
+}

@@ -1,0 +1,213 @@
+//! `compare` on committed reports, on copies of them with one change, and on simulated runs.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use common::{Ran, Scratch, root};
+
+/// A committed report.
+fn committed(name: &str) -> String {
+    root().join("reports").join(name).to_string_lossy().into_owned()
+}
+
+fn compare(arguments: &[&str]) -> Ran {
+    Scratch::new().run(&[&["compare"], arguments].concat())
+}
+
+fn lines(ran: &Ran) -> Vec<&str> {
+    ran.stdout.lines().collect()
+}
+
+/// A copy of a committed report with something changed.
+fn edited(scratch: &Scratch, name: &str, edit: impl FnOnce(&mut Value)) -> String {
+    let text = fs::read(PathBuf::from(committed(name)).join("report.json")).expect("a committed report");
+    let mut report: Value = serde_json::from_slice(&text).expect("JSON");
+    edit(&mut report);
+    let path = scratch.path().join("edited.json");
+    fs::write(&path, report.to_string()).expect("a file of our own");
+    path.to_string_lossy().into_owned()
+}
+
+/// A scenario of a report, by name.
+fn part<'r>(report: &'r mut Value, name: &str) -> &'r mut Value {
+    let scenarios = report["scenarios"].as_array_mut().expect("scenarios");
+    scenarios.iter_mut().find(|scenario| scenario["name"] == name).expect("the scenario is in the report")
+}
+
+const QUESTION: &str = "visibility/empty-mask-hides-all";
+
+#[test]
+fn a_report_is_the_same_as_itself() {
+    for name in ["h200-x1", "h200-x2", "h200-x2-libcudart-all", "h200-x4-one-gpu"] {
+        let path = committed(name);
+        let ran = compare(&[&path, &path]);
+        ran.ended(0, "ok");
+        assert!(ran.stdout.contains("no difference in behaviour: ") && lines(&ran).len() == 3, "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn more_gpus_are_no_difference_in_behaviour() {
+    for (a, b, same) in
+        [("h200-x1", "h200-x2", 13), ("h200-x2", "h200-x4", 44), ("h200-x2-second", "h200-x4-second", 40)]
+    {
+        let ran = compare(&[&committed(a), &committed(b)]);
+        ran.ended(0, "ok");
+        let told = format!("no difference in behaviour: {same} the same");
+        assert!(ran.stdout.contains(&told), "{told}\n{}", ran.stdout);
+        assert!(ran.stdout.contains("  number of GPUs "), "{}", ran.stdout);
+    }
+    let ran = compare(&[&committed("h200-x1"), &committed("h200-x2")]);
+    assert!(ran.stdout.contains("  not measured in A (too_few_gpus): "), "{}", ran.stdout);
+}
+
+#[test]
+fn what_has_nothing_in_common_is_not_compared() {
+    let ran = compare(&[&committed("h200-x2"), &committed("h200-x2-second")]);
+    ran.ended(4, "nothing_measured");
+    assert_eq!(lines(&ran).last(), Some(&"nothing could be compared, 92 not in both"));
+}
+
+#[test]
+fn one_libcudart_is_held_against_another() {
+    let path = committed("h200-x2-libcudart-all");
+    let ran = compare(&[&path, &path, "--libcudart", "11.7,13.4"]);
+    ran.ended(1, "unexpected");
+    let wanted =
+        "  context/set-device-is-eager: verdict not_reproduced -> reproduced; trap: at select: contexts no GPU -> gpu1";
+    assert!(lines(&ran).contains(&wanted), "{}", ran.stdout);
+    assert!(lines(&ran).contains(&"libcudart 11.7 of A is held against 13.4 of B"), "{}", ran.stdout);
+    let ran = compare(&[&path, &path, "--libcudart", "11.6,13.4"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("A has nothing of libcudart 11.6; it has 11.7, 12.1"), "{}", ran.stderr);
+    for wrong in ["12.9", "12.9,", "12.9,13.0,13.1", "a,b"] {
+        compare(&[&path, &path, "--libcudart", wrong]).ended(2, "usage");
+    }
+}
+
+#[test]
+fn one_status_that_changed_is_told_in_one_line() {
+    let scratch = Scratch::new();
+    let path = edited(&scratch, "h200-x2", |report| {
+        let outcomes = &mut part(report, QUESTION)["cases"][0]["outcomes"];
+        outcomes[0]["observation"]["steps"][0]["status"]["code"] = 3.into();
+        outcomes[0]["observation"]["steps"][0]["status"]["name"] = "CUDA_ERROR_NOT_INITIALIZED".into();
+    });
+    let ran = compare(&[&committed("h200-x2"), &path]);
+    ran.ended(1, "unexpected");
+    let wanted = [
+        "behaves differently",
+        "  visibility/empty-mask-hides-all: trap: at init: status CUDA_ERROR_NO_DEVICE -> CUDA_ERROR_NOT_INITIALIZED",
+        "1 different, 49 the same",
+    ];
+    assert_eq!(lines(&ran)[2..], wanted, "{}", ran.stdout);
+}
+
+#[test]
+fn one_verdict_that_changed_is_told_in_one_line_and_in_json() {
+    let scratch = Scratch::new();
+    let path = edited(&scratch, "h200-x2", |report| {
+        let verdict = &mut part(report, QUESTION)["verdict"];
+        verdict["kind"] = "not_reproduced".into();
+        verdict["expectation"] = "unexpected".into();
+    });
+    let ran = compare(&[&path, &committed("h200-x2")]);
+    ran.ended(1, "unexpected");
+    let wanted = "  visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced";
+    assert_eq!(lines(&ran)[2..], ["behaves differently", wanted, "1 different, 49 the same"]);
+    let document = compare(&[&path, &committed("h200-x2"), "--json"]).json();
+    assert_eq!(document["schema"], serde_json::json!({"name": "cuda-pitfalls-comparison", "major": 1, "minor": 0}));
+    assert_eq!((&document["same"], &document["of"]), (&49.into(), &"report".into()));
+    assert_eq!(document["changed"].as_array().map(Vec::len), Some(1));
+    let change = serde_json::json!({"fact": "verdict", "a": "not_reproduced, unexpected", "b": "reproduced"});
+    assert_eq!(document["changed"][0]["changes"], serde_json::json!([change]));
+    assert_eq!(document["a"]["name"], path.as_str());
+}
+
+#[test]
+fn another_driver_is_shown_and_does_not_count() {
+    let scratch = Scratch::new();
+    let path = edited(&scratch, "h200-x2", |report| report["machine"]["driver_version"] = "590.1".into());
+    let ran = compare(&[&committed("h200-x2"), &path]);
+    ran.ended(0, "ok");
+    assert!(lines(&ran).contains(&"  driver 580.159.04 -> 590.1"), "{}", ran.stdout);
+}
+
+#[test]
+fn simulated_runs_are_compared_and_said_to_be_simulated() {
+    let (one, two) = (Scratch::new(), Scratch::new());
+    let selectors = [QUESTION, "visibility/mask-after-device-count"];
+    one.simulate("sim:h200-x1", &selectors, &["--quick"]);
+    two.simulate("sim:h200-x2", &selectors, &["--quick"]);
+    let run = |scratch: &Scratch| {
+        let folder = fs::read_dir(scratch.reports()).expect("reports").flatten().next().expect("a report");
+        folder.path().to_string_lossy().into_owned()
+    };
+    let ran = compare(&[&run(&one), &run(&two)]);
+    assert_eq!(lines(&ran)[2], "both are SIMULATED: nothing of this is evidence");
+    assert!(lines(&ran).contains(&"  number of GPUs 1 -> 2"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("control sees all GPUs: 1 in A, 2 in B"), "{}", ran.stdout);
+    // The one needs two GPUs, the other has a case without a mask.
+    ran.ended(4, "nothing_measured");
+    let ran = compare(&[&run(&two), &committed("h200-x2")]);
+    assert!(lines(&ran)[2].starts_with("one of the two is SIMULATED: A"), "{}", ran.stdout);
+    ran.ended(0, "ok");
+}
+
+/// A survey of calls with one row.
+fn survey(scratch: &Scratch, name: &str, status: &str) -> String {
+    let text = fs::read(PathBuf::from(committed("h200-x1")).join("report.json")).expect("a committed report");
+    let report: Value = serde_json::from_slice(&text).expect("JSON");
+    let document = serde_json::json!({
+        "schema": {"name": "cuda-pitfalls-survey-calls", "major": 1, "minor": 0}, "provenance": "measured",
+        "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
+                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1, "interrupted": null, "exit": null},
+        "machine": report["machine"], "complete": true,
+        "rows": [{"call": "cudaMalloc", "library": "libcudart", "libcudart_version": "13.0", "visible_gpus": 1,
+                  "freezes_visibility": true, "context_on": [0], "device_used_bytes": [555_000_000], "status": status,
+                  "elapsed_ns": 5, "attempts": 3, "unmeasured": null, "seen": []}],
+    });
+    let path = scratch.path().join(name);
+    fs::write(&path, document.to_string()).expect("a file of our own");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn surveys_are_compared_with_surveys_of_their_kind_only() {
+    let scratch = Scratch::new();
+    let (a, b) = (survey(&scratch, "a.json", "cudaSuccess"), survey(&scratch, "b.json", "cudaErrorUnknown"));
+    compare(&[&a, &a]).ended(0, "ok");
+    let ran = compare(&[&a, &b]);
+    ran.ended(1, "unexpected");
+    assert_eq!(lines(&ran)[3], "  cudaMalloc: status cudaSuccess -> cudaErrorUnknown");
+    for (one, other) in [(&a, &committed("h200-x1")), (&committed("h200-x1"), &a)] {
+        let ran = compare(&[one, other, "--json"]);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains("only two of a kind can be compared"), "{}", ran.stderr);
+        assert_eq!(ran.json()["exit"]["name"], "usage");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let scratch = Scratch::new();
+    let good = committed("h200-x1");
+    let path = scratch.path().join("bad.json");
+    let schema =
+        |name: &str, major: u32| format!("{{\"schema\":{{\"name\":\"{name}\",\"major\":{major},\"minor\":0}}}}");
+    let newer = [schema("cuda-pitfalls-report", 99), schema("cuda-pitfalls-survey-calls", 99), schema("other", 1)];
+    for text in ["".to_string(), "[]".to_string()].iter().chain(&newer) {
+        fs::write(&path, text).expect("a file of our own");
+        for pair in [[good.as_str(), &path.to_string_lossy()], [&path.to_string_lossy(), good.as_str()]] {
+            let ran = compare(&[&pair[..], &["--json"]].concat());
+            ran.ended(2, "usage");
+            assert!(ran.stderr.contains("bad.json"), "{}", ran.stderr);
+            assert_eq!(ran.json()["exit"]["code"], 2);
+        }
+    }
+    compare(&[&good, "/nonexistent/report.json"]).ended(2, "usage");
+}

@@ -1,0 +1,241 @@
+//! Surveys on the simulated node: rows, resuming, refusals; and the committed ones, with the pages
+//! that are made of them.
+//!
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test surveys` writes `docs/surveys/` anew; read the diff.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cuda_pitfalls::render::survey::{Source, page, path};
+use cuda_pitfalls::report::{Provenance, Stored, read};
+use cuda_pitfalls::survey::calls::CallRow;
+use cuda_pitfalls::survey::mask::MaskRow;
+use cuda_pitfalls::survey::{Kind, Survey};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use common::{Ran, Scratch, bless, eventually, root};
+
+fn open(path: &Path) -> Survey {
+    let stored = Stored::open(path).expect("a survey can be read");
+    Survey::of(&stored).expect("it is a survey").expect("of this version")
+}
+
+/// Every committed survey, with its folder's name.
+fn committed() -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for folder in fs::read_dir(root().join("reports")).expect("reports").flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let files = Kind::ALL.map(|kind| folder.path().join(kind.file()));
+        // Runs of one's own bear a time in their name and are not committed.
+        found.extend(
+            files
+                .into_iter()
+                .filter(|_| !name.contains("Z-"))
+                .filter(|file| file.is_file())
+                .map(|file| (name.clone(), file)),
+        );
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_committed_pages_are_those_that_the_committed_surveys_make() {
+    let sources: Vec<Source> =
+        committed().into_iter().map(|(name, file)| Source { name, survey: open(&file) }).collect();
+    let mut stale = Vec::new();
+    for kind in Kind::ALL {
+        let (file, made) = (root().join(path(kind)), page(kind, &sources));
+        if bless() {
+            fs::create_dir_all(file.parent().expect("a folder")).expect("the folder can be made");
+            fs::write(&file, &made).expect("the page can be written");
+        }
+        if fs::read_to_string(&file).unwrap_or_default() != made {
+            stale.push(path(kind));
+        }
+    }
+    assert!(stale.is_empty(), "not what reports/*/survey-*.json make: {stale:?}; bless them");
+}
+
+#[test]
+fn committed_surveys_are_whole_measured_and_as_their_schemas_say() {
+    for (name, file) in committed() {
+        let survey = open(&file);
+        assert_eq!(survey.provenance(), Provenance::Measured, "{name}");
+        let document: Value = serde_json::from_slice(&fs::read(&file).expect("it can be read")).expect("it is JSON");
+        assert_eq!(document["complete"], true, "{name}");
+        let errors = against_schema(survey.kind(), &document);
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
+        let beside = read(file.parent().expect("a folder")).expect("the controls' report is beside it");
+        assert_eq!(beside.run.exit.expect("it ended").code, 0, "{name}: the controls did not behave");
+    }
+}
+
+fn against_schema(kind: Kind, document: &Value) -> Vec<String> {
+    let schema = root().join(format!("reports/survey-{}.schema.json", kind.name()));
+    let schema: Value = serde_json::from_slice(&fs::read(schema).expect("its schema is committed")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
+    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+/// Runs a survey on the simulated node.
+fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let mut all = vec!["survey"];
+    all.extend(arguments);
+    if !arguments.contains(&"--resume") {
+        all.extend(["--out", &out]);
+    }
+    scratch.run(&all)
+}
+
+/// The folder of the only run.
+fn folder(scratch: &Scratch) -> PathBuf {
+    let mut folders = fs::read_dir(scratch.reports()).expect("reports").flatten();
+    folders.next().expect("a run has left its folder").path()
+}
+
+#[test]
+fn calls_are_told_apart() {
+    let scratch = Scratch::new();
+    let calls = ["cuInit", "cuDriverGetVersion", "cudaSetDevice", "cudaGetDeviceCount", "cudaRuntimeGetVersion"];
+    let ran = survey(&scratch, &[&["calls"][..], &calls, &["--on", "sim:h200-x2", "--json"]].concat());
+    ran.ended(0, "ok");
+    let document = ran.json();
+    let errors = against_schema(Kind::Calls, &document);
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(document["provenance"], "simulated");
+    let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let row = |call: &str| rows.iter().find(|row| row.call == call).expect("a row");
+    let facts = |call: &str| (row(call).freezes_visibility, row(call).context_on.clone());
+    assert_eq!(facts("cuInit"), (Some(true), Some(vec![])));
+    assert_eq!(facts("cuDriverGetVersion"), (Some(false), Some(vec![])));
+    assert_eq!(facts("cudaSetDevice"), (Some(true), Some(vec![0])));
+    assert_eq!(facts("cudaGetDeviceCount"), (Some(true), Some(vec![])));
+    assert_eq!(facts("cudaRuntimeGetVersion"), (Some(false), Some(vec![])));
+    let used = row("cudaSetDevice").device_used_bytes.clone().expect("memory was read");
+    assert!(used[0] > 400 << 20 && used[1] == 0, "{used:?}");
+    assert_eq!(row("cuInit").libcudart_version, None);
+    assert_eq!(row("cudaSetDevice").libcudart_version.as_deref(), Some("13.0"));
+    assert!(rows.iter().all(|row| row.standing.attempts == 3 && row.seen.len() == 3));
+    // The controls' report lies beside the survey.
+    let controls = read(&folder(&scratch)).expect("a report");
+    assert!(controls.complete && controls.scenarios.len() >= 3);
+}
+
+#[test]
+fn the_rule_predicts_what_the_simulated_node_does() {
+    let scratch = Scratch::new();
+    let ran =
+        survey(&scratch, &["mask", "--on", "sim:h200-x2", "--generate", "300", "--seed", "7", "--quick", "--json"]);
+    ran.ended(0, "ok");
+    let rows: Vec<MaskRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+    assert!(rows.len() > 350, "{} rows", rows.len());
+    assert!(rows.iter().all(|row| row.as_predicted == Some(true)));
+    for count in [0, 1, 2] {
+        assert!(rows.iter().filter(|row| row.count == Some(count)).count() > 20, "few show {count}");
+    }
+}
+
+/// Starts a long survey, and returns once some of its rows are on disk.
+fn under_way(scratch: &Scratch) -> common::Running {
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let arguments = ["survey", "mask", "--on", "sim:h200-x1", "--generate", "400", "--seed", "1", "--out", &out];
+    let running = scratch.start(scratch.command(&arguments));
+    eventually("rows are on disk", Duration::from_secs(60), || rows(scratch).filter(|rows| !rows.is_empty()));
+    running
+}
+
+fn rows(scratch: &Scratch) -> Option<Vec<MaskRow>> {
+    let folder = fs::read_dir(scratch.reports()).ok()?.flatten().next()?.path();
+    match Survey::of(&Stored::open(&folder.join(Kind::Mask.file())).ok()?)?.ok()? {
+        Survey::Mask(document) => Some(document.rows),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_killed_survey_goes_on_where_it_stopped() {
+    let scratch = Scratch::new();
+    let running = under_way(&scratch);
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait(Duration::from_secs(10)).code, None);
+    let before = rows(&scratch).expect("a whole document is on disk");
+    let place = folder(&scratch).to_string_lossy().into_owned();
+    let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "400", "--resume", &place, "--json"]);
+    again.ended(0, "ok");
+    let document = again.json();
+    assert_eq!(document["complete"], true);
+    assert_eq!(document["survey"]["resumed"], 1);
+    let after = rows(&scratch).expect("a document");
+    assert!(after.len() > before.len() && after[..before.len()] == before[..], "what was there is kept");
+    let keys: std::collections::BTreeSet<_> = after.iter().map(|row| (&row.mask, &row.order)).collect();
+    assert_eq!(keys.len(), after.len(), "nothing was asked twice");
+    scratch.assert_no_process_left();
+}
+
+#[test]
+fn ctrl_c_leaves_a_partial_survey_and_exit_code_130() {
+    let scratch = Scratch::new();
+    let running = under_way(&scratch);
+    running.signal(Signal::INT);
+    running.wait(Duration::from_secs(15)).ended(130, "interrupted");
+    let survey = open(&folder(&scratch).join(Kind::Mask.file()));
+    assert_eq!(survey.header().interrupted.as_deref(), Some("SIGINT"));
+    assert!(matches!(&survey, Survey::Mask(document) if !document.complete));
+    scratch.assert_no_process_left();
+}
+
+#[test]
+fn a_survey_is_resumed_only_as_what_it_was() {
+    let scratch = Scratch::new();
+    survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "3"]).ended(0, "ok");
+    let place = folder(&scratch).to_string_lossy().into_owned();
+    let refused = |arguments: &[&str], why: &str| {
+        let ran = survey(&scratch, &[arguments, &["--resume", &place]].concat());
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    };
+    refused(&["mask", "--on", "sim:h200-x1"], "that is a survey of calls, not of mask");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x2", "--quick"], "not the GPUs it was begun on");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--repeat", "2"], "begun with --repeat 1");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "4"], "begun with --seed 3");
+    let ran = survey(&scratch, &["calls", "--on", "sim:h200-x1", "--resume", &scratch.path().to_string_lossy()]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("no survey was begun in"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_runs() {
+    let scratch = Scratch::new();
+    for (arguments, why) in [
+        (&["calls", "cuInti", "--on", "sim"][..], "did you mean `cuInit`?"),
+        (&["calls", "--generate", "5", "--on", "sim"], "--generate belongs to `survey mask`"),
+        (&["env", "--visible-gpus", "2", "--on", "sim"], "--visible-gpus belongs to `survey calls`"),
+        (&["everything"], "invalid value 'everything'"),
+        (&["mask", "--generate", "1000000"], "at most 100000"),
+    ] {
+        let ran = survey(&scratch, arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_survey_is_rendered_as_text_and_markdown_alone() {
+    let scratch = Scratch::new();
+    survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"]).ended(0, "ok");
+    let file = folder(&scratch).join(Kind::Calls.file()).to_string_lossy().into_owned();
+    for (form, part) in [("text", "SIMULATED"), ("markdown", "**Simulated: none of this is evidence.**")] {
+        let ran = scratch.run(&["render", &file, "--as", form]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stdout.contains(part) && ran.stdout.contains("cuInit"), "{}", ran.stdout);
+    }
+    let ran = scratch.run(&["render", &file, "--as", "junit"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("text or markdown"), "{}", ran.stderr);
+}
