@@ -103,7 +103,6 @@ fn measured_on(sources: &[Source]) -> Section {
         vec![
             source.name.clone(),
             words::machine(survey.machine()),
-            words::driver(survey.machine()),
             rows(survey).to_string(),
             header.repeat.to_string(),
             units::duration(header.elapsed_ns),
@@ -111,7 +110,7 @@ fn measured_on(sources: &[Source]) -> Section {
     };
     Section {
         title: "Measured on".to_string(),
-        header: ["reports/", "machine", "driver", "rows", "attempts of each", "took"].map(str::to_string).to_vec(),
+        header: ["reports/", "machine", "rows", "attempts of each", "took"].map(str::to_string).to_vec(),
         rows: sources.iter().map(row).collect(),
         code: vec![0],
         ..Section::default()

@@ -1,6 +1,6 @@
 //! `survey calls`: what changed between libcudarts first, then what each call does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
 use super::{disagreements, left_out};
@@ -15,7 +15,8 @@ Each call was made as the first CUDA call of a fresh process, with harmless argu
 read its mask by then, so that a mask set after the call does nothing. **Context on** lists the GPUs, by CUDA \
 ordinal, on which there was a context after the call. **Memory** is what NVML shows as used beyond what was used \
 before the process, on each GPU in NVML order. A process that saw one GPU says `0` where it had a context; which of \
-several GPUs gets one can be told from rows with two or more visible GPUs.";
+several GPUs gets one can be told from rows with two or more visible GPUs. A call that **returned** an error did what it \
+does up to that error: harmless arguments are not always good ones. `dlopen-…` are loads of a library and nothing else.";
 
 /// What a call did, as far as versions are compared by it.
 type Behaviour = (String, String, String);
@@ -28,6 +29,7 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
     };
     let has_context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
     vec![
+        in_short(&rows),
         changes(&rows),
         table("Calls that make a context", &asked(has_context)),
         table(
@@ -39,6 +41,38 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
         unmeasured(&newest),
         left_out(documents.iter().flat_map(|document| &document.left_out)),
     ]
+}
+
+/// How many calls of each library did what.
+fn in_short(rows: &[&CallRow]) -> Section {
+    let mut by_library: BTreeMap<(&str, Option<Vec<u32>>), Vec<&CallRow>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
+        let version = row.libcudart_version.as_deref().map(number);
+        by_library.entry((&row.library, version)).or_default().push(row);
+    }
+    let line = |((library, version), rows): ((&str, Option<Vec<u32>>), Vec<&CallRow>)| {
+        let calls: BTreeSet<&str> = rows.iter().map(|row| row.call.as_str()).collect();
+        let count = |is: &dyn Fn(&CallRow) -> bool| {
+            let found = calls.iter().filter(|call| rows.iter().any(|row| row.call == **call && is(row)));
+            found.count().to_string()
+        };
+        let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
+        vec![
+            version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version))),
+            calls.len().to_string(),
+            count(&|row| context(row)),
+            count(&|row| row.freezes_visibility == Some(true) && !context(row)),
+            count(&|row| row.freezes_visibility == Some(false)),
+        ]
+    };
+    Section {
+        title: "In short".to_string(),
+        header: ["library", "calls asked", "make a context", "only freeze the mask", "leave it free"]
+            .map(str::to_string)
+            .to_vec(),
+        rows: by_library.into_iter().map(line).collect(),
+        ..Section::default()
+    }
 }
 
 /// A version as numbers, so that 12.10 comes after 12.9.
@@ -78,7 +112,7 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
         title: format!("{title} ({})", rows.len()),
         header: ["call", "library", "freezes", "context on", "memory", "returned", "took"].map(str::to_string).to_vec(),
         rows: rows.iter().map(row).collect(),
-        code: vec![0],
+        code: vec![0, 5],
         ..Section::default()
     }
 }
@@ -125,17 +159,17 @@ fn changes(rows: &[&CallRow]) -> Section {
             versions.insert(number(version), row);
         }
     }
-    let all: std::collections::BTreeSet<Vec<u32>> = by_call.values().flat_map(BTreeMap::keys).cloned().collect();
+    let all: BTreeSet<Vec<u32>> = by_call.values().flat_map(BTreeMap::keys).cloned().collect();
     let mut section = Section {
         title: "What changed between versions of libcudart".to_string(),
         header: ["call", "libcudart", "freezes", "makes a context", "returned"].map(str::to_string).to_vec(),
-        code: vec![0],
+        code: vec![0, 4],
         ..Section::default()
     };
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
     section.text.push(match names.len() {
         0 => return Section::default(),
-        1 => format!("Only libcudart {} was asked.", names.join("")),
+        1 => format!("Of libcudart only {} was asked.", names.join("")),
         count => format!("{count} versions were asked: {}.", names.join(", ")),
     });
     for (call, versions) in by_call {

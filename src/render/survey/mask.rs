@@ -74,7 +74,7 @@ fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
         title,
         header: header.into_iter().map(str::to_string).collect(),
         rows: rows.iter().map(cells).collect(),
-        code: if has_order { vec![0, 1] } else { vec![0] },
+        code: if has_order { vec![0, 1, 2] } else { vec![0, 1] },
         ..Section::default()
     }
 }
