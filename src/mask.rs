@@ -8,7 +8,9 @@
 //! mask    = entry { "," entry }                   read from the left, up to the first bad entry
 //! entry   = ordinal | uuid                        the first entry decides which; the others must be alike
 //! ordinal = { blank } [ "+" | "-" ] digit { digit } { any }
-//! uuid    = "GPU-" hex { hex | "-" } { " " }      the beginning of exactly one GPU's UUID, or the whole
+//! uuid    = ( "GPU-" | "MIG-" ) ( beginning | whole { any } )
+//! beginning = hex digits, fewer than 32, with hyphens anywhere; those of exactly one GPU
+//! whole   = 32 hex digits, with hyphens anywhere
 //! blank   = " " | "\t" | "\n" | "\v" | "\f" | "\r"
 //! any     = any character but ","
 //! order   = "FASTEST_FIRST" | "PCI_BUS_ID"
@@ -34,32 +36,34 @@
 //! - `1gpu,0cpu` is `1,0`, and so are `01,00`, `+1,-0` and `1,0,` (`visibility/numbers-are-read-loosely`).
 //! - `0x1` is 0, and `1;0` and `1:0` are 1 alone (`visibility/numbers-are-read-loosely`); so are a 1
 //!   and a 0 with a blank or a newline between them (`visibility/numbers-on-lines`).
-//! - `4294967296` and `-4294967296` are 0: of a number's 64 bits the lower 32 count. From 2^64 on it
-//!   does not wrap and names none (`visibility/number-too-large`).
+//! - Numbers are read as by `strtoull`, and of the 64 bits the lower 32 count: `4294967296`,
+//!   `-4294967296` and `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with
+//!   either sign, a number names none (`visibility/number-too-large`, and the survey).
 //! - In `0,99,0` the list ends before the repeat, so one GPU is visible
 //!   (`visibility/duplicate-index-hides-all`).
 //! - `all` hides every GPU, as any word does (`visibility/container-words-hide-all`).
-//! - A blank in front of a number does no harm, one in front of a UUID makes it none; behind a UUID it
-//!   does no harm (`visibility/numbers-are-read-loosely`, `visibility/blank-after-uuid-comma`).
-//! - A UUID may be cut short and be in capitals, but not without its `GPU-`
-//!   (`visibility/uuid-abbreviated`). `GPU-` alone names none, not even the only GPU
+//! - A blank of any kind in front of a number does no harm, one in front of a UUID makes it none
+//!   (`visibility/numbers-are-read-loosely`, `visibility/blank-after-uuid-comma`).
+//! - Behind the 32nd digit of a UUID the entry may go on as it likes: `<uuid>x`, `<uuid>;<uuid>` and
+//!   `<uuid>/1/0` name the first GPU. Behind a shorter beginning nothing may follow, not even a blank
+//!   (the survey).
+//! - Hyphens do not count, wherever they are or are not (the survey). Capitals do no harm, but small
+//!   letters in `gpu-` do, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
+//! - One digit is enough if it fits one GPU; `GPU-` alone names none, not even the only GPU
 //!   (`visibility/uuid-prefix-alone`).
+//! - `MIG-` with the digits of a GPU's own UUID names that GPU where MIG is off; `MIG-GPU-…/1/0` names
+//!   none (the survey, `visibility/mig-token-without-mig`).
 //!
 //! What is **not known**, and predicted by what is likeliest or simplest:
 //!
-//! - Whether numbers are read as by `strtol` or by `strtoull`, which differ from 2^63 to 2^64 - 1 and
-//!   below -2^63. Predicted: `strtol`, which stops at the ends of 64 bits with a sign.
-//! - `\n`, `\v`, `\f` and `\r` in front of a number. Predicted: skipped, as a blank and a tab are.
-//! - How few digits of a UUID will do; eight were tried. Predicted: one, if it fits one GPU.
 //! - What fits several GPUs by its digits; no two GPUs at hand have begun alike. Predicted: it names none.
-//! - What may follow a UUID: a blank may. Predicted: blanks alone, so a tab, a newline, a letter or a
-//!   digit too many ends the list.
-//! - Hyphens left out or misplaced, and `gpu-` before digits. Predicted: no UUID.
-//! - A limit on the length of the value, or of the list. Predicted: none.
-//! - A bad order together with a bad mask, which fail differently. Predicted: the order's error.
+//! - `MIG-` with a GPU's digits beside other entries, or shortened. Predicted: read as if it were `GPU-`.
+//! - A limit on the length of the value, or of the list: up to 4 KiB and 64 entries there is none.
 //! - MIG tokens where MIG is on. [`parse`] knows no instances.
 //! - GPUs of unlike speed, which were never at hand: [`parse`] is given them in CUDA's order, and a
 //!   caller has to know it.
+//!
+//! "The survey" is `reports/survey-mask-*`, with the page `docs/surveys/mask.md`.
 
 mod forms;
 mod generate;
@@ -137,7 +141,7 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Answer
     match mask {
         None => named.extend(0..gpus.len()),
         Some(mask) => {
-            let read = if mask.starts_with(PREFIX) { by_uuid } else { by_ordinal };
+            let read = if digits_of(mask).is_some() { by_uuid } else { by_ordinal };
             for gpu in mask.split(',').map_while(|entry| read(entry, gpus)) {
                 if named.contains(&gpu) {
                     return Answer::failed(Status::InvalidDevice);
@@ -150,43 +154,52 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Answer
     Answer { status, gpus: named }
 }
 
-/// What makes an entry a UUID.
-const PREFIX: &str = "GPU-";
+/// What makes an entry a UUID; what follows it.
+fn digits_of(entry: &str) -> Option<&str> {
+    entry.strip_prefix("GPU-").or_else(|| entry.strip_prefix("MIG-"))
+}
+
+/// The digits of a whole UUID.
+const WHOLE: usize = 32;
 
 /// What C's `isspace` calls blank.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
-/// More digits than a number of 64 bits can have.
-const TOO_MANY_DIGITS: usize = 20;
-
-/// The GPU whose place an entry begins with, in base ten.
+/// The GPU whose place an entry begins with, in base ten: `strtoull`, of whose 64 bits 32 count.
 fn by_ordinal(entry: &str, gpus: &[String]) -> Option<usize> {
     let number = entry.trim_start_matches(BLANKS);
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
     let end = unsigned.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(unsigned.len());
     let digits = unsigned.get(..end).filter(|digits| !digits.is_empty())?;
-    // Zeros in front do not make a number large, however many they are.
-    let digits = digits.trim_start_matches('0');
-    let size = match digits.len() {
-        0 => 0,
-        TOO_MANY_DIGITS.. => i128::MAX,
-        _ => digits.parse::<i128>().ok()?,
+    let value = match digits.parse::<u64>() {
+        Ok(size) if number.starts_with('-') => size.wrapping_neg(),
+        Ok(size) => size,
+        // Out of range is ULONG_MAX, whatever the sign.
+        Err(_) => u64::MAX,
     };
-    let value = if number.starts_with('-') { -size } else { size };
-    let value = value.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-    let place = usize::try_from(value.rem_euclid(1 << 32)).ok()?;
+    let place = usize::try_from(value & u64::from(u32::MAX)).ok()?;
     (place < gpus.len()).then_some(place)
 }
 
-/// The one GPU whose UUID begins with an entry.
+/// The one GPU whose UUID begins with an entry's digits.
 fn by_uuid(entry: &str, gpus: &[String]) -> Option<usize> {
-    let beginning = entry.trim_end_matches(' ');
-    // `GPU-` alone names no GPU, not even where it fits only one.
-    beginning.strip_prefix(PREFIX).filter(|digits| !digits.is_empty())?;
-    let fits = |uuid: &str| uuid.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning));
+    let mut wanted = String::new();
+    for letter in digits_of(entry)?.chars() {
+        match letter {
+            _ if wanted.len() == WHOLE => break,
+            '-' => {}
+            digit if digit.is_ascii_hexdigit() => wanted.push(digit.to_ascii_lowercase()),
+            _ => return None,
+        }
+    }
+    let fits = |uuid: &str| {
+        let digits = uuid.trim_start_matches("GPU-").chars().filter(|letter| *letter != '-');
+        digits.map(|digit| digit.to_ascii_lowercase()).collect::<String>().starts_with(&wanted)
+    };
     let mut fitting = gpus.iter().enumerate().filter(|(_, uuid)| fits(uuid)).map(|(place, _)| place);
     match (fitting.next(), fitting.next()) {
-        (Some(gpu), None) => Some(gpu),
+        // `GPU-` alone names no GPU, not even where it fits only one.
+        (Some(gpu), None) if !wanted.is_empty() => Some(gpu),
         _ => None,
     }
 }

@@ -75,6 +75,20 @@ fn committed_surveys_are_whole_measured_and_as_their_schemas_say() {
     }
 }
 
+#[test]
+fn the_rule_of_today_says_what_every_committed_mask_showed() {
+    let mut held = 0;
+    for (name, file) in committed() {
+        let Survey::Mask(document) = open(&file) else { continue };
+        let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids));
+        let wrong: Vec<MaskRow> = rows.filter(|row| row.as_predicted != Some(true)).collect();
+        assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+        held += document.rows.len();
+    }
+    assert!(held >= 900, "only {held} masks were measured");
+}
+
 fn against_schema(kind: Kind, document: &Value) -> Vec<String> {
     let schema = root().join(format!("reports/survey-{}.schema.json", kind.name()));
     let schema: Value = serde_json::from_slice(&fs::read(schema).expect("its schema is committed")).expect("JSON");

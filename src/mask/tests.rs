@@ -1,8 +1,11 @@
 use super::*;
 
 fn uuids() -> [String; 4] {
-    ["GPU-aa00beef", "GPU-ab00beef", "GPU-b000beef", "GPU-c000beef"].map(String::from)
+    ["aa00beef", "ab00beef", "b000beef", "c000beef"].map(|start| format!("GPU-{start}-0000-4000-8000-000000000000"))
 }
+
+/// The third one.
+const WHOLE: &str = "GPU-b000beef-0000-4000-8000-000000000000";
 
 /// The answer without an order.
 fn answer(mask: &str) -> Answer {
@@ -63,34 +66,58 @@ fn the_lower_half_of_64_bits_counts() {
     fails(Status::NoDevice, &["4294967295", "18446744073709551616", "9223372036854775807", "2147483648"]);
     fails(Status::NoDevice, &[&"9".repeat(300)]);
     fails(Status::InvalidDevice, &["0,4294967296"]);
-    // The ends of 64 bits with a sign: not measured.
-    assert_eq!(seen("-9223372036854775808"), [0]);
-    assert_eq!(seen(&format!("-{}", "9".repeat(300))), [0]);
-    fails(Status::NoDevice, &["9223372036854775808", "18446744073709551615"]);
+    // As strtoull has it: unsigned, and out of range is the largest, with either sign.
+    assert_eq!(seen("-9223372036854775808,9223372036854775809"), [0, 1]);
+    assert_eq!(seen("-18446744073709551615"), [1]);
+    fails(Status::NoDevice, &["18446744073709551615", "-18446744073709551616", &format!("-{}", "9".repeat(300))]);
 }
 
 #[test]
 fn a_gpu_named_twice_is_an_error_of_its_own() {
     fails(Status::InvalidDevice, &["0,0", "0,1,0", "0,+0", "0,00", "0x1,0", "0,1,2,1,99", "1gpu,1"]);
-    fails(Status::InvalidDevice, &["GPU-b,GPU-b000beef", "GPU-b000beef,GPU-B0", "GPU-b,GPU-b ,x"]);
+    fails(Status::InvalidDevice, &["GPU-b,GPU-b000beef", "GPU-b000beef,GPU-B0", "GPU-b,GPU-b,x"]);
 }
 
 #[test]
 fn a_uuid_may_be_cut_short_while_it_fits_one_gpu() {
     assert_eq!(seen("GPU-c000beef,GPU-b,GPU-ab"), [3, 2, 1]);
     assert_eq!(seen("GPU-B000BEEF"), [2]);
-    assert_eq!(seen("GPU-b ,GPU-c"), [2, 3]);
-    for mask in ["GPU-b,GPU-a,GPU-c", "GPU-b, GPU-c", "GPU-b,1", "GPU-b,GPU-d", "GPU-b,MIG-GPU-c000beef/1/0", "GPU-b,"]
-    {
+    for mask in [
+        "GPU-b,GPU-a,GPU-c",
+        "GPU-b, GPU-c",
+        "GPU-b,GPU-c ",
+        "GPU-b,GPU-c/1/0",
+        "GPU-b,1",
+        "GPU-b,GPU-d",
+        "GPU-b,MIG-GPU-c000beef/1/0",
+        "GPU-b,",
+    ] {
         assert_eq!(seen(mask), [2], "{mask:?}");
     }
     fails(
         Status::NoDevice,
-        &["GPU-", "GPU", "gpu-", "GPU-a", "b000beef", " GPU-b", "GPU-b000beef0", "GPU- b", "gpu-b"],
+        &["GPU-", "GPU", "gpu-", "GPU-a", "b000beef", " GPU-b", "GPU-b000beef1", "GPU- b", "gpu-b", "GPU-b ", "GPU--"],
     );
     fails(Status::NoDevice, &["MIG-GPU-b000beef/1/0", "MIG-00000000-0000-0000-0000-000000000000", "GPU-é"]);
     assert_eq!(parse(Some("GPU-"), None, &uuids()[..1]).status, Status::NoDevice);
     assert_eq!(parse(Some("GPU-a"), None, &uuids()[..1]).gpus, [0]);
+}
+
+#[test]
+fn behind_a_whole_uuid_anything_may_follow() {
+    for end in ["", " ", "\t", "x", "0", "-", " x", ";GPU-c", "/1/0", "é"] {
+        assert_eq!(seen(&format!("{WHOLE}{end},GPU-c")), [2, 3], "{end:?}");
+    }
+    let short = &WHOLE[..WHOLE.len() - 1];
+    fails(Status::NoDevice, &[&format!("{short} "), &format!("{short}g"), &format!("{short}1")]);
+}
+
+#[test]
+fn hyphens_do_not_count_and_mig_is_as_good_as_gpu() {
+    let flat = format!("GPU-{}", WHOLE[4..].replace('-', ""));
+    for mask in [flat.as_str(), "GPU-b0-00-", "GPU--b--", &WHOLE.replace("GPU", "MIG")] {
+        assert_eq!(seen(mask), [2], "{mask:?}");
+    }
 }
 
 #[test]

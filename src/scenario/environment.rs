@@ -20,24 +20,26 @@ pub const NAMES: &[&str] = &[
     "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
     "CUDA_FORCE_PRELOAD_LIBRARIES",
     "CUDA_SCALE_LAUNCH_QUEUES",
-    "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
     "CUDA_LOG_FILE",
     "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION",
     "CUDA_ENABLE_LIGHTWEIGHT_COREDUMP",
     "CUDA_COREDUMP_GENERATION_FLAGS",
     "CUDA_COREDUMP_FILE",
-    "CUDA_COREDUMP_PIPE",
     "NVIDIA_VISIBLE_DEVICES",
     "CUDA_ENABLE_MODULE_LAZY_LOADING",
     "CUDA_PREFER_SPINLOCKS_ON_HOST",
 ];
+
+/// A place where not even root can make, replace or remove a file. A device file is no such place:
+/// whoever runs as root can be made to put a pipe or a folder where `/dev/null` was.
+const NOWHERE: &str = "/proc/cuda-pitfalls";
 
 /// The only values that a variable may be given which names a file: a worker leaves nothing outside
 /// its own home.
 pub fn values(name: &str) -> Option<&'static [&'static str]> {
     match name {
         "CUDA_LOG_FILE" => Some(&["stdout", "stderr"]),
-        "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" | "CUDA_COREDUMP_PIPE" => Some(&["/dev/null"]),
+        "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" => Some(&[NOWHERE]),
         _ => None,
     }
 }

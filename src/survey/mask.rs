@@ -85,11 +85,7 @@ fn key(mask: Option<&str>, order: Option<&str>) -> String {
 /// A text that no scenario can hold.
 pub fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Option<Item<MaskRow>>, Invalid> {
     let Some(text) = form.mask.as_ref().map(|template| template.fill(uuids)).transpose().ok() else { return Ok(None) };
-    let answer = mask::parse(text.as_deref(), Some(form.order.as_deref().unwrap_or("PCI_BUS_ID")), uuids);
-    let predicted = Predicted {
-        status: answer.status.name().to_string(),
-        gpus: answer.gpus.iter().filter_map(|gpu| u32::try_from(*gpu).ok()).collect(),
-    };
+    let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
     let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
     let mut scenario = draft().write()?;
     let env = scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).map(|case| &mut case.env);
@@ -116,6 +112,35 @@ fn draft() -> Draft {
     }
 }
 
+impl MaskRow {
+    /// The row held against what the rule says today, on a machine whose GPUs have these UUIDs in
+    /// NVML order. What was measured stays; one whose text cannot be read stays as it is.
+    pub fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
+        let filled = self.mask.as_ref().map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
+        match filled {
+            Some(None) => self.clone(),
+            filled => {
+                let predicted = predicted(filled.flatten().as_deref(), self.order.as_deref(), uuids);
+                MaskRow { as_predicted: self.agrees_with(&predicted), predicted, ..self.clone() }
+            }
+        }
+    }
+
+    fn agrees_with(&self, predicted: &Predicted) -> Option<bool> {
+        let (status, gpus) = (self.status.as_ref()?, self.gpus.as_ref()?);
+        let counted = self.count == u32::try_from(gpus.len()).ok();
+        Some(*status == predicted.status && *gpus == predicted.gpus && counted)
+    }
+}
+
+fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predicted {
+    let answer = mask::parse(mask, Some(order.unwrap_or("PCI_BUS_ID")), uuids);
+    Predicted {
+        status: answer.status.name().to_string(),
+        gpus: answer.gpus.iter().filter_map(|gpu| u32::try_from(*gpu).ok()).collect(),
+    }
+}
+
 /// What one attempt showed.
 #[derive(Clone, PartialEq)]
 struct Seen {
@@ -130,10 +155,7 @@ fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, sc
     let status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
     let count = standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
     let gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
-    let as_predicted = status.as_ref().zip(gpus.as_ref()).map(|(status, gpus)| {
-        *status == predicted.status && *gpus == predicted.gpus && count == u32::try_from(gpus.len()).ok()
-    });
-    MaskRow {
+    let row = MaskRow {
         group: group.to_string(),
         mask: form.mask.as_ref().map(|template| template.text().to_string()),
         order: form.order.clone(),
@@ -141,10 +163,11 @@ fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, sc
         status,
         count,
         gpus,
-        predicted,
-        as_predicted,
+        predicted: predicted.clone(),
+        as_predicted: None,
         standing,
-    }
+    };
+    MaskRow { as_predicted: row.agrees_with(&predicted), ..row }
 }
 
 fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {

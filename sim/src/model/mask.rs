@@ -39,7 +39,7 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
     let mut chosen = Vec::new();
     let mut by_uuid = None;
     for token in mask.split(|byte| *byte == b',') {
-        let is_uuid = token.starts_with(b"GPU-");
+        let is_uuid = token.starts_with(b"GPU-") || token.starts_with(b"MIG-");
         // The first token decides the kind of the whole list.
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
@@ -59,8 +59,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// The number a token starts with, read as `strtol` would in base ten: blanks, a sign, digits; anything after them is ignored. Of the
-/// 64 bits the lower half counts (visibility/number-too-large).
+/// The number a token starts with, read as `strtoull` would in base ten: blanks, a sign, digits; anything after them is ignored. Too large
+/// a number becomes the largest, with either sign. Of the 64 bits the lower half counts (visibility/number-too-large).
 fn ordinal(token: &[u8]) -> Option<usize> {
     let token = &token[token.iter().take_while(|byte| is_space(**byte)).count()..];
     let (negative, digits) = match token {
@@ -72,26 +72,35 @@ fn ordinal(token: &[u8]) -> Option<usize> {
     if digits.is_empty() {
         return None;
     }
-    let value = digits.iter().fold(0i64, |sum, digit| {
-        let digit = i64::from(digit - b'0');
-        let sum = sum.saturating_mul(10);
-        if negative { sum.saturating_sub(digit) } else { sum.saturating_add(digit) }
-    });
-    usize::try_from(value as i32).ok()
+    let value = digits
+        .iter()
+        .try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+        .map_or(u64::MAX, |value| if negative { 0u64.wrapping_sub(value) } else { value });
+    Some(value as u32 as usize)
 }
 
-/// The one GPU whose UUID starts with the token, small letters or capitals (visibility/uuid-abbreviated). An ambiguous beginning names
-/// none, and `GPU-` alone does not even where there is one GPU (visibility/uuid-prefix-alone). A blank in front makes it no UUID at all, one behind it does no harm (visibility/blank-after-uuid-comma).
+/// The one GPU whose UUID starts with the token's hex digits, small or capital. Hyphens do not count; behind a whole UUID anything may
+/// follow, behind an abbreviated one nothing. An ambiguous beginning names none, and `GPU-` alone does not even where there is one GPU
+/// (visibility/uuid-prefix-alone, and the survey of masks).
 fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
-    let token = &token[..token.len() - token.iter().rev().take_while(|byte| **byte == b' ').count()];
-    if token == b"GPU-" {
+    let wanted = nibbles(&token[4..]);
+    let is_whole = wanted.len() == WHOLE_UUID;
+    let stops_early = token[4..].iter().any(|byte| *byte != b'-' && !byte.is_ascii_hexdigit());
+    if wanted.is_empty() || (stops_early && !is_whole) {
         return None;
     }
-    let starts =
-        |gpu: &Gpu| gpu.uuid.as_bytes().get(..token.len()).is_some_and(|uuid| uuid.eq_ignore_ascii_case(token));
-    let mut matching = (0..gpus.len()).filter(|index| starts(&gpus[*index]));
+    let mut matching = (0..gpus.len()).filter(|index| nibbles(&gpus[*index].uuid.as_bytes()[4..]).starts_with(&wanted));
     let first = matching.next();
     if matching.next().is_some() { None } else { first }
+}
+
+/// Hex digits of a whole UUID.
+const WHOLE_UUID: usize = 32;
+
+/// The values of the hex digits up to the first byte that is neither one nor a hyphen, but of no more than a UUID has.
+fn nibbles(text: &[u8]) -> Vec<u32> {
+    let read = text.iter().filter(|byte| **byte != b'-').map_while(|byte| char::from(*byte).to_digit(16));
+    read.take(WHOLE_UUID).collect()
 }
 
 #[cfg(test)]
@@ -165,7 +174,8 @@ mod tests {
         assert_eq!(seen("GPU-B"), [2]);
         assert!(seen("gpu-b").is_empty());
         assert_eq!(seen("GPU-b,GPU-zz,GPU-c"), [2]);
-        assert_eq!(seen("GPU-b ,GPU-c"), [2, 3]);
+        assert!(seen("GPU-b ,GPU-c").is_empty());
+        assert_eq!(seen("GPU-b-,MIG--c"), [2, 3]);
         assert_eq!(seen("GPU-b, GPU-c"), [2]);
         assert!(seen(" GPU-b").is_empty());
     }

@@ -29,8 +29,10 @@ pub(super) fn chosen<R>(items: Vec<Item<R>>, selectors: &[String]) -> Result<Vec
     for selector in selectors {
         let pattern = glob::Pattern::new(selector);
         let is_meant = |key: &str| {
-            let globbed = selector.contains(['*', '?']) && pattern.as_ref().is_ok_and(|pattern| pattern.matches(key));
-            key == selector || globbed
+            // A mask's key is quoted; who asks for one writes it without.
+            let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+            let globbed = selector.contains(['*', '?']) && pattern.as_ref().is_ok_and(|pattern| pattern.matches(plain));
+            [key, plain].contains(&selector.as_str()) || globbed
         };
         let mut found = false;
         for (item, keep) in items.iter().zip(&mut keep) {

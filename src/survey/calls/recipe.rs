@@ -148,6 +148,19 @@ mod tests {
     }
 
     #[test]
+    fn every_call_of_the_step_table_is_asked_or_left_out() {
+        let recipes = recipes(1).expect("the recipes are valid");
+        let matches = |pattern: &str, name: &str| glob::Pattern::new(pattern).is_ok_and(|it| it.matches(name));
+        let loaded = step::all().filter(|kind| !matches!(kind.library, Library::Libc | Library::Harness));
+        let silent: Vec<&str> = loaded
+            .map(|kind| kind.name)
+            .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))
+            .filter(|name| !recipes.left_out.iter().any(|left| matches(&left.name, name)))
+            .collect();
+        assert!(silent.is_empty(), "surveys/calls.toml says nothing about {silent:?}");
+    }
+
+    #[test]
     fn a_call_is_asked_once_or_under_several_names() {
         let twice = "calls = [{ cuInit = {} }, { cuInit = {} }]";
         let wrong = read(twice, 1).unwrap_err();
