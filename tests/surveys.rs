@@ -142,6 +142,17 @@ fn calls_are_told_apart() {
 }
 
 #[test]
+fn the_simulated_node_does_what_real_gpus_did() {
+    let scratch = Scratch::new();
+    survey(&scratch, &["calls", "--on", "sim:h200-x2", "--visible-gpus", "2", "--quick"]).ended(0, "ok");
+    let simulated = folder(&scratch).join(Kind::Calls.file()).to_string_lossy().into_owned();
+    let ran = scratch.run(&["compare", "reports/survey-calls-h200-x2/survey-calls.json", &simulated, "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stdout);
+    let same = ran.json()["same"].as_u64().unwrap_or(0);
+    assert!(same >= 160, "only {same} calls are modelled");
+}
+
+#[test]
 fn the_rule_predicts_what_the_simulated_node_does() {
     let scratch = Scratch::new();
     let ran =

@@ -20,9 +20,21 @@ use crate::model::process::Process;
 use crate::model::status::Outcome;
 use crate::model::thread::Thread;
 
+/// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the survey of calls).
+fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    call_unless((handle == 0).then_some(refusal), work)
+}
+
 /// Runs a call that needs an initialised driver.
 fn call(work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    call_unless(None, work)
+}
+
+fn call_unless(refusal: Option<u32>, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
     enter(|process, thread| {
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
         process.node()?;
         work(process, thread)
     })

@@ -40,8 +40,12 @@ const HANDLE_STEP: u64 = 0x100;
 
 /// Runs a call that needs an initialised NVML.
 fn call(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
-    let node = if is_open() { node().map_err(|_| NOT_FOUND) } else { Err(UNINITIALIZED) };
-    match node.and_then(work) {
+    if is_open() { call_anyway(work) } else { UNINITIALIZED }
+}
+
+/// Runs a call that needs nothing.
+fn call_anyway(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
+    match node().map_err(|_| NOT_FOUND).and_then(work) {
         Ok(()) => SUCCESS,
         Err(code) => code,
     }

@@ -36,6 +36,15 @@ fn call_in(name: &str, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Ou
     })
 }
 
+/// Runs a call that waits for an event, on whatever thread.
+fn wait(name: &str, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    enter(|process, thread| {
+        process.surface_of_stream(0, thread);
+        let outcome = before(name, process, thread).and_then(|_| work(process, thread));
+        note(thread, outcome)
+    })
+}
+
 /// Runs a call that waits for a stream; a fault of a kernel comes to light in it.
 fn wait_in(name: &str, stream: u64, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
     enter(|process, thread| {

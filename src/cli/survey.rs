@@ -12,7 +12,7 @@ pub(super) struct Arguments {
     /// Which survey.
     #[arg(value_enum)]
     kind: Kind,
-    /// Names or globs of calls, masks or variables; all if none.
+    /// Names or globs of calls, masks or variables, or names of sets (`start-up`, `Numbers`); all if none.
     selectors: Vec<String>,
     #[command(flatten)]
     asked: Asked,

@@ -68,7 +68,11 @@ pub fn page(kind: Kind, sources: &[Source]) -> String {
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
     let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
-    out.push(measured_on(&sources).markdown());
+    out.push(if sources.is_empty() {
+        "Nothing of this was measured yet.\n".to_string()
+    } else {
+        measured_on(&sources).markdown()
+    });
     out.extend(sections(&sources).iter().map(Section::markdown));
     out.join("\n")
 }

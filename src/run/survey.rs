@@ -178,8 +178,12 @@ impl Sitting<'_> {
     /// The controls did not behave, so there is nothing to ask with.
     fn refuse(&mut self, exit: Exit) -> Exit {
         let path = self.folder.join("report.json");
-        let why = "the instrument's controls did not all behave, so nothing was surveyed; see their report".to_string();
-        self.console.warn(&[why]);
+        let why = match exit {
+            Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
+            Exit::Interrupted | Exit::Terminated => "interrupted before the first question",
+            _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
+        };
+        self.console.warn(&[why.to_string()]);
         self.console.finish(&self.report, &path, exit)
     }
 }

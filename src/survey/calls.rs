@@ -5,6 +5,8 @@
 //! visible GPU is enough to tell, and a start of the driver is the price of an attempt.
 
 mod recipe;
+#[cfg(test)]
+mod tests;
 
 pub use recipe::{Recipe, Recipes, recipes};
 

@@ -95,9 +95,14 @@ pub fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Option<Item<Ma
         env.extend(form.order.iter().map(|order| ("CUDA_DEVICE_ORDER".to_string(), order.clone())));
     }
     let (form, group) = (form.clone(), group.to_string());
+    let sets = vec![group.clone()];
     let reduce =
         move |answered: &super::Answered<'_>| row(&form, &group, predicted.clone(), answered.report, answered.scene);
-    Ok(Some(Item { question: Question { key, of_libcudart: false, scenario }, repeat: None, reduce: Box::new(reduce) }))
+    Ok(Some(Item {
+        question: Question { key, sets, of_libcudart: false, scenario },
+        repeat: None,
+        reduce: Box::new(reduce),
+    }))
 }
 
 fn draft() -> Draft {

@@ -23,6 +23,8 @@ pub struct Question {
     /// What the question is about, unique in the survey: a call, a mask, a variable. A row's key
     /// is this, and the version of libcudart where it is asked of each.
     pub key: String,
+    /// Names by which it can be selected together with others.
+    pub sets: Vec<String>,
     /// Whether it is asked once for each libcudart.
     pub of_libcudart: bool,
     /// What is asked.

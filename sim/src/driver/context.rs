@@ -1,6 +1,6 @@
 //! Contexts: primary ones, others, the thread's stack, limits.
 
-use super::call;
+use super::{call, call_on};
 use crate::c::put;
 use crate::model::process::Process;
 use crate::model::status::{INVALID_CONTEXT, INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
@@ -96,7 +96,7 @@ unsafe fn create(process: &mut Process, thread: &mut Thread, context: *mut u64, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxDestroy_v2(context: u64) -> u32 {
-    call(|process, thread| process.destroy_context(context, thread))
+    call_on(context, INVALID_VALUE, |process, thread| process.destroy_context(context, thread))
 }
 
 #[unsafe(no_mangle)]

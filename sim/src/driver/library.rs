@@ -1,9 +1,9 @@
 //! Libraries, which are of no context.
 
-use super::call;
 use super::module::{Text, ptx};
+use super::{call, call_on};
 use crate::c::{put, text};
-use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED};
+use crate::model::status::{INVALID_HANDLE, INVALID_VALUE, SIM_NOT_MODELLED};
 use std::ffi::c_void;
 
 #[unsafe(no_mangle)]
@@ -31,12 +31,12 @@ pub unsafe extern "C" fn cuLibraryLoadData(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLibraryUnload(library: u64) -> u32 {
-    call(|process, _| process.unload_library(library))
+    call_on(library, INVALID_HANDLE, |process, _| process.unload_library(library))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLibraryGetKernel(kernel: *mut u64, library: u64, name: Text) -> u32 {
-    call(|process, _| {
+    call_on(library, INVALID_HANDLE, |process, _| {
         // SAFETY: see above.
         let name = unsafe { text(name) }.ok_or(INVALID_VALUE)?;
         // SAFETY: see above.
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cuLibraryGetKernel(kernel: *mut u64, library: u64, name
 /// Needs a current context (context/library-load-makes-one).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuKernelGetFunction(function: *mut u64, kernel: u64) -> u32 {
-    call(|process, thread| {
+    call_on(kernel, INVALID_HANDLE, |process, thread| {
         let current = process.current(thread)?;
         // SAFETY: see above.
         unsafe { put(function, process.function_in(kernel, current)?) }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn cuKernelGetFunction(function: *mut u64, kernel: u64) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLibraryGetGlobal(address: *mut u64, bytes: *mut usize, library: u64, name: Text) -> u32 {
-    call(|process, thread| {
+    call_on(library, INVALID_HANDLE, |process, thread| {
         let current = process.current(thread)?;
         // SAFETY: see above.
         let name = unsafe { text(name) }.ok_or(INVALID_VALUE)?;

@@ -1,8 +1,8 @@
 //! Streams and events of the driver.
 
-use super::call;
+use super::{call, call_on};
 use crate::c::put;
-use crate::model::status::INVALID_VALUE;
+use crate::model::status::{INVALID_HANDLE, INVALID_VALUE};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, flags: u32) -> u32 {
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, flags: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
-    call(|process, thread| process.destroy_stream(stream, process.current(thread)?))
+    call_on(stream, INVALID_HANDLE, |process, thread| process.destroy_stream(stream, process.current(thread)?))
 }
 
 #[unsafe(no_mangle)]
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cuEventCreate(event: *mut u64, _flags: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
-    call(|process, _| process.destroy_event(event))
+    call_on(event, INVALID_HANDLE, |process, _| process.destroy_event(event))
 }
 
 #[unsafe(no_mangle)]

@@ -101,7 +101,7 @@ pub enum Effect {
 /// Which runtime call does what before its own work, in a runtime of this version. A call that is not listed needs a context.
 ///
 /// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`, `cudaSetDevice`,
-/// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, `cudaEventQuery` and the queries of one device. Measured to make one are
+/// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one device. Measured to make one are
 /// `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`, `cudaEventCreate`, `cudaDeviceSynchronize`,
 /// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`,
 /// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode` and `cudaStreamGetDevice`. `cudaMallocAsync` makes one only
@@ -137,6 +137,8 @@ pub fn effect_of(call: &str, runtime: i32) -> Effect {
         | "cudaChooseDevice"
         | "cudaGetDeviceFlags"
         | "cudaEventQuery"
+        | "cudaEventSynchronize"
+        | "cudaEventElapsedTime"
         | "cudaGetDeviceProperties"
         | "cudaPointerGetAttributes" => Effect::Init,
         "cudaSetDeviceFlags" if runtime < SET_FLAGS_MAKES_CONTEXT_FROM => Effect::Unknown,

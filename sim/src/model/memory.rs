@@ -149,6 +149,9 @@ impl Process {
 
     /// `cudaHostUnregister`.
     pub fn unregister(&mut self, address: u64) -> Outcome {
+        if address == 0 {
+            return Err(INVALID_VALUE);
+        }
         let known = self.host.get(&address).is_some_and(|memory| memory.kind == HostKind::Registered);
         if !known {
             return Err(HOST_MEMORY_NOT_REGISTERED);

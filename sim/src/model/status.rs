@@ -6,6 +6,7 @@ pub const OUT_OF_MEMORY: u32 = 2;
 pub const NOT_INITIALIZED: u32 = 3;
 pub const DEINITIALIZED: u32 = 4;
 pub const DEVICE_UNAVAILABLE: u32 = 46;
+pub const INVALID_DEVICE_FUNCTION: u32 = 98;
 pub const NO_DEVICE: u32 = 100;
 pub const INVALID_DEVICE: u32 = 101;
 pub const INVALID_CONTEXT: u32 = 201;

@@ -1,7 +1,7 @@
 //! Initialisation, versions, error texts.
 
 use super::status::*;
-use super::{OPENER, OPENINGS, call, is_open, put, put_text};
+use super::{OPENER, OPENINGS, call, call_anyway, is_open, put, put_text};
 use crate::c;
 use crate::model::node::{NoNode, node};
 use crate::model::status::SIM_NOT_MODELLED;
@@ -72,9 +72,10 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(text: *mut c_char, room: u32
     call(|node| unsafe { put_text(text, room, &node.machine.driver_version) })
 }
 
+/// Answers before `nvmlInit` too (the survey of calls).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(text: *mut c_char, room: u32) -> u32 {
-    call(|node| {
+    call_anyway(|node| {
         let version = format!("{}.{}", node.machine.cuda_driver_version / 1000, node.machine.driver_version);
         // SAFETY: see above.
         unsafe { put_text(text, room, &version) }

@@ -4,7 +4,7 @@ use super::{call, call_in};
 use crate::c::{put, text};
 use crate::driver::{Text, arguments, ptx};
 use crate::model::launch::{Launch, Shape};
-use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED};
+use crate::model::status::{INVALID_DEVICE_FUNCTION, INVALID_VALUE, SIM_NOT_MODELLED};
 use std::ffi::c_void;
 
 /// `dim3`.
@@ -71,6 +71,10 @@ pub unsafe extern "C" fn cudaLaunchKernel(
     stream: u64,
 ) -> u32 {
     call_in("cudaLaunchKernel", |process, _, context| {
+        // What is launched is a function of the host, and the null one was never registered.
+        if kernel == 0 {
+            return Err(INVALID_DEVICE_FUNCTION);
+        }
         // SAFETY: see above.
         let arguments = unsafe { arguments(process, kernel, params)? };
         let shape = Shape { grid: grid.sides(), block: block.sides() };

@@ -1,6 +1,6 @@
 //! Streams and events of the runtime. Even a query of a stream makes a context on a thread that has none; one of an event does not.
 
-use super::{call, call_in, wait_in};
+use super::{call, call_in, wait, wait_in};
 use crate::c::put;
 use crate::model::status::{CONTEXT_IS_DESTROYED, INVALID_VALUE, SIM_NOT_MODELLED};
 
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn cudaEventQuery(event: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventSynchronize(event: u64) -> u32 {
-    wait_in("cudaEventSynchronize", 0, |process, _, _| {
+    wait("cudaEventSynchronize", |process, _| {
         let owner = process.event(event)?.owner;
         process.wait(owner)
     })
@@ -134,5 +134,5 @@ pub unsafe extern "C" fn cudaEventSynchronize(event: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventElapsedTime(ms: *mut f32, start: u64, end: u64) -> u32 {
     // SAFETY: see above.
-    call_in("cudaEventElapsedTime", |process, _, _| unsafe { put(ms, process.elapsed_ms(start, end)?) })
+    call("cudaEventElapsedTime", |process, _| unsafe { put(ms, process.elapsed_ms(start, end)?) })
 }

@@ -230,3 +230,60 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
         ..Section::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::{Standing, Unmeasured};
+
+    fn row(version: &str, freezes: bool, context: bool) -> CallRow {
+        CallRow {
+            call: "cudaSetDevice".into(),
+            library: "libcudart".into(),
+            libcudart_version: Some(version.into()),
+            visible_gpus: 1,
+            freezes_visibility: Some(freezes),
+            context_on: Some(if context { vec![0] } else { Vec::new() }),
+            device_used_bytes: Some(vec![0]),
+            status: Some("cudaSuccess".into()),
+            elapsed_ns: Some(1),
+            standing: Standing { attempts: 3, ..Standing::default() },
+            seen: Vec::new(),
+        }
+    }
+
+    fn changed(rows: &[CallRow]) -> Vec<String> {
+        let rows: Vec<&CallRow> = rows.iter().collect();
+        changes(&rows).rows.iter().map(|cells| cells[1..].join(" ")).collect()
+    }
+
+    #[test]
+    fn versions_that_do_alike_are_one_run_in_the_order_of_numbers() {
+        let rows =
+            [row("12.10", true, true), row("11.8", false, false), row("12.9", true, true), row("11.7", false, false)];
+        assert_eq!(changed(&rows), ["11.7 to 11.8 no no cudaSuccess", "12.9 to 12.10 yes yes cudaSuccess"]);
+    }
+
+    #[test]
+    fn a_call_that_never_changed_is_not_listed() {
+        assert!(changed(&[row("11.8", true, true), row("12.0", true, true)]).is_empty());
+    }
+
+    #[test]
+    fn a_version_without_the_call_is_a_change() {
+        let mut absent = row("11.7", false, false);
+        let unmeasured = Unmeasured { reason: Reason::MissingSymbol, detail: String::new() };
+        absent.standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
+        assert_eq!(changed(&[absent, row("12.0", true, true)]), ["11.7 – – not exported", "12.0 yes yes cudaSuccess"]);
+    }
+
+    #[test]
+    fn the_newest_that_measured_stands_for_the_call() {
+        let mut wider = row("13.0", true, true);
+        wider.visible_gpus = 2;
+        let rows = [row("12.9", true, true), wider, row("13.0", true, true)];
+        let rows: Vec<&CallRow> = rows.iter().collect();
+        let newest = newest(&rows);
+        assert_eq!((newest.len(), newest[0].visible_gpus), (1, 2));
+    }
+}

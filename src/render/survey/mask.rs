@@ -8,8 +8,18 @@ use crate::survey::mask::{GENERATED, MaskRow};
 pub(super) const OPENING: &str = "\
 Each text was the value of `CUDA_VISIBLE_DEVICES` when a fresh process called `cuInit`. **GPUs** are NVML indices in \
 the order in which CUDA numbers them. `<uuid0>` stands for the UUID of NVML's first GPU, `<uuid0:12>` for its first \
-twelve characters, `<UUID0>` for its capitals. Where no `CUDA_DEVICE_ORDER` is given, it was `PCI_BUS_ID`. The rule \
-behind all of it is `mask::parse` in the library, which says of any text what the driver will do.";
+twelve characters, `<UUID0>` for its capitals. Where no `CUDA_DEVICE_ORDER` is given, it was `PCI_BUS_ID`.
+
+The rule, which `mask::parse` in the library applies to any text:
+
+1. `CUDA_DEVICE_ORDER` is `FASTEST_FIRST`, `PCI_BUS_ID` or unset. Anything else makes `cuInit` return 101, whatever the mask.
+2. Without a mask all GPUs are visible. Otherwise it is split at commas and read from the left, up to the first entry that \
+names no GPU. That is no error. If nothing was named by then, `cuInit` returns 100.
+3. A GPU that is named twice before that end makes `cuInit` return 101.
+4. The first entry decides: if it begins with `GPU-` or `MIG-`, all entries must be UUIDs, otherwise numbers.
+5. A number is read as by `strtoull`: blanks, a sign, digits, and whatever follows is ignored. Of the 64 bits the lower 32 count.
+6. A UUID is hex digits, small or capital, with hyphens anywhere. Fewer than 32 must be the beginning of one GPU's, and \
+nothing may follow; behind the 32nd digit anything may.";
 
 /// How many generated rows a page shows of each kind; the document has them all.
 const SAMPLES: usize = 12;

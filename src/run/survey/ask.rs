@@ -83,6 +83,11 @@ impl Sitting<'_> {
             Some(folder) => resume::document::<R>(folder)?,
             None => self.blank(left_out),
         };
+        for runtime in &self.stage.machine.libcudart {
+            if !document.machine.libcudart.contains(runtime) {
+                document.machine.libcudart.push(runtime.clone());
+            }
+        }
         let started = clock::now_ns();
         let spent = document.survey.elapsed_ns;
         let jobs = self.jobs(items, &document);
@@ -110,14 +115,15 @@ impl Sitting<'_> {
                 written = clock::now_ns();
             }
         }
-        document.complete = jobs.iter().all(|job| document.rows.iter().any(|row| row.key() == job.key));
+        let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        document.complete = jobs.iter().all(|job| answered.contains(&job.key));
         document.survey.elapsed_ns = spent + (clock::now_ns() - started);
         self.end(document)
     }
 
     /// The questions that have no row yet: what is asked once first, then libcudart by libcudart.
     fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<Job> {
-        let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
         for place in 0..self.stage.runtimes.len().max(1) {
             let runtime = self.stage.runtime(place);
@@ -125,7 +131,8 @@ impl Sitting<'_> {
                 let version = runtime.as_ref().and_then(|runtime| runtime.version.as_deref());
                 let version = version.filter(|_| item.question.of_libcudart);
                 let key = keyed(&item.question.key, version);
-                if (item.question.of_libcudart || place == 0) && !answered.contains(&key) {
+                // Of two libcudarts of one version the first is asked: a row is known by its version.
+                if (item.question.of_libcudart || place == 0) && known.insert(key.clone()) {
                     jobs.push(Job { item: number, place, key });
                 }
             }

@@ -1,4 +1,4 @@
-//! Choosing among the questions of a survey, by name or glob.
+//! Choosing among the questions of a survey, by name, glob or set.
 
 use super::SurveyOptions;
 use crate::render::escape;
@@ -36,12 +36,15 @@ pub(super) fn chosen<R>(items: Vec<Item<R>>, selectors: &[String]) -> Result<Vec
         };
         let mut found = false;
         for (item, keep) in items.iter().zip(&mut keep) {
-            let meant = is_meant(&item.question.key);
+            let of_set = item.question.sets.iter().any(|set| set.eq_ignore_ascii_case(selector));
+            let meant = of_set || is_meant(&item.question.key);
             found |= meant;
             *keep |= meant;
         }
         if !found {
-            let near = nearest(selector, items.iter().map(|item| item.question.key.as_str()));
+            let keys = items.iter().map(|item| item.question.key.as_str());
+            let sets = items.iter().flat_map(|item| &item.question.sets).map(String::as_str);
+            let near = nearest(selector, keys.chain(sets));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             return Err(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)));
         }

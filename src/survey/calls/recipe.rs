@@ -22,6 +22,17 @@ pub struct Recipes {
     pub left_out: Vec<LeftOut>,
 }
 
+/// Calls that are asked about together.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    name: String,
+    /// What the calls have in common, for readers of the file.
+    #[serde(rename = "about")]
+    _about: String,
+    names: Vec<toml::Spanned<String>>,
+}
+
 /// How one call is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
@@ -35,6 +46,8 @@ pub struct Recipe {
     pub label: String,
     /// How many GPUs the worker is to see.
     pub visible_gpus: u32,
+    /// The sets that it belongs to.
+    pub sets: Vec<String>,
     step: Value,
 }
 
@@ -42,6 +55,8 @@ pub struct Recipe {
 #[serde(deny_unknown_fields)]
 struct File {
     calls: Vec<toml::Spanned<Table>>,
+    #[serde(default)]
+    set: Vec<Set>,
     #[serde(default)]
     left_out: Vec<Group>,
 }
@@ -77,6 +92,14 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         }
         calls.push(recipe);
     }
+    for set in file.set {
+        for name in set.names {
+            let Some(recipe) = calls.iter_mut().find(|recipe| recipe.name == *name.get_ref()) else {
+                return Err(invalid(name.span(), format!("no call is asked as `{}`", name.get_ref())));
+            };
+            recipe.sets.push(set.name.clone());
+        }
+    }
     let left_out = file.left_out.into_iter().flat_map(|Group { names, reason }| {
         names.into_iter().map(move |name| LeftOut { name, reason: reason.clone() })
     });
@@ -103,6 +126,7 @@ impl Recipe {
             symbol: call.clone(),
             label: in_question,
             visible_gpus,
+            sets: Vec::new(),
             step: Value::Table(written),
         })
     }
@@ -127,7 +151,7 @@ impl Recipe {
             cases: vec![case],
         };
         let of_libcudart = self.library == Library::Runtime;
-        Ok(Question { key: self.name.clone(), of_libcudart, scenario: draft.write()? })
+        Ok(Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.write()? })
     }
 }
 
@@ -158,6 +182,14 @@ mod tests {
             .filter(|name| !recipes.left_out.iter().any(|left| matches(&left.name, name)))
             .collect();
         assert!(silent.is_empty(), "surveys/calls.toml says nothing about {silent:?}");
+    }
+
+    #[test]
+    fn a_set_names_calls_that_are_asked() {
+        let set = "calls = [{ cuInit = {} }]\n[[set]]\nname = \"s\"\nabout = \"a\"\nnames = [\"cuInit\"]";
+        assert_eq!(read(set, 1).unwrap().calls[0].sets, ["s"]);
+        let wrong = read(&set.replace("[\"cuInit\"]", "[\"cuInti\"]"), 1).unwrap_err();
+        assert!(wrong.diagnostics[0].message.contains("cuInti"), "{:?}", wrong.diagnostics);
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Variable {
             effect: self.effect.clone(),
             cases,
         };
-        Ok(Question { key: self.name.clone(), of_libcudart: false, scenario: draft.write()? })
+        Ok(Question { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.write()? })
     }
 
     /// The calls, with one that sets the variable right before the step at this place.

@@ -1,0 +1,91 @@
+use super::*;
+use crate::judge::fixture::scenario;
+use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
+use crate::plan::fixture::machine;
+use crate::report::CaseReport;
+use crate::verdict::{ExpectationMet, Kind as VerdictKind};
+
+const MIB: u64 = 1 << 20;
+
+/// One attempt: memory of two GPUs after the call, whether the first one's primary context is
+/// active, and what `cuInit` and the count return afterwards.
+struct Told {
+    used: [u64; 2],
+    active: bool,
+    init: i64,
+    count: i64,
+}
+
+const FREE: Told = Told { used: [0, 0], active: false, init: 100, count: 3 };
+const FROZEN: Told = Told { used: [3 * MIB, 0], active: false, init: 0, count: 0 };
+const CONTEXTUAL: Told = Told { used: [CONTEXT, 3 * MIB], active: true, init: 0, count: 0 };
+
+fn row_of(attempts: &[Told]) -> CallRow {
+    let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
+    for (step, label) in planned.steps.iter_mut().zip(["the-call", INIT, COUNT]) {
+        step.label = label.to_string();
+    }
+    let made = attempts.iter().map(|told| {
+        let mut script = Script::new();
+        script.sweep(None, &[0, 0]);
+        script.step(0, 0, &[]);
+        script.probe(0, 0, Some(&[("GPU-0", told.active), ("GPU-1", false)]), None);
+        script.sweep(Some(0), &told.used);
+        script.step(1, told.init, &[]);
+        script.sweep(Some(1), &told.used);
+        script.step(2, told.count, &[]);
+        script.sweep(Some(2), &told.used);
+        script.sweep_after_exit(&[0, 0]);
+        script.attempt()
+    });
+    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
+    done.cases = vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: made.collect() }];
+    done.plan = Some(plan(2, vec![planned]));
+    let mut recipe = recipes(2).expect("the recipes are valid").calls.remove(0);
+    recipe.label = "the-call".to_string();
+    let calibrations = ["GPU-0", "GPU-1"].map(calibration);
+    let gpus = machine(2).gpus;
+    row(&recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+}
+
+#[test]
+fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
+    assert_eq!(row_of(&[FREE, FREE]).freezes_visibility, Some(false));
+    assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
+    let neither = row_of(&[Told { init: 999, ..FROZEN }]);
+    assert_eq!((neither.freezes_visibility, neither.standing.is_conclusive()), (None, true));
+}
+
+#[test]
+fn contexts_are_known_by_their_state_or_by_their_memory() {
+    let facts = |told: Told| row_of(&[told]).context_on;
+    assert_eq!(facts(FROZEN), Some(vec![]));
+    assert_eq!(facts(CONTEXTUAL), Some(vec![0]));
+    assert_eq!(facts(Told { active: false, ..CONTEXTUAL }), Some(vec![0]), "by memory alone");
+    assert_eq!(facts(Told { used: [0, CONTEXT], active: false, ..CONTEXTUAL }), Some(vec![1]));
+}
+
+#[test]
+fn memory_that_differs_within_the_noise_is_its_median_and_else_a_disagreement() {
+    let with = |used: u64| Told { used: [used, 0], ..FROZEN };
+    let row = row_of(&[with(3 * MIB), with(4 * MIB), with(2 * MIB)]);
+    assert_eq!(row.device_used_bytes, Some(vec![3 * MIB as i64, 0]));
+    let row = row_of(&[with(3 * MIB), with(30 * MIB), with(3 * MIB)]);
+    assert_eq!((row.device_used_bytes, row.standing.disagreement), (None, vec!["device_used_bytes".to_string()]));
+}
+
+#[test]
+fn attempts_that_disagree_make_no_fact() {
+    let row = row_of(&[FROZEN, FREE, FROZEN]);
+    assert_eq!(row.freezes_visibility, None);
+    assert!(row.standing.disagreement.contains(&"freezes_visibility".to_string()), "{:?}", row.standing);
+    assert!(!row.standing.is_conclusive());
+    assert_eq!(row.seen.len(), 3, "what each attempt showed is kept");
+}
+
+#[test]
+fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
+    let row = row_of(&[]);
+    assert!(row.standing.unmeasured.is_some() && row.freezes_visibility.is_none());
+    assert!(row.context_on.is_none() && row.device_used_bytes.is_none() && row.elapsed_ns.is_none());
+}
