@@ -19,7 +19,7 @@ use crate::report::Stored;
 use crate::run::{self, On};
 use crate::scenario::{Hazard, schema};
 use crate::supervisor::{Interrupt, role};
-use crate::survey::{Kind, Survey, document};
+use crate::survey::{Kind, Survey, schema as survey_schema};
 use crate::{catalogue, node, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
@@ -254,9 +254,9 @@ pub fn main() -> Exit {
             let schema = match of {
                 Document::Scenario => schema::file_schema(),
                 Document::Report => report::schema(),
-                Document::SurveyCalls => document::schema(Kind::Calls),
-                Document::SurveyMask => document::schema(Kind::Mask),
-                Document::SurveyEnv => document::schema(Kind::Env),
+                Document::SurveyCalls => survey_schema(Kind::Calls),
+                Document::SurveyMask => survey_schema(Kind::Mask),
+                Document::SurveyEnv => survey_schema(Kind::Env),
             };
             print(&format!("{schema:#}\n"))
         }

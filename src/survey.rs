@@ -11,10 +11,12 @@ pub mod env;
 pub mod mask;
 mod question;
 mod row;
+mod stored;
 
-pub use document::{Document, Header, Survey};
+pub use document::{Document, Header};
 pub use question::{Answered, Item, Question};
 pub use row::{Standing, Unmeasured, keyed};
+pub use stored::{Survey, schema};
 
 /// Which survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]

@@ -20,8 +20,8 @@ use crate::exit::Exit;
 use crate::report::{ExitCode, Report, Store, read};
 use crate::scenario::Scenario;
 use crate::supervisor::{Interrupt, signal_name};
-use crate::survey::Kind;
 use crate::survey::document::{Document, Row};
+use crate::survey::{Kind, Survey};
 use crate::{clock, mask};
 
 /// Everything the command line can say about a survey.
@@ -113,7 +113,7 @@ impl Sitting<'_> {
     /// Chooses the questions, proves the instrument, and asks.
     fn sit<R: Row>(mut self, asked: impl Fn(&Sitting<'_>) -> Result<ask::Asked<R>, Failure>) -> Result<Exit, Failure>
     where
-        Document<R>: resume::OfSurvey,
+        Survey: From<Document<R>>,
     {
         let (items, left_out) = asked(&self)?;
         let items = select::chosen(items, &self.run.selectors).map_err(Failure::Usage)?;

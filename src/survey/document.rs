@@ -1,16 +1,13 @@
-//! The document of a survey: who asked, where, and the rows.
+//! The document of a survey: who asked, where, and rows of one kind.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
-use super::calls::CallRow;
-use super::env::EnvRow;
-use super::mask::MaskRow;
 use super::row::Standing;
 use crate::machine::Machine;
-use crate::report::{ExitCode, Provenance, SchemaId, StoreError, Stored};
+use crate::report::{ExitCode, Provenance, SchemaId};
 
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
@@ -92,73 +89,4 @@ pub trait Row: Clone + Serialize + DeserializeOwned {
     fn is_unexpected(&self) -> bool {
         false
     }
-}
-
-/// A survey of any kind, as it is read back.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Survey {
-    /// `survey-calls.json`.
-    Calls(Document<CallRow>),
-    /// `survey-mask.json`.
-    Mask(Document<MaskRow>),
-    /// `survey-env.json`.
-    Env(Document<EnvRow>),
-}
-
-impl Survey {
-    /// The survey in a document that was read; none if it is no survey.
-    pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
-        Some(match kind {
-            Kind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
-            Kind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
-            Kind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
-        })
-    }
-
-    /// Which one it is.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Survey::Calls(_) => Kind::Calls,
-            Survey::Mask(_) => Kind::Mask,
-            Survey::Env(_) => Kind::Env,
-        }
-    }
-
-    /// How it was asked.
-    pub fn header(&self) -> &Header {
-        match self {
-            Survey::Calls(document) => &document.survey,
-            Survey::Mask(document) => &document.survey,
-            Survey::Env(document) => &document.survey,
-        }
-    }
-
-    /// The host.
-    pub fn machine(&self) -> &Machine {
-        match self {
-            Survey::Calls(document) => &document.machine,
-            Survey::Mask(document) => &document.machine,
-            Survey::Env(document) => &document.machine,
-        }
-    }
-
-    /// Who answered.
-    pub fn provenance(&self) -> Provenance {
-        match self {
-            Survey::Calls(document) => document.provenance,
-            Survey::Mask(document) => document.provenance,
-            Survey::Env(document) => document.provenance,
-        }
-    }
-}
-
-/// The JSON Schema of a survey's document, generated from these types.
-pub fn schema(kind: Kind) -> serde_json::Value {
-    let schema = match kind {
-        Kind::Calls => schemars::schema_for!(Document<CallRow>),
-        Kind::Mask => schemars::schema_for!(Document<MaskRow>),
-        Kind::Env => schemars::schema_for!(Document<EnvRow>),
-    };
-    serde_json::to_value(schema).unwrap_or_default()
 }

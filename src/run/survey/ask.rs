@@ -77,7 +77,7 @@ impl Sitting<'_> {
     /// Asks everything that has no row yet.
     pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
     where
-        Document<R>: resume::OfSurvey,
+        Survey: From<Document<R>>,
     {
         let mut document = match &self.options.resume {
             Some(folder) => resume::document::<R>(folder)?,
@@ -195,7 +195,7 @@ impl Sitting<'_> {
     /// Closes the document, prints it and says how it ended.
     fn end<R: Row>(&mut self, mut document: Document<R>) -> Result<Exit, Failure>
     where
-        Document<R>: resume::OfSurvey,
+        Survey: From<Document<R>>,
     {
         document.survey.interrupted = self.stage.supervisor.interrupt.signal().map(signal_name);
         document.survey.finished_at = Some(clock::utc());
@@ -206,7 +206,7 @@ impl Sitting<'_> {
         document.survey.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
         let path = self.store()?.put(R::KIND.file(), &document)?;
         let json = serde_json::to_string(&document).unwrap_or_default();
-        let survey: Survey = resume::OfSurvey::survey(document);
+        let survey = Survey::from(document);
         let text = render::text(&survey, &path.to_string_lossy());
         Ok(self.console.surveyed(&text, &json, exit))
     }

@@ -6,34 +6,8 @@ use super::super::Failure;
 use super::super::stage::Stage;
 use super::SurveyOptions;
 use crate::report::{Provenance, StoreError, Stored};
-use crate::survey::calls::CallRow;
 use crate::survey::document::{Document, MAJOR, Row};
-use crate::survey::env::EnvRow;
-use crate::survey::mask::MaskRow;
 use crate::survey::{Kind, Survey};
-
-/// A document as one of the three surveys.
-pub(super) trait OfSurvey {
-    fn survey(self) -> Survey;
-}
-
-impl OfSurvey for Document<CallRow> {
-    fn survey(self) -> Survey {
-        Survey::Calls(self)
-    }
-}
-
-impl OfSurvey for Document<MaskRow> {
-    fn survey(self) -> Survey {
-        Survey::Mask(self)
-    }
-}
-
-impl OfSurvey for Document<EnvRow> {
-    fn survey(self) -> Survey {
-        Survey::Env(self)
-    }
-}
 
 /// The survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {

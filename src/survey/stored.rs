@@ -1,0 +1,96 @@
+//! A survey of any kind, as it is read back.
+
+use super::Kind;
+use super::calls::CallRow;
+use super::document::{Document, Header, MAJOR};
+use super::env::EnvRow;
+use super::mask::MaskRow;
+use crate::machine::Machine;
+use crate::report::{Provenance, StoreError, Stored};
+
+/// A survey of any kind, as it is read back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Survey {
+    /// `survey-calls.json`.
+    Calls(Document<CallRow>),
+    /// `survey-mask.json`.
+    Mask(Document<MaskRow>),
+    /// `survey-env.json`.
+    Env(Document<EnvRow>),
+}
+
+impl From<Document<CallRow>> for Survey {
+    fn from(document: Document<CallRow>) -> Survey {
+        Survey::Calls(document)
+    }
+}
+
+impl From<Document<MaskRow>> for Survey {
+    fn from(document: Document<MaskRow>) -> Survey {
+        Survey::Mask(document)
+    }
+}
+
+impl From<Document<EnvRow>> for Survey {
+    fn from(document: Document<EnvRow>) -> Survey {
+        Survey::Env(document)
+    }
+}
+
+impl Survey {
+    /// The survey in a document that was read; none if it is no survey.
+    pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
+        Some(match kind {
+            Kind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
+            Kind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
+            Kind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
+        })
+    }
+
+    /// Which one it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Survey::Calls(_) => Kind::Calls,
+            Survey::Mask(_) => Kind::Mask,
+            Survey::Env(_) => Kind::Env,
+        }
+    }
+
+    /// How it was asked.
+    pub fn header(&self) -> &Header {
+        match self {
+            Survey::Calls(document) => &document.survey,
+            Survey::Mask(document) => &document.survey,
+            Survey::Env(document) => &document.survey,
+        }
+    }
+
+    /// The host.
+    pub fn machine(&self) -> &Machine {
+        match self {
+            Survey::Calls(document) => &document.machine,
+            Survey::Mask(document) => &document.machine,
+            Survey::Env(document) => &document.machine,
+        }
+    }
+
+    /// Who answered.
+    pub fn provenance(&self) -> Provenance {
+        match self {
+            Survey::Calls(document) => document.provenance,
+            Survey::Mask(document) => document.provenance,
+            Survey::Env(document) => document.provenance,
+        }
+    }
+}
+
+/// The JSON Schema of a survey's document, generated from these types.
+pub fn schema(kind: Kind) -> serde_json::Value {
+    let schema = match kind {
+        Kind::Calls => schemars::schema_for!(Document<CallRow>),
+        Kind::Mask => schemars::schema_for!(Document<MaskRow>),
+        Kind::Env => schemars::schema_for!(Document<EnvRow>),
+    };
+    serde_json::to_value(schema).unwrap_or_default()
+}
