@@ -47,7 +47,6 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
         "Launches a function in stream order, by an old call.",
         &[handle("function", "function"), int("width"), int("height"), or(handle("stream", "stream"), 0)],
     ),
-    call("cuModuleLoad", "Loads a module from a file.", &[out("module", Output::Handle("module")), text("file")]),
     call(
         "cuModuleGetFunctionCount",
         "Counts the kernels of a module (12.4 and later).",
@@ -67,20 +66,6 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
         "cuModuleGetSurfRef",
         "Finds a surface reference in a module.",
         &[out("surface", Output::Handle("surface reference")), handle("module", "module"), text("name")],
-    ),
-    call(
-        "cuLibraryLoadFromFile",
-        "Loads a library from a file (12.0 and later).",
-        &[
-            out("library", Output::Handle("library")),
-            text("file"),
-            fixed("jit_options", 0),
-            fixed("jit_values", 0),
-            fixed("jit_count", 0),
-            fixed("options", 0),
-            fixed("values", 0),
-            fixed("count", 0),
-        ],
     ),
     call(
         "cuLibraryGetModule",

@@ -9,12 +9,12 @@ use crate::step::{Kind, Output, StepKind, bytes, constant, fixed, handle, int, o
 pub(in crate::step) static STEPS: &[StepKind] = &[
     call(
         "cuMemAllocPitch_v2",
-        "Allocates rows of memory, each at an aligned address.",
+        "Allocates memory in rows at aligned addresses, here one row.",
         &[
             out("pointer", Output::Handle("pointer")),
             out("pitch", Output::U64),
             bytes("width"),
-            param("height", Kind::U64),
+            fixed("height", 1),
             fixed("element_bytes", 4),
         ],
     ),

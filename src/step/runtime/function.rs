@@ -113,20 +113,6 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
         &[fixed("launches", 0), fixed("devices", 0), or(uint("flags"), 0)],
     ),
     call(
-        "cudaLibraryLoadFromFile",
-        "Loads a library from a file (12.8 and later).",
-        &[
-            out("library", Output::Handle("library")),
-            text("file"),
-            fixed("jit_options", 0),
-            fixed("jit_values", 0),
-            fixed("jit_count", 0),
-            fixed("options", 0),
-            fixed("values", 0),
-            fixed("count", 0),
-        ],
-    ),
-    call(
         "cudaLibraryGetKernelCount",
         "Counts the kernels of a library (12.8 and later).",
         &[out("count", Output::U32), handle("library", "library")],

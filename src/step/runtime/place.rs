@@ -8,13 +8,8 @@ use crate::step::{Kind, Output, StepKind, bytes, constant, fixed, handle, int, o
 pub(in crate::step) static STEPS: &[StepKind] = &[
     call(
         "cudaMallocPitch",
-        "Allocates rows of memory, each at an aligned address.",
-        &[
-            out("pointer", Output::Handle("pointer")),
-            out("pitch", Output::U64),
-            bytes("width"),
-            param("height", Kind::U64),
-        ],
+        "Allocates memory in rows at aligned addresses, here one row.",
+        &[out("pointer", Output::Handle("pointer")), out("pitch", Output::U64), bytes("width"), fixed("height", 1)],
     ),
     call(
         "cudaHostGetFlags",
