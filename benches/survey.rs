@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cuda_pitfalls::clock;
+use cuda_pitfalls::machine::Runtime;
 use cuda_pitfalls::mask::Template;
 use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::scenario::{Scalar, Step};
@@ -119,32 +120,32 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
                     Some((item.question.key, step))
                 })
                 .collect();
-            let library = |row: &CallRow| match row.libcudart_version.as_ref() {
-                None => Some(if row.library == "libcuda" { "libcuda.so.1" } else { "libnvidia-ml.so.1" }.to_string()),
-                Some(version) => document
-                    .machine
-                    .libcudart
-                    .iter()
-                    .find(|runtime| runtime.version.as_ref() == Some(version))
-                    .map(|runtime| runtime.path.clone()),
+            let runtime = |version: &String| {
+                let of_version = |runtime: &&Runtime| runtime.version.as_ref() == Some(version);
+                document.machine.libcudart.iter().find(of_version).map(|runtime| runtime.path.clone())
             };
             let of = |row: &CallRow| {
                 let seen: Vec<String> = uuids.iter().take(row.visible_gpus as usize).cloned().collect();
                 let step = steps.get(&row.call)?;
-                let mut arguments = vec![library(row)?, step.call.clone()];
+                let file = match (step::find(&step.call)?.library, &row.libcudart_version) {
+                    (Library::Driver, _) => "libcuda.so.1".to_string(),
+                    (Library::Nvml, _) => "libnvidia-ml.so.1".to_string(),
+                    (Library::Runtime, Some(version)) => runtime(version)?,
+                    _ => return None,
+                };
+                let mut arguments = vec![file, step.call.clone()];
                 arguments.extend(words(step)?);
                 let environment = BTreeMap::from([("CUDA_VISIBLE_DEVICES", seen.join(","))]);
                 Some(Bare { arguments, environment, times: u64::from(row.standing.attempts) })
             };
-            let own = |row: &&CallRow| matches!(row.library.as_str(), "libcuda" | "libcudart" | "libnvidia-ml");
-            document.rows.iter().filter(own).filter(|row| row.standing.attempts > 0).filter_map(of).collect()
+            document.rows.iter().filter(|row| row.standing.attempts > 0).filter_map(of).collect()
         }
     })
 }
 
 /// The C arguments of a step, as the bare program takes them. None for what it cannot pass.
 fn words(step: &Step) -> Option<Vec<String>> {
-    let kind = step::find(&step.call).filter(|kind| kind.library != Library::Harness)?;
+    let kind = step::find(&step.call)?;
     kind.params
         .iter()
         .map(|param| match (param.kind, step.args.get(param.name)) {

@@ -1,9 +1,10 @@
 //! What the libraries export and the survey does not ask: read from the files, nothing is loaded.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::{Read, Seek};
 
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, ReadCache};
 
 use crate::machine::Machine;
 use crate::survey::calls::Recipes;
@@ -20,8 +21,8 @@ pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
     let runtimes = machine.libcudart.iter().map(|runtime| runtime.path.as_str());
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for path in driver.chain(runtimes) {
-        let Ok(bytes) = fs::read(path) else { continue };
-        for name in calls(&bytes) {
+        let Ok(file) = File::open(path) else { continue };
+        for name in calls(file) {
             if !recipes.calls.iter().any(|recipe| recipe.symbol == name) {
                 let reason = recipes.left_out.iter().find(|left| matches(&left.name, &name));
                 found.insert(name, reason.map_or_else(|| NO_RECIPE.to_string(), |left| left.reason.clone()));
@@ -34,9 +35,11 @@ pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
     found.into_iter().map(|(name, reason)| LeftOut { name, reason }).collect()
 }
 
-/// The functions that a library exports and that are named like CUDA's.
-fn calls(library: &[u8]) -> Vec<String> {
-    let Ok(file) = object::File::parse(library) else { return Vec::new() };
+/// The functions that a library exports and that are named like CUDA's. Of the file only the tables
+/// of symbols are read: libcuda has a hundred megabytes.
+fn calls(library: impl Read + Seek) -> Vec<String> {
+    let cache = ReadCache::new(library);
+    let Ok(file) = object::File::parse(&cache) else { return Vec::new() };
     let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
     let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_string));
     names.filter(|name| is_call(name)).collect()
@@ -64,6 +67,6 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_library_exports_nothing() {
-        assert!(calls(b"text").is_empty());
+        assert!(calls(std::io::Cursor::new(b"text")).is_empty());
     }
 }
