@@ -317,14 +317,12 @@ fn check(files: &[PathBuf]) -> Exit {
 
 fn render(path: &Path, form: Format) -> Exit {
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
-        Some(survey) => {
-            let survey = survey?;
-            render::survey::as_format(&survey, form, &path.to_string_lossy()).map_err(|why| stored.unreadable(why))
-        }
-        None => Ok(render::render(&stored.parse(report::SCHEMA, report::MAJOR)?, form)),
+        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy())),
+        None => Ok(Ok(render::render(&stored.parse(report::SCHEMA, report::MAJOR)?, form))),
     });
     match rendered {
-        Ok(text) => print(&text),
+        Ok(Ok(text)) => print(&text),
+        Ok(Err(why)) => fail(&format!("--as: {why}"), Exit::Usage, false),
         Err(error) => fail(&error.to_string(), Exit::Usage, false),
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use cuda_pitfalls::render::survey::{Source, page, path};
 use cuda_pitfalls::report::{Provenance, Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
-use cuda_pitfalls::survey::mask::MaskRow;
+use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::{Kind, Survey};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -80,9 +80,8 @@ fn the_rule_of_today_says_what_every_committed_mask_showed() {
     let mut held = 0;
     for (name, file) in committed() {
         let Survey::Mask(document) = open(&file) else { continue };
-        let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-        let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids));
-        let wrong: Vec<MaskRow> = rows.filter(|row| row.as_predicted != Some(true)).collect();
+        let rows = by_todays_rule(&document).rows;
+        let wrong: Vec<&MaskRow> = rows.iter().filter(|row| row.as_predicted != Some(true)).collect();
         assert!(wrong.is_empty(), "{name}: {wrong:#?}");
         held += document.rows.len();
     }

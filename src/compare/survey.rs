@@ -4,11 +4,11 @@ use super::pair::Entry;
 use super::{Change, Comparison, Difference, Found, Side};
 use crate::machine::Machine;
 use crate::render::units;
+use crate::survey::Standing;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
-use crate::survey::{Standing, Survey};
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
 const NOISE_BYTES: u64 = 2 << 20;
@@ -32,15 +32,6 @@ pub(super) fn compare<R: Compared>(
         if changes.is_empty() { Found::Same } else { Found::Changed(Difference::new(changes, Vec::new())) }
     };
     Comparison::of(of, sides, machines, entries, versions, compare)
-}
-
-/// Whether a survey has all its rows.
-pub(super) fn is_complete(survey: &Survey) -> bool {
-    match survey {
-        Survey::Calls(document) => document.complete,
-        Survey::Mask(document) => document.complete,
-        Survey::Env(document) => document.complete,
-    }
 }
 
 fn entry<R: Compared>(row: &R) -> Entry<'_, R> {

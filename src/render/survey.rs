@@ -34,6 +34,9 @@ pub fn text(survey: &Survey, path: &str) -> String {
         out.push(left_out);
     }
     out.push(format!("survey  {}", escape::terminal(path)));
+    if let Some(folder) = std::path::Path::new(path).parent().filter(|_| !survey.is_complete()) {
+        out.push(format!("go on   the same command with --resume {}", escape::terminal(&folder.to_string_lossy())));
+    }
     if let Some(exit) = &survey.header().exit {
         out.push(format!("exit    {} ({})", exit.code, escape::terminal(&exit.name)));
     }
@@ -161,7 +164,7 @@ fn totals_of<R: Row>(document: &Document<R>) -> String {
         }
     }
     if !document.complete {
-        parts.push("not finished: go on with --resume".to_string());
+        parts.push("not finished".to_string());
     }
     format!("{} in {}", parts.join(", "), units::duration(document.survey.elapsed_ns))
 }

@@ -16,13 +16,13 @@ use super::console::Console;
 use super::stage::Stage;
 use super::{Failure, Options, blank, calibrate, scenario};
 use crate::catalogue;
+use crate::clock;
 use crate::exit::Exit;
 use crate::report::{ExitCode, Report, Store, read};
 use crate::scenario::Scenario;
 use crate::supervisor::{Interrupt, signal_name};
 use crate::survey::document::{Document, Row};
 use crate::survey::{Kind, Survey};
-use crate::{clock, mask};
 
 /// Everything the command line can say about a survey.
 #[derive(Clone, Debug)]
@@ -190,8 +190,3 @@ impl Sitting<'_> {
 
 /// How many masks `--generate` may ask for.
 pub const MOST_GENERATED: usize = 100_000;
-
-/// The masks that are generated, for a machine with so many GPUs.
-fn generated(options: &SurveyOptions, seed: u64, gpus: usize) -> Vec<mask::Template> {
-    if options.generate == 0 { Vec::new() } else { mask::generate(seed, options.generate, gpus) }
-}

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
-use super::document::Row;
+use super::document::{Document, Row};
 use super::question::{Draft, DraftCase, Item, Question, step};
 use super::row::Standing;
 use crate::catalogue::Invalid;
@@ -117,10 +117,17 @@ fn draft() -> Draft {
     }
 }
 
+/// A survey whose rows are held against what the rule says today, on its own machine.
+pub fn by_todays_rule(document: &Document<MaskRow>) -> Document<MaskRow> {
+    let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
+    Document { rows, ..document.clone() }
+}
+
 impl MaskRow {
     /// The row held against what the rule says today, on a machine whose GPUs have these UUIDs in
     /// NVML order. What was measured stays; one whose text cannot be read stays as it is.
-    pub fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
+    fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
         let filled = self.mask.as_ref().map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
         match filled {
             Some(None) => self.clone(),

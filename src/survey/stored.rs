@@ -75,6 +75,15 @@ impl Survey {
         }
     }
 
+    /// Whether it has all its rows.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Survey::Calls(document) => document.complete,
+            Survey::Mask(document) => document.complete,
+            Survey::Env(document) => document.complete,
+        }
+    }
+
     /// Who answered.
     pub fn provenance(&self) -> Provenance {
         match self {

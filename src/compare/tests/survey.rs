@@ -147,7 +147,7 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
     let on = |gpus: usize, row: Value| survey(Which::Mask, row, gpus);
     let two = on(2, mask());
     assert_eq!(told(&surveys(&two, &on(1, but(mask(), alone.clone())), None).unwrap()), [""; 0]);
-    let against = but(but(mask(), alone), json!({"as_predicted": false}));
+    let against = but(mask(), json!({"status": "CUDA_ERROR_NO_DEVICE", "gpus": [], "count": 0}));
     assert_eq!(told(&surveys(&two, &on(1, against), None).unwrap()), ["as the rule says yes -> no"]);
 }
 

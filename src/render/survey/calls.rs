@@ -29,8 +29,8 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
     };
     let has_context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
     vec![
-        in_short(&rows),
         changes(&rows),
+        in_short(&rows),
         table("Calls that make a context", &asked(has_context)),
         table(
             "Calls that freeze the mask and make no context",

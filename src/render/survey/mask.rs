@@ -3,7 +3,7 @@
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::survey::document::Document;
-use crate::survey::mask::{GENERATED, MaskRow};
+use crate::survey::mask::{GENERATED, MaskRow, by_todays_rule};
 
 pub(super) const OPENING: &str = "\
 Each text was the value of `CUDA_VISIBLE_DEVICES` when a fresh process called `cuInit`. **GPUs** are NVML indices in \
@@ -45,12 +45,6 @@ pub(super) fn sections(documents: &[&Document<MaskRow>]) -> Vec<Section> {
     sections.push(disagreements(rows.iter().copied()));
     sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
     sections
-}
-
-fn by_todays_rule(document: &Document<MaskRow>) -> Document<MaskRow> {
-    let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
-    Document { rows, ..document.clone() }
 }
 
 /// Rows where the driver did something else than the rule says.

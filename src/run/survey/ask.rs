@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::{Failure, scenario};
 use super::progress::Progress;
-use super::{Sitting, exported, generated, resume};
+use super::{Sitting, exported, resume};
 use crate::catalogue::{Invalid, SelectError};
 use crate::exit::Exit;
 use crate::mask::Form;
@@ -37,7 +37,7 @@ pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
     let uuids: Vec<String> = sitting.stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let forms = grammar::forms().map_err(invalid)?;
     let listed = forms.into_iter().map(|(group, form)| (group, form, None));
-    let written = generated(sitting.options, sitting.report.run.seed, uuids.len());
+    let written = grammar::generate(sitting.report.run.seed, sitting.options.generate, uuids.len());
     let written = written.into_iter().map(|template| {
         let form = Form { mask: Some(template), order: None, note: String::new() };
         (GENERATED.to_string(), form, Some(1))
