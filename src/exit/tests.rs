@@ -1,5 +1,7 @@
 //! Every combination of what a run can come to, held against a second way of telling the code.
 
+mod survey;
+
 use super::Exit;
 use crate::judge::fixture::{report, scenario};
 use crate::report::Report;
