@@ -20,7 +20,7 @@ use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::{Survey, calls};
 
 /// At most so many bare processes per survey.
-const MOST_BARE: usize = 400;
+const MOST_BARE: usize = 120;
 
 /// One bare process: its arguments and environment, and how often the survey did the same.
 struct Bare {

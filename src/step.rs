@@ -124,6 +124,8 @@ pub enum Kind {
     Handle(&'static str),
     /// The name of a kernel file embedded from `kernels/`, passed as PTX text.
     Ptx,
+    /// A binary that an earlier step linked, passed in the container that nvcc puts binaries into.
+    FatBinary(&'static str),
     /// A list of kernel arguments (integers or handles), passed as `void**`.
     Arguments,
     /// The name of an actor, used by harness steps that join, wait or signal.

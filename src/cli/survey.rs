@@ -12,7 +12,8 @@ pub(super) struct Arguments {
     /// Which survey.
     #[arg(value_enum)]
     kind: Kind,
-    /// Names or globs of calls, masks or variables, or names of sets (`start-up`, `Numbers`); all if none.
+    /// Names or globs of calls, masks or variables, or names of sets (`start-up`, `Numbers`); all if
+    /// none. Behind a `!` they are left out.
     selectors: Vec<String>,
     #[command(flatten)]
     asked: Asked,

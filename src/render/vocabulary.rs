@@ -69,6 +69,7 @@ fn of_type(param: &Param) -> String {
         Kind::Text => "text".to_string(),
         Kind::Constant(constants) => constants.name.to_string(),
         Kind::Handle(of) => format!("handle of a {of}"),
+        Kind::FatBinary(of) => format!("handle of an {of}"),
         Kind::Ptx => "kernel file".to_string(),
         Kind::Arguments => "list of integers and handles".to_string(),
         Kind::Actor => ACTOR.to_string(),

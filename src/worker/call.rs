@@ -5,6 +5,7 @@
 //! integers: an enum would be undefined behaviour for a code that is newer than it.
 
 mod argument;
+mod fat_binary;
 
 use std::collections::BTreeMap;
 

@@ -20,34 +20,76 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// The questions that the selectors mean; all if there are none.
+/// The questions that the selectors mean, less those that a selector behind a `!` means; of all, if
+/// no selector stands without one.
 pub(super) fn chosen<R>(items: Vec<Item<R>>, selectors: &[String]) -> Result<Vec<Item<R>>, String> {
-    if selectors.is_empty() {
-        return Ok(items);
+    let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
+    let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
+    for selector in with.into_iter().chain(without) {
+        let (selector, kept) = selector.strip_prefix('!').map_or((selector.as_str(), true), |rest| (rest, false));
+        let meant = meant(&items, selector);
+        if !meant.contains(&true) {
+            return Err(unknown(&items, selector));
+        }
+        keep.iter_mut().zip(meant).filter(|(_, meant)| *meant).for_each(|(keep, _)| *keep = kept);
     }
-    let mut keep = vec![false; items.len()];
-    for selector in selectors {
-        let pattern = glob::Pattern::new(selector);
-        let is_meant = |key: &str| {
-            // A mask's key is quoted; who asks for one writes it without.
-            let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-            let globbed = selector.contains(['*', '?']) && pattern.as_ref().is_ok_and(|pattern| pattern.matches(plain));
-            [key, plain].contains(&selector.as_str()) || globbed
-        };
-        let mut found = false;
-        for (item, keep) in items.iter().zip(&mut keep) {
-            let of_set = item.question.sets.iter().any(|set| set.eq_ignore_ascii_case(selector));
-            let meant = of_set || is_meant(&item.question.key);
-            found |= meant;
-            *keep |= meant;
-        }
-        if !found {
-            let keys = items.iter().map(|item| item.question.key.as_str());
-            let sets = items.iter().flat_map(|item| &item.question.sets).map(String::as_str);
-            let near = nearest(selector, keys.chain(sets));
-            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)));
-        }
+    if !keep.contains(&true) {
+        return Err("the selectors leave nothing to ask".to_string());
     }
     Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
+}
+
+/// Which of the questions one selector means.
+fn meant<R>(items: &[Item<R>], selector: &str) -> Vec<bool> {
+    let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
+    let is_meant = |item: &Item<R>| {
+        let key = item.question.key.as_str();
+        // A mask's key is quoted; who asks for one writes it without.
+        let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+        let of_set = item.question.sets.iter().any(|set| set.eq_ignore_ascii_case(selector));
+        of_set || [key, plain].contains(&selector) || pattern.as_ref().is_some_and(|pattern| pattern.matches(plain))
+    };
+    items.iter().map(is_meant).collect()
+}
+
+fn unknown<R>(items: &[Item<R>], selector: &str) -> String {
+    let keys = items.iter().map(|item| item.question.key.as_str());
+    let sets = items.iter().flat_map(|item| &item.question.sets).map(String::as_str);
+    let near = nearest(selector, keys.chain(sets));
+    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    format!("this survey asks nothing about `{}`{near}", escape::terminal(selector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::calls;
+
+    fn keys(selectors: &[&str]) -> Result<Vec<String>, String> {
+        let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
+        let items = chosen(calls::items(1).expect("the recipes are read"), &selectors)?;
+        Ok(items.into_iter().map(|item| item.question.key).collect())
+    }
+
+    #[test]
+    fn a_set_and_the_rest_are_all() {
+        let all = keys(&["cuda*"]).unwrap();
+        let (set, rest) = (keys(&["start-up"]).unwrap(), keys(&["!start-up", "cuda*"]).unwrap());
+        assert!(set.len() > 50 && rest.len() > 50);
+        assert!(all.iter().all(|key| set.contains(key) != rest.contains(key)), "{set:?} {rest:?}");
+        assert_eq!(all.len(), set.len() + rest.len());
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_out_of_all_if_nothing_was_named() {
+        let all = keys(&[]).unwrap();
+        assert_eq!(keys(&["!cuda*"]).unwrap().len(), all.iter().filter(|key| !key.starts_with("cuda")).count());
+    }
+
+    #[test]
+    fn selectors_that_mean_nothing_are_refused() {
+        assert_eq!(keys(&["cuInot"]).unwrap_err(), "this survey asks nothing about `cuInot`; did you mean `cuInit`?");
+        assert!(keys(&["!cuInot"]).unwrap_err().contains("`cuInot`"));
+        assert_eq!(keys(&["cuInit", "!cuI*"]).unwrap_err(), "the selectors leave nothing to ask");
+    }
 }

@@ -93,7 +93,7 @@ impl Arguments<'_, '_> {
             Kind::Text if param.name == "name" && environment::takes_name(kind.name) => variable(self.reader, node),
             Kind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             Kind::Constant(constants) => self.constant(constants, node),
-            Kind::Handle(of) => self.handle(param, Some(of), node),
+            Kind::Handle(of) | Kind::FatBinary(of) => self.handle(param, Some(of), node),
             Kind::Ptx => self.kernel(node),
             Kind::Arguments => self.list(param, node),
             Kind::Actor | Kind::Pid => self.actor(kind, node),

@@ -58,6 +58,7 @@ fn argument(kind: &StepKind, param: &Param) -> Value {
             or_parameter(json!([{ "enum": names }, { "type": "integer" }]))
         }
         Kind::Handle(of) => sentence(&format!("The name of a {of} that an earlier step bound with `as`, or NULL.")),
+        Kind::FatBinary(of) => sentence(&format!("The name of an {of} that an earlier step bound with `as`.")),
         Kind::Ptx => sentence("The name of a kernel file."),
         Kind::Arguments => json!({ "type": "array", "items": { "type": ["integer", "string"] } }),
         Kind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),

@@ -31,6 +31,11 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
         "Links the binary, which lives as long as the linker.",
         &[handle("linker", "linker"), out("image", Output::Handle("image")), out("size", Output::Varying)],
     ),
+    call(
+        "cuModuleLoadFatBinary",
+        "Loads a linked binary, in a container as nvcc makes them, into the current context.",
+        &[out("module", Output::Handle("module")), param("image", Kind::FatBinary("image"))],
+    ),
     call("cuLinkDestroy", "Ends a linker and its binary.", &[handle("linker", "linker")]),
     call(
         "cuModuleLoadDataEx",

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 
+use super::fat_binary;
 use crate::catalogue;
 use crate::scenario::{Scalar, Step};
 use crate::step::constants::BUILT_IN_STREAMS;
@@ -85,6 +86,7 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
         (Kind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
         (Kind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
         (Kind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
+        (Kind::FatBinary(_), Scalar::Text(name)) => fat_binary(handle(worker, name)?, arena),
         (Kind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
         (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
         (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
@@ -123,6 +125,21 @@ fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
     found.map(|found| arena.bytes(found)).ok_or_else(|| format!("`{name}` was never bound"))
+}
+
+/// A binary that a step linked, in a container.
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
+    let at = address as *const u8;
+    if at.is_null() {
+        return Ok(0);
+    }
+    // SAFETY: cuLinkComplete bound the address of a whole binary, which lives as long as its linker
+    // and is as long as its headers say.
+    let binary = unsafe {
+        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or("the image is no 64-bit ELF file")?;
+        std::slice::from_raw_parts(at, length)
+    };
+    Ok(arena.bytes(&fat_binary::around(binary)))
 }
 
 fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
