@@ -110,7 +110,7 @@ fn measured_on(sources: &[Source]) -> Section {
         vec![
             source.name.clone(),
             words::machine(survey.machine()),
-            rows(survey).to_string(),
+            format!("{}{}", rows(survey), if survey.is_complete() { "" } else { ", not finished" }),
             header.repeat.to_string(),
             units::duration(header.elapsed_ns),
         ]

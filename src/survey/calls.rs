@@ -146,10 +146,13 @@ fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Optio
     let has_context = |uuid: &String| {
         let name = plan.gpu_name(uuid);
         let active = call.contexts.as_ref().is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
-        let current = name.is_some() && call.current == name;
-        // A context that is neither primary nor current is known by its memory alone.
-        let paid_for = memory(uuid).is_some_and(|it| matches!(it.class, Some(Class::Context | Class::Allocation)));
-        active || current || paid_for
+        // A context that is neither primary nor current is known by its memory alone. One that is
+        // current and takes none is no more than a handle: libcudart 11's cudaSetDevice makes the
+        // primary context current and leaves it inactive.
+        match memory(uuid).and_then(|it| it.class) {
+            Some(class) => active || matches!(class, Class::Context | Class::Allocation),
+            None => active || name.is_some() && call.current == name,
+        }
     };
     let context_on = masked.filter(|(_, uuid)| has_context(uuid));
     Some(CallSeen {

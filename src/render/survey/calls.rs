@@ -22,6 +22,8 @@ does up to that error: harmless arguments are not always good ones. `dlopen-…`
 type Behaviour = (String, String, String);
 
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
+    let mut documents = documents.to_vec();
+    documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
     let rows: Vec<&CallRow> = documents.iter().flat_map(|document| &document.rows).collect();
     let newest = newest(&rows);
     let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
@@ -80,16 +82,17 @@ fn number(version: &str) -> Vec<u32> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// Each call on the newest libcudart that has it, from the worker that saw most GPUs.
+/// Each call as the worker that saw most GPUs had it, because only such a row tells on which of them
+/// there was a context; of those the one on the newest libcudart, and of two the later one.
 fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     let mut newest: BTreeMap<(&str, &str), &CallRow> = BTreeMap::new();
     for row in rows {
         let key = (row.library.as_str(), row.call.as_str());
         let rank = |row: &CallRow| {
             let measured = row.standing.unmeasured.is_none();
-            (measured, row.libcudart_version.as_deref().map(number), row.visible_gpus)
+            (measured, row.visible_gpus, row.libcudart_version.as_deref().map(number))
         };
-        if newest.get(&key).is_none_or(|known| rank(known) < rank(row)) {
+        if newest.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
             newest.insert(key, row);
         }
     }
@@ -154,8 +157,8 @@ fn changes(rows: &[&CallRow]) -> Section {
         let Some(version) = &row.libcudart_version else { continue };
         let versions = by_call.entry(&row.call).or_default();
         let known = versions.get(&number(version));
-        // Of two documents about a version, the one that measured.
-        if known.is_none_or(|known| known.standing.unmeasured.is_some()) {
+        // Of two documents about a version, the later one that measured.
+        if known.is_none_or(|known| known.standing.unmeasured.is_some() || row.standing.unmeasured.is_none()) {
             versions.insert(number(version), row);
         }
     }
@@ -278,12 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_that_measured_stands_for_the_call() {
+    fn the_row_that_saw_most_stands_for_the_call_and_then_the_newest() {
         let mut wider = row("13.0", true, true);
         wider.visible_gpus = 2;
-        let rows = [row("12.9", true, true), wider, row("13.0", true, true)];
-        let rows: Vec<&CallRow> = rows.iter().collect();
-        let newest = newest(&rows);
-        assert_eq!((newest.len(), newest[0].visible_gpus), (1, 2));
+        let rows = [row("12.9", true, true), wider, row("13.5", true, true)];
+        let of = |rows: &[CallRow]| {
+            let newest = newest(&rows.iter().collect::<Vec<_>>());
+            assert_eq!(newest.len(), 1);
+            (newest[0].visible_gpus, newest[0].libcudart_version.clone().unwrap())
+        };
+        assert_eq!(of(&rows), (2, "13.0".to_string()));
+        assert_eq!(of(&[row("12.9", true, true), row("12.10", true, true)]), (1, "12.10".to_string()));
     }
 }

@@ -36,14 +36,21 @@ pub(super) fn calls(sitting: &Sitting<'_>) -> Result<Asked<CallRow>, Failure> {
 pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
     let uuids: Vec<String> = sitting.stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let forms = grammar::forms().map_err(invalid)?;
-    let listed = forms.into_iter().map(|(group, form)| (group, form, None));
-    let written = grammar::generate(sitting.report.run.seed, sitting.options.generate, uuids.len());
+    // Generated masks that are listed too are not asked twice; as many as were wanted come on top.
+    let wanted = sitting.options.generate;
+    let most = if wanted == 0 { 0 } else { wanted + forms.len() };
+    let written = grammar::generate(sitting.report.run.seed, most, uuids.len());
     let written = written.into_iter().map(|template| {
         let form = Form { mask: Some(template), order: None, note: String::new() };
         (GENERATED.to_string(), form, Some(1))
     });
+    let listed = forms.into_iter().map(|(group, form)| (group, form, None));
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut generated = 0;
     for (group, form, repeat) in listed.chain(written) {
+        if group == GENERATED && generated == wanted {
+            break;
+        }
         let Some(mut item) = mask::item(&form, &group, &uuids).map_err(invalid)? else {
             let name = form.mask.as_ref().map_or_else(String::new, |template| template.text().to_string());
             let reason = format!("it names a GPU that this machine with {} does not have", uuids.len());
@@ -51,6 +58,7 @@ pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
             continue;
         };
         if known.insert(item.question.key.clone()) {
+            generated += usize::from(group == GENERATED);
             item.repeat = repeat;
             items.push(item);
         }

@@ -7,18 +7,19 @@ use crate::verdict::{ExpectationMet, Kind as VerdictKind};
 
 const MIB: u64 = 1 << 20;
 
-/// One attempt: memory of two GPUs after the call, whether the first one's primary context is
-/// active, and what `cuInit` and the count return afterwards.
+/// One attempt: memory of two GPUs after the call, whether the first one's primary context is active
+/// and whether a context of it is current, and what `cuInit` and the count return afterwards.
 struct Told {
     used: [u64; 2],
     active: bool,
+    current: bool,
     init: i64,
     count: i64,
 }
 
-const FREE: Told = Told { used: [0, 0], active: false, init: 100, count: 3 };
-const FROZEN: Told = Told { used: [3 * MIB, 0], active: false, init: 0, count: 0 };
-const CONTEXTUAL: Told = Told { used: [CONTEXT, 3 * MIB], active: true, init: 0, count: 0 };
+const FREE: Told = Told { used: [0, 0], active: false, current: false, init: 100, count: 3 };
+const FROZEN: Told = Told { used: [3 * MIB, 0], active: false, current: false, init: 0, count: 0 };
+const CONTEXTUAL: Told = Told { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
 
 fn row_of(attempts: &[Told]) -> CallRow {
     let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
@@ -29,7 +30,7 @@ fn row_of(attempts: &[Told]) -> CallRow {
         let mut script = Script::new();
         script.sweep(None, &[0, 0]);
         script.step(0, 0, &[]);
-        script.probe(0, 0, Some(&[("GPU-0", told.active), ("GPU-1", false)]), None);
+        script.probe(0, 0, Some(&[("GPU-0", told.active), ("GPU-1", false)]), told.current.then_some(0));
         script.sweep(Some(0), &told.used);
         script.step(1, told.init, &[]);
         script.sweep(Some(1), &told.used);
@@ -62,6 +63,7 @@ fn contexts_are_known_by_their_state_or_by_their_memory() {
     assert_eq!(facts(FROZEN), Some(vec![]));
     assert_eq!(facts(CONTEXTUAL), Some(vec![0]));
     assert_eq!(facts(Told { active: false, ..CONTEXTUAL }), Some(vec![0]), "by memory alone");
+    assert_eq!(facts(Told { current: true, ..FROZEN }), Some(vec![]), "current, inactive and without memory");
     assert_eq!(facts(Told { used: [0, CONTEXT], active: false, ..CONTEXTUAL }), Some(vec![1]));
 }
 
