@@ -40,7 +40,7 @@ pub unsafe extern "C" fn cuLibraryGetKernel(kernel: *mut u64, library: u64, name
         // SAFETY: see above.
         let name = unsafe { text(name) }.ok_or(INVALID_VALUE)?;
         // SAFETY: see above.
-        unsafe { put(kernel, process.library_kernel(library, name.to_str().map_err(|_| INVALID_VALUE)?)?) }
+        unsafe { put(kernel, process.kernel_of_library(library, name.to_str().map_err(|_| INVALID_VALUE)?)?) }
     })
 }
 

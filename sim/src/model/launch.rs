@@ -53,7 +53,7 @@ impl Process {
         let image = match (self.functions.get(&function), self.kernels.get(&function)) {
             (Some(function), _) => &self.modules.get(&function.module).ok_or(INVALID_HANDLE)?.image,
             (None, Some(kernel)) => {
-                let module = self.libraries.get(&kernel.library).ok_or(INVALID_HANDLE)?;
+                let module = self.libraries.get(&kernel.of).ok_or(INVALID_HANDLE)?;
                 return module.image().kernel(&kernel.name).map(|entry| entry.params).ok_or(INVALID_HANDLE);
             }
             (None, None) => return Err(INVALID_HANDLE),

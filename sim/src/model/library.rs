@@ -16,7 +16,8 @@ pub struct Library {
 /// A kernel of a library.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    pub library: u64,
+    /// The handle of its `CUlibrary`.
+    pub of: u64,
     pub name: String,
 }
 
@@ -39,13 +40,13 @@ impl Process {
     }
 
     /// `cuLibraryGetKernel`.
-    pub fn library_kernel(&mut self, library: u64, name: &str) -> Outcome<u64> {
+    pub fn kernel_of_library(&mut self, library: u64, name: &str) -> Outcome<u64> {
         let image = &self.libraries.get(&library).ok_or(INVALID_HANDLE)?.image;
         if image.kernel(name).is_none() {
             return Err(NOT_FOUND);
         }
         let handle = self.handle();
-        self.kernels.insert(handle, Kernel { library, name: name.to_owned() });
+        self.kernels.insert(handle, Kernel { of: library, name: name.to_owned() });
         Ok(handle)
     }
 
@@ -66,7 +67,7 @@ impl Process {
 
     /// A kernel's function in a context; what is a function already stays one.
     pub fn function_in(&mut self, kernel: u64, owner: Owner) -> Outcome<u64> {
-        let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
+        let Some(Kernel { of: library, name }) = self.kernels.get(&kernel).cloned() else {
             return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
         };
         let module = self.module_of_library(library, owner)?;
@@ -80,7 +81,7 @@ impl Process {
     /// `cuLibraryUnload`.
     pub fn unload_library(&mut self, library: u64) -> Outcome {
         let found = self.libraries.remove(&library).ok_or(INVALID_HANDLE)?;
-        self.kernels.retain(|_, kernel| kernel.library != library);
+        self.kernels.retain(|_, kernel| kernel.of != library);
         for module in found.loaded.values() {
             // Where the context has gone, so has its module.
             let _ = self.unload(*module);
@@ -111,8 +112,8 @@ mod tests {
         let used = |gpu| table.used_bytes(gpu) >> 20;
         let before = [used(0), used(1)];
         let library = process.load_library(COUNT).unwrap();
-        let kernel = process.library_kernel(library, "count").unwrap();
-        assert_eq!(process.library_kernel(library, "discount"), Err(NOT_FOUND));
+        let kernel = process.kernel_of_library(library, "count").unwrap();
+        assert_eq!(process.kernel_of_library(library, "discount"), Err(NOT_FOUND));
         assert_eq!([used(0), used(1)], before);
         process.launch(kernel, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(owners[1])).unwrap();
         assert_eq!([used(0), used(1)], [before[0], before[1] + 3]);

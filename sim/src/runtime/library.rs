@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cudaLibraryGetKernel(kernel: *mut u64, library: u64, na
         // SAFETY: see above.
         let name = unsafe { text(name) }.ok_or(INVALID_VALUE)?;
         // SAFETY: see above.
-        unsafe { put(kernel, process.library_kernel(library, name.to_str().map_err(|_| INVALID_VALUE)?)?) }
+        unsafe { put(kernel, process.kernel_of_library(library, name.to_str().map_err(|_| INVALID_VALUE)?)?) }
     })
 }
 
