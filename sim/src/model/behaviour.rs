@@ -20,6 +20,9 @@ pub const SET_DEVICE_EAGER_FROM: i32 = 12000;
 /// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initialises it, 12.0 does not.
 pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 
+/// From this runtime version on `cudaEventElapsedTime` makes no context. Measured with NULL for the events: 12.9 makes one, 13.0 none.
+pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
+
 /// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Measured
 /// (device/free-without-a-context).
 pub const MEM_FREE_NEEDS_CONTEXT: bool = false;
@@ -138,9 +141,9 @@ pub fn effect_of(call: &str, runtime: i32) -> Effect {
         | "cudaGetDeviceFlags"
         | "cudaEventQuery"
         | "cudaEventSynchronize"
-        | "cudaEventElapsedTime"
         | "cudaGetDeviceProperties"
         | "cudaPointerGetAttributes" => Effect::Init,
+        "cudaEventElapsedTime" if runtime >= EVENT_ELAPSED_TIME_QUIET_FROM => Effect::Init,
         "cudaSetDeviceFlags" if runtime < SET_FLAGS_MAKES_CONTEXT_FROM => Effect::Unknown,
         _ => Effect::Context,
     }
@@ -159,5 +162,11 @@ mod tests {
         assert_eq!(effect_of("cudaSetDeviceFlags", 13000), Effect::Context);
         assert_eq!(effect_of("cudaSetDeviceFlags", 12000), Effect::Unknown);
         assert_eq!(effect_of("cudaEventQuery", 13000), Effect::Init);
+    }
+
+    #[test]
+    fn the_time_between_two_events_needed_a_context_before_13() {
+        assert_eq!(effect_of("cudaEventElapsedTime", 12090), Effect::Context);
+        assert_eq!(effect_of("cudaEventElapsedTime", 13000), Effect::Init);
     }
 }

@@ -1,5 +1,6 @@
 //! Launches: what is checked, what they take, and what they leave in memory.
 
+use crate::c;
 use crate::model::context::Owner;
 use crate::model::fault::Fault;
 use crate::model::memory::{Found, Kind, Place};
@@ -72,7 +73,12 @@ impl Process {
         if function.owner != owner {
             return Err(INVALID_HANDLE);
         }
-        let threads = launch.shape.threads()?;
+        // How streams share connections is not modelled, nor what the driver writes of an error.
+        if self.latched.connections.is_some() {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let unlogged = |error| if c::env(c"CUDA_LOG_FILE").is_some() { SIM_NOT_MODELLED } else { error };
+        let threads = launch.shape.threads().map_err(unlogged)?;
         let module = self.modules.get(&function.module).ok_or(INVALID_HANDLE)?;
         let entry = module.image.kernel(&function.name).cloned().ok_or(INVALID_HANDLE)?;
         let (heap, printf, handle) = (module.image.uses_heap, module.image.uses_printf, function.module);

@@ -29,10 +29,16 @@ const LOADING_LAZY: i32 = 2;
 impl Process {
     /// Reads a module's text, where it may be compiled at all.
     pub fn image(&self, text: &[u8]) -> Outcome<Arc<Image>> {
-        match self.latched.no_jit.as_deref() {
+        // Both variables are latched by `cuInit` and do the same (process/env-disable-ptx-jit, and the survey
+        // of variables). Which one counts where they differ was never measured.
+        let switches = match (self.latched.no_ptx_jit.as_deref(), self.latched.no_jit.as_deref()) {
+            (Some(one), Some(other)) if one != other => return Err(SIM_NOT_MODELLED),
+            (one, other) => one.or(other),
+        };
+        match switches {
             None | Some(b"0" | b"") => {}
-            // Latched by `cuInit` (process/env-disable-ptx-jit).
-            Some(b"1") => return Err(JIT_COMPILATION_DISABLED),
+            // What the compute cache has is not modelled.
+            Some(b"1") if self.latched.no_cache.as_deref() == Some(b"1") => return Err(JIT_COMPILATION_DISABLED),
             Some(_) => return Err(SIM_NOT_MODELLED),
         }
         // Binary images (cubin, fat binary) and text that is no PTX are beyond the model.
@@ -195,7 +201,13 @@ mod tests {
         let mut process = ready();
         let zero = owner(&mut process, 0);
         assert_eq!(process.load(zero, b"\x7fELF"), Err(SIM_NOT_MODELLED));
-        process.latched.no_jit = Some(b"1".to_vec());
+        process.latched.no_ptx_jit = Some(b"1".to_vec());
+        assert_eq!(process.load(zero, PLAIN), Err(SIM_NOT_MODELLED), "the compute cache may have it");
+        process.latched.no_cache = Some(b"1".to_vec());
         assert_eq!(process.load(zero, PLAIN), Err(JIT_COMPILATION_DISABLED));
+        process.latched.no_jit = process.latched.no_ptx_jit.take();
+        assert_eq!(process.load(zero, PLAIN), Err(JIT_COMPILATION_DISABLED));
+        process.latched.no_ptx_jit = Some(b"0".to_vec());
+        assert_eq!(process.load(zero, PLAIN), Err(SIM_NOT_MODELLED));
     }
 }

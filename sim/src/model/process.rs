@@ -71,7 +71,10 @@ pub struct Environment {
     pub mask: Option<Vec<u8>>,
     pub order: Option<Vec<u8>>,
     pub loading: Option<Vec<u8>>,
+    pub connections: Option<Vec<u8>>,
+    pub no_ptx_jit: Option<Vec<u8>>,
     pub no_jit: Option<Vec<u8>>,
+    pub no_cache: Option<Vec<u8>>,
 }
 
 impl Process {
@@ -116,7 +119,10 @@ impl Process {
             mask: c::env(c"CUDA_VISIBLE_DEVICES"),
             order: c::env(c"CUDA_DEVICE_ORDER"),
             loading: c::env(c"CUDA_MODULE_LOADING"),
-            no_jit: c::env(c"CUDA_DISABLE_PTX_JIT"),
+            connections: c::env(c"CUDA_DEVICE_MAX_CONNECTIONS"),
+            no_ptx_jit: c::env(c"CUDA_DISABLE_PTX_JIT"),
+            no_jit: c::env(c"CUDA_DISABLE_JIT"),
+            no_cache: c::env(c"CUDA_CACHE_DISABLE"),
         };
         self.start(node, environment)?;
         // What the real driver does at the process's exit it arranges for here, too (process/calls-from-an-exit-handler).
