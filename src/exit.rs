@@ -145,17 +145,20 @@ impl Exit {
     /// How a survey that left this document ends, if the document itself is on disk. What a machine,
     /// a libcudart or the simulated node does not have is no fault of a survey of everything.
     pub fn of_survey<R: Row>(document: &Document<R>) -> Exit {
-        let standings = || document.rows.iter().map(Row::standing);
+        let rows = || document.rows.iter();
         let interrupted = document.survey.interrupted.as_deref();
         let applies = |exit: Exit| match exit {
-            Exit::Internal => !document.complete && interrupted.is_none(),
+            Exit::Internal => !document.complete && interrupted.is_none() && document.survey.host_unsafe.is_none(),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
-            Exit::Unexpected => document.rows.iter().any(Row::is_unexpected),
-            Exit::Inconclusive => standings().any(|it| !it.is_conclusive() && !it.is_left_out(document.provenance)),
-            Exit::NothingMeasured => standings().all(|it| it.attempts == 0),
+            Exit::HostUnsafe => document.survey.host_unsafe.is_some(),
+            Exit::Unexpected => rows().any(Row::is_unexpected),
+            Exit::Inconclusive => {
+                rows().any(|row| !row.is_conclusive() && !row.standing().is_left_out(document.provenance))
+            }
+            Exit::NothingMeasured => rows().all(|row| row.standing().attempts == 0),
             Exit::Ok => document.complete,
-            Exit::NotDurable | Exit::Usage | Exit::HostUnsafe | Exit::Skipped => false,
+            Exit::NotDurable | Exit::Usage | Exit::Skipped => false,
         };
         Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
     }

@@ -51,14 +51,13 @@
 //!   letters in `gpu-` do, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
 //! - One digit is enough if it fits one GPU; `GPU-` alone names none, not even the only GPU
 //!   (`visibility/uuid-prefix-alone`).
-//! - `MIG-` with the digits of a GPU's own UUID names that GPU where MIG is off; `MIG-GPU-…/1/0` names
-//!   none (the survey, `visibility/mig-token-without-mig`).
+//! - `MIG-` with the digits of a GPU's own UUID, or the first of them, names that GPU where MIG is off,
+//!   beside others too; `MIG-GPU-…/1/0` names none (the survey, `visibility/mig-token-without-mig`).
 //!
 //! What is **not known**, and predicted by what is likeliest or simplest:
 //!
 //! - What fits several GPUs by its digits; no two GPUs at hand have begun alike. Predicted: it names none.
-//! - `MIG-` with a GPU's digits beside other entries, or shortened. Predicted: read as if it were `GPU-`.
-//! - A limit on the length of the value, or of the list: up to 4 KiB and 64 entries there is none.
+//! - A limit on the length of the value, or of the list: up to 2074 bytes and 64 entries there is none.
 //! - MIG tokens where MIG is on. [`parse`] knows no instances.
 //! - GPUs of unlike speed, which were never at hand: [`parse`] is given them in CUDA's order, and a
 //!   caller has to know it.

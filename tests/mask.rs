@@ -1,5 +1,6 @@
-//! The library's rule for masks, held against two things that it was not made from: the simulated
-//! node's own rule, which is another program, and every committed attempt that started the driver.
+//! The library's rule for masks, held against the simulated node's, which somebody wrote once more in
+//! another program, and against every committed attempt that started the driver: it was made from
+//! those, and has to go on fitting all of them.
 
 mod common;
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 use cuda_pitfalls::render::survey::{Source, page, path};
 use cuda_pitfalls::report::{Provenance, Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
+use cuda_pitfalls::survey::document::Row;
+use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::{Kind, Survey};
 use rustix::process::Signal;
@@ -167,6 +169,42 @@ fn the_rule_predicts_what_the_simulated_node_does() {
     }
 }
 
+#[test]
+fn every_variable_that_the_simulated_node_models_is_latched_as_on_gpus() {
+    let scratch = Scratch::new();
+    let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
+    ran.ended(0, "ok");
+    let document = ran.json();
+    let errors = against_schema(Kind::Env, &document);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let simulated: Vec<EnvRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let Survey::Env(measured) = open(&root().join("reports/survey-env-h200-x2/survey-env.json")) else {
+        panic!("it is no survey of variables")
+    };
+    let mut told = 0;
+    for row in simulated.iter().filter(|row| row.is_conclusive()) {
+        let real = measured.rows.iter().find(|real| real.variable == row.variable).expect("it was measured");
+        assert_eq!((&row.latched_at, row.has_effect), (&real.latched_at, real.has_effect), "{}", row.variable);
+        told += 1;
+    }
+    assert!(told >= 5, "only {told} are modelled");
+}
+
+#[test]
+fn committed_variables_were_asked_as_they_are_today() {
+    for (name, file) in committed() {
+        let Survey::Env(document) = open(&file) else { continue };
+        for variable in env::variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics)) {
+            let row = document.rows.iter().find(|row| row.variable == variable.name);
+            let row = row.unwrap_or_else(|| panic!("{name} has no {}", variable.name));
+            assert_eq!((&row.value, &row.observable), (&variable.value, &variable.observable), "{name}");
+            let asked: Vec<_> = row.moments.iter().map(|moment| (&moment.before, &moment.does)).collect();
+            let asks: Vec<_> = variable.moments.iter().map(|moment| (&moment.before, &moment.does)).collect();
+            assert_eq!(asked, asks, "{name}: {}", variable.name);
+        }
+    }
+}
+
 /// Starts a long survey, and returns once some of its rows are on disk.
 fn under_way(scratch: &Scratch) -> common::Running {
     let out = scratch.reports().to_string_lossy().into_owned();
@@ -229,7 +267,13 @@ fn a_survey_is_resumed_only_as_what_it_was() {
     refused(&["mask", "--on", "sim:h200-x1"], "that is a survey of calls, not of mask");
     refused(&["calls", "cuInit", "--on", "sim:h200-x2", "--quick"], "not the GPUs it was begun on");
     refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--repeat", "2"], "begun with --repeat 1");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x1"], "begun with --repeat 1");
     refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "4"], "begun with --seed 3");
+    refused(
+        &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--visible-gpus", "2"],
+        "begun with --visible-gpus 1",
+    );
+    refused(&["calls", "--on", "sim:h200-x1", "--quick"], "begun with other selectors: cuInit");
     let ran = survey(&scratch, &["calls", "--on", "sim:h200-x1", "--resume", &scratch.path().to_string_lossy()]);
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("no survey was begun in"), "{}", ran.stderr);

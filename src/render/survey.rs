@@ -146,11 +146,8 @@ fn totals_of<R: Row>(document: &Document<R>) -> String {
     let disagree = count(&|row| !row.standing().disagreement.is_empty());
     let unmeasured = count(&|row| row.standing().unmeasured.is_some());
     let unexpected = count(&|row| row.is_unexpected());
-    let mut parts = vec![format!(
-        "{} of {} rows have all their facts",
-        count(&|row| row.standing().is_conclusive()),
-        document.rows.len()
-    )];
+    let mut parts =
+        vec![format!("{} of {} rows have all their facts", count(&|row| row.is_conclusive()), document.rows.len())];
     if document.provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
@@ -165,6 +162,9 @@ fn totals_of<R: Row>(document: &Document<R>) -> String {
     }
     if !document.complete {
         parts.push("not finished".to_string());
+    }
+    if let Some(why) = &document.survey.host_unsafe {
+        parts.push(format!("stopped because this host is not safe: {}", escape::terminal(why)));
     }
     format!("{} in {}", parts.join(", "), units::duration(document.survey.elapsed_ns))
 }

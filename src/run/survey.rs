@@ -42,6 +42,13 @@ pub struct SurveyOptions {
 /// Attempts of each question, unless the command line says otherwise.
 const REPEAT: u32 = 3;
 
+impl SurveyOptions {
+    /// Attempts of each case of a question.
+    fn repeat(&self) -> u32 {
+        if self.run.quick { 1 } else { self.run.repeat.unwrap_or(REPEAT) }
+    }
+}
+
 /// What must behave before anything is asked: that looking makes no context and changes nothing,
 /// that the mask which is set afterwards hides every GPU, that a frozen mask can be told from one
 /// that is not, and that a mask of UUIDs keeps a worker off every other GPU. The first two can be
@@ -79,7 +86,7 @@ struct Sitting<'a> {
 
 fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
     let mut run = options.run.clone();
-    run.repeat = run.repeat.or((!run.quick).then_some(REPEAT));
+    run.repeat = Some(options.repeat());
     // What cannot be asked is better known before the machine is touched.
     select::check(options).map_err(Failure::Usage)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;

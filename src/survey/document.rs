@@ -12,7 +12,7 @@ use crate::report::{ExitCode, Provenance, SchemaId};
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,10 +59,24 @@ pub struct Header {
     pub repeat: u32,
     /// The seed of the order of attempts and of generated questions.
     pub seed: u64,
+    /// How many masks were to be generated, on top of those that are listed (since 1.1).
+    #[serde(default)]
+    pub generate: u64,
+    /// How many GPUs a worker of `survey calls` sees (since 1.1; its rows have said so from the first).
+    #[serde(default = "one")]
+    pub visible_gpus: u32,
+    /// Why nothing further was asked of this host, such as a GPU that was lost; null while there was
+    /// no reason (since 1.1).
+    #[serde(default)]
+    pub host_unsafe: Option<String>,
     /// The signal that ended it early.
     pub interrupted: Option<String>,
     /// The exit code and its name; null while it goes on.
     pub exit: Option<ExitCode>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Something that was not asked.
@@ -84,6 +98,15 @@ pub trait Row: Clone + Serialize + DeserializeOwned {
 
     /// How its attempts went.
     fn standing(&self) -> &Standing;
+
+    /// Whether what was asked is told; a row that was not measured tells nothing.
+    fn has_facts(&self) -> bool;
+
+    /// Whether the row has its facts, and its attempts agree on them.
+    fn is_conclusive(&self) -> bool {
+        let standing = self.standing();
+        standing.unmeasured.is_none() && standing.disagreement.is_empty() && self.has_facts()
+    }
 
     /// Whether the driver did something else than a rule of ours says.
     fn is_unexpected(&self) -> bool {

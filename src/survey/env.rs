@@ -71,6 +71,10 @@ impl Row for EnvRow {
     fn standing(&self) -> &Standing {
         &self.standing
     }
+
+    fn has_facts(&self) -> bool {
+        self.latched_at.is_some() || self.has_effect == Some(false)
+    }
 }
 
 /// Every variable that comes with the program, as a question.

@@ -3,16 +3,18 @@
 //! A worker is started with the mask, calls `cuInit`, counts, and says which GPUs it sees, in order.
 //! What [`crate::mask::parse`] says of the same text stands beside it.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
-use super::document::{Document, Row};
+use super::document::{Document, LeftOut, Row};
 use super::question::{Draft, DraftCase, Item, Question, step};
 use super::row::Standing;
 use crate::catalogue::Invalid;
 use crate::event::Value;
-use crate::mask::{self, Form, Template};
+use crate::mask::{self, Form, Needs, Template};
 use crate::observe::{Scene, observe};
 use crate::report::ScenarioReport;
 
@@ -66,6 +68,10 @@ impl Row for MaskRow {
         &self.standing
     }
 
+    fn has_facts(&self) -> bool {
+        self.as_predicted.is_some()
+    }
+
     fn is_unexpected(&self) -> bool {
         self.as_predicted == Some(false)
     }
@@ -79,12 +85,48 @@ fn key(mask: Option<&str>, order: Option<&str>) -> String {
     }
 }
 
+/// Every listed form, and on top of these so many generated masks, each asked once; and what this
+/// machine with these UUIDs, in NVML order, has too few GPUs for.
+///
+/// # Errors
+/// What is wrong with the list, or a text that no scenario can hold.
+pub fn items(seed: u64, generate: usize, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
+    let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (group, form) in mask::forms()? {
+        match item(&form, &group, uuids)? {
+            Ok(item) => {
+                known.insert(item.question.key.clone());
+                items.push(item);
+            }
+            Err(needs) => {
+                let name = form.mask.as_ref().map_or_else(String::new, |template| template.text().to_string());
+                left_out.push(LeftOut { name, reason: format!("{needs}; this machine has {}", uuids.len()) });
+            }
+        }
+    }
+    // Some of the generated masks are listed, too.
+    let most = if generate == 0 { 0 } else { generate + known.len() };
+    let mut missing = generate;
+    for template in mask::generate(seed, most, uuids.len()) {
+        let form = Form { mask: Some(template), order: None, note: String::new() };
+        let Ok(item) = item(&form, GENERATED, uuids)? else { continue };
+        if missing > 0 && known.insert(item.question.key.clone()) {
+            missing -= 1;
+            items.push(Item { repeat: Some(1), ..item });
+        }
+    }
+    Ok((items, left_out))
+}
+
 /// A mask to be asked about, on a machine whose GPUs have these UUIDs in NVML order.
 ///
 /// # Errors
 /// A text that no scenario can hold.
-pub fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Option<Item<MaskRow>>, Invalid> {
-    let Some(text) = form.mask.as_ref().map(|template| template.fill(uuids)).transpose().ok() else { return Ok(None) };
+fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Result<Item<MaskRow>, Needs>, Invalid> {
+    let text = match form.mask.as_ref().map(|template| template.fill(uuids)).transpose() {
+        Ok(text) => text,
+        Err(needs) => return Ok(Err(needs)),
+    };
     let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
     let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
     let mut scenario = draft().write()?;
@@ -98,7 +140,7 @@ pub fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Option<Item<Ma
     let sets = vec![group.clone()];
     let reduce =
         move |answered: &super::Answered<'_>| row(&form, &group, predicted.clone(), answered.report, answered.scene);
-    Ok(Some(Item {
+    Ok(Ok(Item {
         question: Question { key, sets, of_libcudart: false, scenario },
         repeat: None,
         reduce: Box::new(reduce),
@@ -207,4 +249,34 @@ fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {
         })
     };
     counting.filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(generate: usize, gpus: usize) -> (Vec<String>, Vec<LeftOut>) {
+        let uuid = |gpu: usize| format!("GPU-{gpu}{gpu}111111-2222-3333-4444-555555555555");
+        let uuids: Vec<String> = (0..gpus).map(uuid).collect();
+        let (items, left_out) = items(5, generate, &uuids).expect("the list is valid");
+        assert!(items.iter().all(|item| item.repeat.is_some() == item.question.sets.contains(&GENERATED.to_string())));
+        (items.into_iter().map(|item| item.question.key).collect(), left_out)
+    }
+
+    #[test]
+    fn as_many_masks_are_generated_as_were_wanted_on_top_of_the_listed_ones() {
+        let (listed, generated) = (keys(0, 2).0, keys(500, 2).0);
+        assert_eq!(generated.len(), listed.len() + 500);
+        assert_eq!(generated.iter().collect::<BTreeSet<_>>().len(), generated.len(), "none is asked twice");
+        assert_eq!(generated[..listed.len()], listed[..]);
+    }
+
+    #[test]
+    fn what_names_more_gpus_than_there_are_is_left_out_with_the_number() {
+        let (two, left_out) = keys(0, 2);
+        assert!(left_out.is_empty(), "{left_out:?}");
+        let (one, left_out) = keys(0, 1);
+        assert_eq!(one.len() + left_out.len(), two.len());
+        assert!(left_out.iter().all(|left| left.reason.contains('2') && left.reason.contains('1')), "{left_out:?}");
+    }
 }

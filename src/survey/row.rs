@@ -68,19 +68,16 @@ impl Standing {
         None
     }
 
-    /// Whether the row has its facts, and its attempts agree on them.
-    pub fn is_conclusive(&self) -> bool {
-        self.unmeasured.is_none() && self.disagreement.is_empty()
-    }
-
     /// Whether the row could not be had here by design: what the simulated node does not model, and
     /// what this machine or this libcudart does not have.
     pub fn is_left_out(&self, provenance: Provenance) -> bool {
         let simulated = provenance == Provenance::Simulated;
-        self.unmeasured.as_ref().is_some_and(|unmeasured| match unmeasured.reason {
+        let is_partly_modelled = simulated && self.invalid.contains_key(&Reason::NotModelled.name());
+        let is_absent = self.unmeasured.as_ref().is_some_and(|unmeasured| match unmeasured.reason {
             Reason::MissingSymbol | Reason::TooFewGpus | Reason::LibcudartVersion => true,
             Reason::NotModelled => simulated,
             _ => false,
-        })
+        });
+        is_absent || is_partly_modelled
     }
 }

@@ -38,6 +38,7 @@ fn what_a_row_came_to_is_what_the_survey_came_to() {
     assert_eq!(with(json!({})), Exit::Ok);
     assert_eq!(with(json!({"as_predicted": false})), Exit::Unexpected);
     assert_eq!(with(json!({"disagreement": ["status"], "as_predicted": null})), Exit::Inconclusive);
+    assert_eq!(with(json!({"count": null, "as_predicted": null})), Exit::Inconclusive, "its attempts do not tell");
     assert_eq!(with(unmeasured("crashed")), Exit::Inconclusive);
     assert_eq!(with(unmeasured("missing_symbol")), Exit::Ok, "a library lacks the call, and that is the answer");
 }
@@ -46,6 +47,9 @@ fn what_a_row_came_to_is_what_the_survey_came_to() {
 fn what_the_simulated_node_does_not_model_is_inconclusive_on_a_gpu_alone() {
     assert_eq!(ends("simulated", unmeasured("not_modelled"), json!({}), json!({})), Exit::Ok);
     assert_eq!(ends("measured", unmeasured("not_modelled"), json!({}), json!({})), Exit::Inconclusive);
+    let partly = json!({"as_predicted": null, "invalid": {"not_modelled": 2}});
+    assert_eq!(ends("simulated", partly.clone(), json!({}), json!({})), Exit::Ok);
+    assert_eq!(ends("measured", partly, json!({}), json!({})), Exit::Inconclusive);
 }
 
 #[test]
@@ -56,5 +60,7 @@ fn a_survey_that_did_not_come_to_its_end_is_no_success() {
     assert_eq!(partial(json!("SIGINT")), Exit::Interrupted);
     assert_eq!(partial(json!("SIGTERM")), Exit::Terminated);
     assert_eq!(partial(Value::Null), Exit::Internal);
+    let lost = json!({"host_unsafe": "a GPU was lost"});
+    assert_eq!(ends("measured", json!({}), json!({"complete": false}), lost), Exit::HostUnsafe);
     assert_eq!(ends("measured", json!({}), json!({"rows": []}), json!({})), Exit::NothingMeasured);
 }

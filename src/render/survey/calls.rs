@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::render::units;
-use crate::survey::calls::CallRow;
+use crate::survey::calls::{CallRow, by_todays_rule};
 use crate::survey::document::Document;
 use crate::verdict::Reason;
 
@@ -22,9 +22,9 @@ does up to that error: harmless arguments are not always good ones. `dlopen-…`
 type Behaviour = (String, String, String);
 
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
-    let mut documents = documents.to_vec();
+    let mut documents: Vec<Document<CallRow>> = documents.iter().map(|document| by_todays_rule(document)).collect();
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
-    let rows: Vec<&CallRow> = documents.iter().flat_map(|document| &document.rows).collect();
+    let rows = standing(documents.iter().flat_map(|document| &document.rows));
     let newest = newest(&rows);
     let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
         newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
@@ -82,8 +82,22 @@ fn number(version: &str) -> Vec<u32> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
+/// One row of each call on each libcudart: of several the one that measured, of those the one of the
+/// worker that saw most GPUs, of those the last.
+fn standing<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
+    let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
+    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
+    for row in rows {
+        let key = (row.library.as_str(), row.call.as_str(), row.libcudart_version.as_deref());
+        if standing.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
+            standing.insert(key, row);
+        }
+    }
+    standing.into_values().collect()
+}
+
 /// Each call as the worker that saw most GPUs had it, because only such a row tells on which of them
-/// there was a context; of those the one on the newest libcudart, and of two the later one.
+/// there was a context; of those the one on the newest libcudart.
 fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     let mut newest: BTreeMap<(&str, &str), &CallRow> = BTreeMap::new();
     for row in rows {
@@ -92,7 +106,7 @@ fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
             let measured = row.standing.unmeasured.is_none();
             (measured, row.visible_gpus, row.libcudart_version.as_deref().map(number))
         };
-        if newest.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
+        if newest.get(&key).is_none_or(|known| rank(known) < rank(row)) {
             newest.insert(key, row);
         }
     }
@@ -155,12 +169,7 @@ fn changes(rows: &[&CallRow]) -> Section {
     let mut by_call: BTreeMap<&str, BTreeMap<Vec<u32>, &CallRow>> = BTreeMap::new();
     for row in rows {
         let Some(version) = &row.libcudart_version else { continue };
-        let versions = by_call.entry(&row.call).or_default();
-        let known = versions.get(&number(version));
-        // Of two documents about a version, the later one that measured.
-        if known.is_none_or(|known| known.standing.unmeasured.is_some() || row.standing.unmeasured.is_none()) {
-            versions.insert(number(version), row);
-        }
+        by_call.entry(&row.call).or_default().insert(number(version), row);
     }
     let all: BTreeSet<Vec<u32>> = by_call.values().flat_map(BTreeMap::keys).cloned().collect();
     let mut section = Section {
@@ -278,6 +287,19 @@ mod tests {
         let unmeasured = Unmeasured { reason: Reason::MissingSymbol, detail: String::new() };
         absent.standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
         assert_eq!(changed(&[absent, row("12.0", true, true)]), ["11.7 – – not exported", "12.0 yes yes cudaSuccess"]);
+    }
+
+    #[test]
+    fn of_two_rows_about_one_thing_the_one_that_measured_stands_and_then_the_later() {
+        let mut absent = row("12.0", false, false);
+        let unmeasured = Unmeasured { reason: Reason::Crashed, detail: String::new() };
+        absent.standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
+        let rows = [row("12.0", true, false), row("12.0", true, true), absent, row("11.8", true, false)];
+        let of = |version: &str| -> Vec<Option<Vec<u32>>> {
+            let is_of = |row: &&&CallRow| row.libcudart_version.as_deref() == Some(version);
+            standing(rows.iter()).iter().filter(is_of).map(|row| row.context_on.clone()).collect()
+        };
+        assert_eq!((of("12.0"), of("11.8")), (vec![Some(vec![0])], vec![Some(vec![])]));
     }
 
     #[test]

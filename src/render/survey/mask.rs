@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::survey::document::Document;
+use crate::survey::document::{Document, Row};
 use crate::survey::mask::{GENERATED, MaskRow, by_todays_rule};
 
 pub(super) const OPENING: &str = "\
@@ -54,7 +54,7 @@ fn against(rows: &[&MaskRow]) -> Section {
         return Section::default();
     }
     let row =
-        |row: &&MaskRow| vec![shown(row), answer(row), format!("{}: {:?}", row.predicted.status, row.predicted.gpus)];
+        |row: &&MaskRow| vec![row.key(), answer(row), format!("{}: {:?}", row.predicted.status, row.predicted.gpus)];
     Section {
         title: format!("Against the rule ({})", wrong.len()),
         header: ["mask", "driver", "rule"].map(str::to_string).to_vec(),
@@ -89,11 +89,6 @@ fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
         code: if has_order { vec![0, 1, 2] } else { vec![0, 1] },
         ..Section::default()
     }
-}
-
-fn shown(row: &MaskRow) -> String {
-    let mask = row.mask.as_ref().map_or_else(|| "unset".to_string(), |mask| format!("\"{mask}\""));
-    row.order.as_ref().map_or_else(|| mask.clone(), |order| format!("{mask} with order \"{order}\""))
 }
 
 fn gpus(row: &MaskRow) -> String {

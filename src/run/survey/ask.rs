@@ -7,8 +7,8 @@ use super::super::{Failure, scenario};
 use super::progress::Progress;
 use super::{Sitting, exported, resume};
 use crate::catalogue::{Invalid, SelectError};
+use crate::clock;
 use crate::exit::Exit;
-use crate::mask::Form;
 use crate::observe::Scene;
 use crate::render::survey as render;
 use crate::report::{ExitCode, SchemaId};
@@ -16,9 +16,8 @@ use crate::supervisor::signal_name;
 use crate::survey::calls::{self, CallRow};
 use crate::survey::document::{Document, Header, LeftOut, MAJOR, MINOR, Row};
 use crate::survey::env::{self, EnvRow};
-use crate::survey::mask::{self, GENERATED, MaskRow};
+use crate::survey::mask::{self, MaskRow};
 use crate::survey::{Answered, Item, Survey, keyed};
-use crate::{clock, mask as grammar};
 
 /// Rows are written at most this often, and when the survey ends: a kill loses no more.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -35,35 +34,7 @@ pub(super) fn calls(sitting: &Sitting<'_>) -> Result<Asked<CallRow>, Failure> {
 
 pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
     let uuids: Vec<String> = sitting.stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let forms = grammar::forms().map_err(invalid)?;
-    // Generated masks that are listed too are not asked twice; as many as were wanted come on top.
-    let wanted = sitting.options.generate;
-    let most = if wanted == 0 { 0 } else { wanted + forms.len() };
-    let written = grammar::generate(sitting.report.run.seed, most, uuids.len());
-    let written = written.into_iter().map(|template| {
-        let form = Form { mask: Some(template), order: None, note: String::new() };
-        (GENERATED.to_string(), form, Some(1))
-    });
-    let listed = forms.into_iter().map(|(group, form)| (group, form, None));
-    let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
-    let mut generated = 0;
-    for (group, form, repeat) in listed.chain(written) {
-        if group == GENERATED && generated == wanted {
-            break;
-        }
-        let Some(mut item) = mask::item(&form, &group, &uuids).map_err(invalid)? else {
-            let name = form.mask.as_ref().map_or_else(String::new, |template| template.text().to_string());
-            let reason = format!("it names a GPU that this machine with {} does not have", uuids.len());
-            left_out.push(LeftOut { name, reason });
-            continue;
-        };
-        if known.insert(item.question.key.clone()) {
-            generated += usize::from(group == GENERATED);
-            item.repeat = repeat;
-            items.push(item);
-        }
-    }
-    Ok((items, left_out))
+    mask::items(sitting.report.run.seed, sitting.options.generate, &uuids).map_err(invalid)
 }
 
 pub(super) fn env(_: &Sitting<'_>) -> Result<Asked<EnvRow>, Failure> {
@@ -91,11 +62,6 @@ impl Sitting<'_> {
             Some(folder) => resume::document::<R>(folder)?,
             None => self.blank(left_out),
         };
-        for runtime in &self.stage.machine.libcudart {
-            if !document.machine.libcudart.contains(runtime) {
-                document.machine.libcudart.push(runtime.clone());
-            }
-        }
         let started = clock::now_ns();
         let spent = document.survey.elapsed_ns;
         let jobs = self.jobs(items, &document);
@@ -104,7 +70,7 @@ impl Sitting<'_> {
         self.put(&document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
-            if self.stage.supervisor.interrupt.check() || self.report.run.host_unsafe.is_some() {
+            if self.stage.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
                 break;
             }
             if place != Some(job.place) {
@@ -115,7 +81,11 @@ impl Sitting<'_> {
             self.console.status(&format!("{} · {}", progress.left(), job.key));
             let Some(row) = self.row(item, job, &mut document.survey) else { break };
             document.rows.push(row);
-            document.machine.libraries.clone_from(&self.stage.machine.libraries);
+            for library in &self.stage.machine.libraries {
+                if !document.machine.libraries.contains(library) {
+                    document.machine.libraries.push(library.clone());
+                }
+            }
             document.survey.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
             if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
@@ -160,7 +130,7 @@ impl Sitting<'_> {
         }
         header.attempts_ns += done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.wall_ns).sum::<u64>();
         if let Some(unsafe_host) = scenario::host_unsafe(&done) {
-            self.report.run.host_unsafe.get_or_insert(unsafe_host);
+            header.host_unsafe.get_or_insert(unsafe_host);
         }
         let gpus = self.stage.machine.gpus.clone();
         let scene = Scene { calibration: &self.report.run.calibration, gpus: &gpus };
@@ -184,8 +154,11 @@ impl Sitting<'_> {
                 resumed: 0,
                 selectors: self.run.selectors.clone(),
                 on: run.on.clone(),
-                repeat: if self.run.quick { 1 } else { self.run.repeat.unwrap_or(super::REPEAT) },
+                repeat: self.options.repeat(),
                 seed: run.seed,
+                generate: self.options.generate as u64,
+                visible_gpus: self.options.visible_gpus,
+                host_unsafe: None,
                 interrupted: None,
                 exit: None,
             },
@@ -207,10 +180,7 @@ impl Sitting<'_> {
     {
         document.survey.interrupted = self.stage.supervisor.interrupt.signal().map(signal_name);
         document.survey.finished_at = Some(clock::utc());
-        let exit = match &self.report.run.host_unsafe {
-            Some(_) => Exit::HostUnsafe,
-            None => Exit::of_survey(&document),
-        };
+        let exit = Exit::of_survey(&document);
         document.survey.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
         let path = self.store()?.put(R::KIND.file(), &document)?;
         let json = serde_json::to_string(&document).unwrap_or_default();

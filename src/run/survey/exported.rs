@@ -24,8 +24,8 @@ pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
         let Ok(file) = File::open(path) else { continue };
         for name in calls(file) {
             if !recipes.calls.iter().any(|recipe| recipe.symbol == name) {
-                let reason = recipes.left_out.iter().find(|left| matches(&left.name, &name));
-                found.insert(name, reason.map_or_else(|| NO_RECIPE.to_string(), |left| left.reason.clone()));
+                let reason = recipes.why_left_out(&name).unwrap_or(NO_RECIPE).to_string();
+                found.insert(name, reason);
             }
         }
     }
@@ -45,14 +45,11 @@ fn calls(library: impl Read + Seek) -> Vec<String> {
     names.filter(|name| is_call(name)).collect()
 }
 
-/// `cuInit`, `cudaMalloc`: not `cudbg…`, `_Z…` or what compilers call.
+/// `cuInit`, `cudaMalloc`, and what nvcc's code calls, `__cudaRegisterFunction`: not `cudbg…` or `_Z…`.
 fn is_call(name: &str) -> bool {
+    let name = name.strip_prefix("__").unwrap_or(name);
     let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
     rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name))
 }
 
 #[cfg(test)]
@@ -62,7 +59,8 @@ mod tests {
     #[test]
     fn calls_are_told_from_other_symbols() {
         assert!(is_call("cuInit") && is_call("cudaMalloc") && is_call("cuGetProcAddress_v2"));
-        assert!(!is_call("cudbgApiInit") && !is_call("custom") && !is_call("__cudaRegisterFunction"));
+        assert!(is_call("__cudaRegisterFunction"));
+        assert!(!is_call("cudbgApiInit") && !is_call("custom") && !is_call("_Z6cuInitv"));
     }
 
     #[test]

@@ -30,10 +30,12 @@ pub(super) fn document<R: Row>(folder: &Path) -> Result<Document<R>, Failure> {
     document.survey.exit = None;
     document.survey.interrupted = None;
     document.survey.finished_at = None;
+    document.survey.host_unsafe = None;
     Ok(document)
 }
 
-/// Rows of two ways of asking do not belong into one document.
+/// Rows of two ways of asking do not belong into one document, and one that was asked less of would
+/// be taken for whole.
 pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<(), Failure> {
     let header = survey.header();
     let refused = |why: String| Err(Failure::Usage(format!("--resume: {why}")));
@@ -46,9 +48,18 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     if options.run.seed.is_some_and(|seed| seed != header.seed) {
         return refused(format!("it was begun with --seed {}", header.seed));
     }
-    let repeat = if options.run.quick { Some(1) } else { options.run.repeat };
-    if repeat.is_some_and(|repeat| repeat != header.repeat) {
+    if options.repeat() != header.repeat {
         return refused(format!("it was begun with --repeat {}", header.repeat));
+    }
+    if options.generate as u64 != header.generate {
+        return refused(format!("it was begun with --generate {}", header.generate));
+    }
+    if options.visible_gpus != header.visible_gpus {
+        return refused(format!("it was begun with --visible-gpus {}", header.visible_gpus));
+    }
+    if options.run.selectors != header.selectors {
+        let begun = if header.selectors.is_empty() { "none".to_string() } else { header.selectors.join(" ") };
+        return refused(format!("it was begun with other selectors: {}", crate::render::escape::terminal(&begun)));
     }
     Ok(())
 }
@@ -59,6 +70,9 @@ pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure
     let uuids = |machine: &crate::machine::Machine| -> Vec<String> {
         machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
     };
+    let versions = |machine: &crate::machine::Machine| -> Vec<Option<String>> {
+        machine.libcudart.iter().map(|runtime| runtime.version.clone()).collect()
+    };
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
     let what = if simulated(survey.provenance()) != simulated(stage.provenance) {
         "where it was begun: one is the simulated node"
@@ -66,6 +80,8 @@ pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure
         "the driver it was begun on"
     } else if uuids(then) != uuids(now) {
         "the GPUs it was begun on"
+    } else if versions(then) != versions(now) {
+        "the libcudarts it was begun with"
     } else {
         return Ok(());
     };

@@ -54,7 +54,7 @@ fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
     assert_eq!(row_of(&[FREE, FREE]).freezes_visibility, Some(false));
     assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
     let neither = row_of(&[Told { init: 999, ..FROZEN }]);
-    assert_eq!((neither.freezes_visibility, neither.standing.is_conclusive()), (None, true));
+    assert_eq!((neither.freezes_visibility, neither.is_conclusive()), (None, false));
 }
 
 #[test]
@@ -65,6 +65,14 @@ fn contexts_are_known_by_their_state_or_by_their_memory() {
     assert_eq!(facts(Told { active: false, ..CONTEXTUAL }), Some(vec![0]), "by memory alone");
     assert_eq!(facts(Told { current: true, ..FROZEN }), Some(vec![]), "current, inactive and without memory");
     assert_eq!(facts(Told { used: [0, CONTEXT], active: false, ..CONTEXTUAL }), Some(vec![1]));
+}
+
+#[test]
+fn a_row_on_record_has_no_context_that_took_no_memory() {
+    let old = |used: i64| CallRow { device_used_bytes: Some(vec![used, 0]), ..row_of(&[CONTEXTUAL]) };
+    assert_eq!(old(3 * MIB as i64).by_todays_rule().context_on, Some(vec![]));
+    assert_eq!(old(CONTEXT as i64).by_todays_rule().context_on, Some(vec![0]));
+    assert_eq!(CallRow { device_used_bytes: None, ..old(0) }.by_todays_rule().context_on, Some(vec![0]));
 }
 
 #[test]
@@ -81,7 +89,7 @@ fn attempts_that_disagree_make_no_fact() {
     let row = row_of(&[FROZEN, FREE, FROZEN]);
     assert_eq!(row.freezes_visibility, None);
     assert!(row.standing.disagreement.contains(&"freezes_visibility".to_string()), "{:?}", row.standing);
-    assert!(!row.standing.is_conclusive());
+    assert!(!row.is_conclusive());
     assert_eq!(row.seen.len(), 3, "what each attempt showed is kept");
 }
 

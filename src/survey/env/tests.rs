@@ -86,7 +86,7 @@ fn told(exec: Returned, moments: [Returned; 3], never: Returned) -> EnvRow {
 }
 
 fn latched(row: &EnvRow) -> Option<&str> {
-    assert!(row.standing.is_conclusive(), "{:?}", row.standing);
+    assert!(row.standing.disagreement.is_empty(), "{:?}", row.standing);
     row.latched_at.as_deref()
 }
 
@@ -114,12 +114,14 @@ fn one_that_must_be_there_at_exec_is_latched_before_the_first_call() {
 fn without_an_effect_nothing_is_latched() {
     let row = told(NONE, [NONE; 3], NONE);
     assert_eq!((row.has_effect, latched(&row)), (Some(false), None));
+    assert!(row.is_conclusive(), "that it has none is a fact");
 }
 
 #[test]
 fn what_shows_without_the_variable_too_proves_nothing() {
     let row = told(EFFECT, [EFFECT; 3], EFFECT);
     assert_eq!((row.has_effect, latched(&row)), (None, None));
+    assert!(!row.is_conclusive());
 }
 
 #[test]
@@ -147,6 +149,7 @@ fn an_attempt_that_cannot_tell_leaves_it_open_without_a_disagreement() {
     ]));
     assert_eq!((row.has_effect, latched(&row)), (Some(true), None));
     assert_eq!(row.moments[0].effect, None);
+    assert!(!row.is_conclusive());
 }
 
 #[test]
