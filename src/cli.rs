@@ -98,8 +98,8 @@ enum Command {
     /// Compare two reports, or two surveys of one kind: what differs, on one screen.
     ///
     /// Ends with 1 if something behaves differently (a verdict, an outcome, a fact of a row), with 0
-    /// if nothing does, with 2 if the two cannot be compared and with 4 if nothing was measured in
-    /// both. That the machines differ is shown and counts for nothing.
+    /// if nothing does, with 2 if the two are not of one kind and with 4 if nothing could be compared.
+    /// That the machines differ is shown and counts for nothing.
     Compare(compare::Arguments),
     /// Print a JSON Schema.
     Schema {

@@ -4,6 +4,7 @@
 //! said and counts for nothing. Neither does what only one of the two has measured, or what was
 //! asked in another way, because nothing follows from it. Times are never compared.
 
+mod excuse;
 mod machine;
 mod pair;
 mod scenario;
@@ -133,6 +134,18 @@ impl Change {
     fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> Change {
         Change { case: None, step: None, fact: fact.to_string(), a: a.into(), b: b.into(), seen: None }
     }
+
+    /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
+    fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<Change> {
+        let value = |facts: &[(String, String)], name: &str| {
+            let known = facts.iter().find(|(known, _)| known == name);
+            known.map_or_else(|| absent.to_string(), |(_, value)| value.clone())
+        };
+        let only_b = b.iter().filter(|(name, _)| !a.iter().any(|(known, _)| known == name));
+        let names = a.iter().chain(only_b).map(|(name, _)| name);
+        let changes = names.map(|name| Change::new(name, value(a, name), value(b, name)));
+        changes.filter(|change| change.a != change.b).collect()
+    }
 }
 
 impl Comparison {
@@ -184,6 +197,11 @@ impl Comparison {
         }
         Ok(comparison)
     }
+}
+
+/// A fact that holds or does not, in a word.
+fn yes_or_no(holds: bool) -> String {
+    if holds { "yes" } else { "no" }.to_string()
 }
 
 impl Difference {

@@ -66,6 +66,24 @@ fn more_gpus_are_no_difference_in_behaviour() {
 }
 
 #[test]
+fn more_gpus_excuse_no_status() {
+    let scratch = Scratch::new();
+    // The mask of this case is in its own environment, not one of the harness.
+    let path = edited(&scratch, "h200-x4", |report| {
+        let question = part(report, QUESTION);
+        assert!(question["plan"]["cases"][0]["mask"].is_null());
+        assert_eq!(question["plan"]["cases"][0]["env"]["CUDA_VISIBLE_DEVICES"], "");
+        let status = &mut question["cases"][0]["outcomes"][0]["observation"]["steps"][0]["status"];
+        *status = serde_json::json!({"code": 3, "name": "CUDA_ERROR_NOT_INITIALIZED"});
+    });
+    let ran = compare(&[&committed("h200-x2"), &path]);
+    ran.ended(1, "unexpected");
+    let wanted = "  visibility/empty-mask-hides-all: trap: at init: status CUDA_ERROR_NO_DEVICE -> \
+                  CUDA_ERROR_NOT_INITIALIZED (control sees all GPUs: 2 in A, 4 in B)";
+    assert!(lines(&ran).contains(&wanted), "{}", ran.stdout);
+}
+
+#[test]
 fn what_has_nothing_in_common_is_not_compared() {
     let ran = compare(&[&committed("h200-x2"), &committed("h200-x2-second")]);
     ran.ended(4, "nothing_measured");
@@ -190,6 +208,42 @@ fn surveys_are_compared_with_surveys_of_their_kind_only() {
         assert!(ran.stderr.contains("only two of a kind can be compared"), "{}", ran.stderr);
         assert_eq!(ran.json()["exit"]["name"], "usage");
     }
+}
+
+#[test]
+fn a_folder_with_a_survey_means_the_survey() {
+    let (mask, first_look) = (committed("survey-mask-h200-x2"), committed("survey-mask-h200-x2-first-look"));
+    let folders = compare(&[&mask, &first_look, "--json"]).json();
+    assert_eq!((&folders["of"], &folders["a"]["name"]), (&"mask".into(), &mask.as_str().into()));
+    let file = |folder: &str, name: &str| format!("{folder}/{name}");
+    let mut files =
+        compare(&[&file(&mask, "survey-mask.json"), &file(&first_look, "survey-mask.json"), "--json"]).json();
+    for side in ["a", "b"] {
+        files[side]["name"] = folders[side]["name"].clone();
+    }
+    assert_eq!(folders, files);
+    // The controls beside it are still a report like any other.
+    let controls = compare(&[&file(&mask, "report.json"), &file(&first_look, "report.json"), "--json"]).json();
+    assert_eq!(controls["of"], "report");
+    let (calls, env) = (committed("survey-calls-h200-x2"), committed("survey-env-h200-x2"));
+    compare(&[&calls, &calls]).ended(0, "ok");
+    compare(&[&env, &env]).ended(0, "ok");
+    let ran = compare(&[&calls, &env]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("A is a survey of calls, B is one of env"), "{}", ran.stderr);
+    let ran = compare(&[&mask, &committed("h200-x2")]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("A is a survey, B is a report"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_folder_with_two_surveys_means_neither() {
+    let scratch = Scratch::new();
+    survey(&scratch, "survey-calls.json", "cudaSuccess");
+    survey(&scratch, "survey-env.json", "cudaSuccess");
+    let ran = compare(&[&scratch.path().to_string_lossy(), &committed("survey-env-h200-x2")]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("survey-calls.json, survey-env.json"), "{}", ran.stderr);
 }
 
 #[test]

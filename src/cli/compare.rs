@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use super::output::{fail, named, print};
 use crate::compare::{self, Comparison};
 use crate::exit::Exit;
-use crate::render;
-use crate::report::{self, Report, StoreError, Stored};
-use crate::survey::Survey;
+use crate::render::{self, escape};
+use crate::report::{self, Report, Stored};
+use crate::survey::{Kind, Survey};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A report or a survey, or the folder of a run.
+    /// A report or a survey, or the folder of a run: of a survey, if it holds one.
     a: PathBuf,
     /// Another one of the same kind.
     b: PathBuf,
@@ -42,7 +42,7 @@ pub(super) fn compare(arguments: Arguments) -> Exit {
     let Arguments { a, b, libcudart, json } = arguments;
     let compared = match (read(&a), read(&b)) {
         (Ok(a), Ok(b)) => of(&a, &b, libcudart),
-        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+        (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = match compared {
         Ok(comparison) => comparison,
@@ -58,11 +58,26 @@ pub(super) fn compare(arguments: Arguments) -> Exit {
     named(comparison.exit().worst(shown))
 }
 
-fn read(path: &Path) -> Result<Compared, StoreError> {
-    let stored = Stored::open(path)?;
-    match Survey::of(&stored) {
+fn read(path: &Path) -> Result<Compared, String> {
+    let stored = Stored::open(&document(path)?).map_err(|error| error.to_string())?;
+    let read = match Survey::of(&stored) {
         Some(survey) => survey.map(|survey| Compared::Survey(Box::new(survey))),
         None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| Compared::Report(Box::new(report))),
+    };
+    read.map_err(|error| error.to_string())
+}
+
+/// What is meant by a path. The folder of a survey holds the report of its controls too, and it is
+/// not for these that somebody holds two surveys against each other.
+fn document(path: &Path) -> Result<PathBuf, String> {
+    let surveys: Vec<&str> = Kind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
+    match surveys.as_slice() {
+        [] => Ok(path.to_path_buf()),
+        [file] => Ok(path.join(file)),
+        several => {
+            let path = escape::terminal(&path.to_string_lossy());
+            Err(format!("`{path}` holds several surveys, name one of the files: {}", several.join(", ")))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Change;
+use super::{Change, yes_or_no};
 use crate::machine::Machine;
 use crate::render::units;
 use crate::sample::Gpu;
@@ -13,13 +13,7 @@ const UNKNOWN: &str = "not known";
 /// The facts that differ.
 pub(super) fn changes(machines: [&Machine; 2]) -> Vec<Change> {
     let [a, b] = machines.map(facts);
-    let mut names: Vec<&String> = a.iter().map(|(name, _)| name).collect();
-    names.extend(b.iter().map(|(name, _)| name).filter(|name| !a.iter().any(|(known, _)| known == *name)));
-    let value = |facts: &[(String, String)], name: &str| {
-        facts.iter().find(|(known, _)| known == name).map_or_else(|| "not set".to_string(), |(_, value)| value.clone())
-    };
-    let changes = names.into_iter().map(|name| Change::new(name, value(&a, name), value(&b, name)));
-    changes.filter(|change| change.a != change.b).collect()
+    Change::between(&a, &b, "not set")
 }
 
 /// Every fact under its name. Both machines have the same names, but for environment variables.
@@ -51,7 +45,7 @@ fn facts(machine: &Machine) -> Vec<(String, String)> {
 }
 
 fn switch(on: Option<bool>) -> String {
-    on.map_or(UNKNOWN, |on| if on { "yes" } else { "no" }).to_string()
+    on.map_or_else(|| UNKNOWN.to_string(), yes_or_no)
 }
 
 fn libcudarts(machine: &Machine) -> String {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
+use super::excuse::{ENDS, Excuses, MEMORY_OF, NOTHING, Own, RETURNED, SEES, STATUS, STEPS_MADE};
 use super::pair::Entry;
-use super::{Change, Difference, Found};
+use super::{Change, Difference, Found, yes_or_no};
 use crate::machine::Machine;
 use crate::observe::{Observation, StepObservation};
 use crate::plan::Plan;
@@ -45,6 +46,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Fo
     let own = Own::new(both, machines);
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_same_question = asked(plan_a, None) == asked(plan_b, None);
+    let mut makes_other_calls = false;
     if a.sha256 != b.sha256 {
         notes.push("the scenario was changed in between".to_string());
     }
@@ -52,7 +54,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Fo
         let name = &case.name;
         let Some(counterpart) = b.cases.iter().find(|known| known.name == *name) else { continue };
         if asked(plan_a, Some(name)) != asked(plan_b, Some(name)) {
-            is_same_question = false;
+            (is_same_question, makes_other_calls) = (false, true);
             notes.push(format!("{name} makes other calls"));
             continue;
         }
@@ -77,7 +79,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Fo
         let counts = is_same_question || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
     }
-    let is_other_question = !explained.is_empty() || is_other_case || !same_calls(plan_a, plan_b);
+    let is_other_question = !explained.is_empty() || is_other_case || makes_other_calls;
     match (changed.is_empty(), is_other_question) {
         (false, _) => Found::Changed(Difference::new(changed, notes)),
         (true, true) => Found::Explained(Difference::new(explained, notes)),
@@ -101,35 +103,6 @@ fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<Change
         words
     });
     (a != b).then(|| Change::new("verdict", a, b))
-}
-
-/// What the two machines are by themselves. A call that tells it behaves the same on both.
-struct Own(Vec<(&'static str, [String; 2])>);
-
-impl Own {
-    fn new(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Own {
-        let number = |number: Option<i32>| number.map(|number| number.to_string());
-        let facts = [
-            ("the number of GPUs", machines.map(|machine| Some(machine.gpus.len().to_string()))),
-            ("the version of libcudart", both.map(|it| number(it.libcudart.as_ref().and_then(|it| it.number)))),
-            ("the driver's version", machines.map(|machine| machine.driver_version.clone())),
-            ("the driver's CUDA version", machines.map(|machine| number(machine.cuda_driver_version))),
-            ("NVML's version", machines.map(|machine| machine.nvml_version.clone())),
-        ];
-        let known = facts.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?])));
-        Own(known.filter(|(_, [a, b])| a != b).collect())
-    }
-
-    /// What a change tells about the machines, if it tells nothing else.
-    fn of(&self, change: &Change) -> Option<&'static str> {
-        self.0.iter().find(|(_, [a, b])| change.a == *a && change.b == *b).map(|(what, _)| *what)
-    }
-}
-
-/// Whether every case makes the same calls, whatever is asked about them.
-fn same_calls(a: &Plan, b: &Plan) -> bool {
-    let names = |plan: &Plan| plan.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
-    names(a) == names(b) && names(a).iter().all(|name| asked(a, Some(name)) == asked(b, Some(name)))
 }
 
 /// A case's calls, or what is asked about all cases, in a form that is the same on machines with
@@ -176,16 +149,11 @@ fn without_lines(value: Json) -> Json {
     }
 }
 
-/// Whether a case has no mask, and so saw as many GPUs as either machine has.
-fn sees_other_gpus(a: &Plan, b: &Plan, case: &str) -> bool {
-    let is_unmasked = |plan: &Plan| plan.case(case).is_some_and(|case| case.mask.is_none());
-    a.gpus.len() != b.gpus.len() && (is_unmasked(a) || is_unmasked(b))
-}
-
 /// What differs between the outcomes of a case, if they are not the same set, and what explains it.
 /// Where a mixture is an answer, a few attempts show some of it by chance: there, one outcome in
 /// common is enough.
-fn outcomes(own: &Own, [plan_a, plan_b]: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Change, Option<String>)> {
+fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Change, Option<String>)> {
+    let [plan_a, plan_b] = plans;
     let common = plan_a.gpus.len().min(plan_b.gpus.len());
     let varying = varying(cases);
     let [a, b] = cases.map(|case| -> Vec<(u32, Observation)> {
@@ -193,26 +161,30 @@ fn outcomes(own: &Own, [plan_a, plan_b]: [&Plan; 2], cases: [&CaseReport; 2]) ->
         outcomes.map(|outcome| (outcome.count, canonical(&outcome.observation, common, &varying))).collect()
     });
     let (first_a, first_b) = (a.first()?, b.first()?);
-    let lacks = |set: &[(u32, Observation)], it: &Observation| !set.iter().any(|(_, known)| known == it);
-    let only_a = a.iter().find(|(_, it)| lacks(&b, it));
-    let only_b = b.iter().find(|(_, it)| lacks(&a, it));
+    let name = &cases[0].name;
+    let excuses = Excuses::new(own, plans, name);
+    let is_excused =
+        |a: &Observation, b: &Observation| parts(a, b).iter().all(|part| excuses.of(part, [a, b]).is_some());
     let is_mixture = plan_a.nondeterministic && plan_b.nondeterministic;
-    let is_shared = a.iter().any(|(_, it)| !lacks(&b, it));
-    if (only_a.is_none() && only_b.is_none()) || (is_mixture && is_shared) {
-        return None;
-    }
-    let ((count_a, shown_a), (count_b, shown_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
+    // What has no counterpart in the other set; none if the sets come to the same.
+    let apart = |is_alike: &dyn Fn(&Observation, &Observation) -> bool| {
+        let only_a = a.iter().find(|(_, it)| !b.iter().any(|(_, other)| is_alike(it, other)));
+        let only_b = b.iter().find(|(_, it)| !a.iter().any(|(_, other)| is_alike(other, it)));
+        let is_shared = a.iter().any(|(_, it)| b.iter().any(|(_, other)| is_alike(it, other)));
+        let is_apart = (only_a.is_some() || only_b.is_some()) && !(is_mixture && is_shared);
+        is_apart.then(|| (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b)))
+    };
+    apart(&|a, b| a == b)?;
+    // One outcome that the machines explain is no excuse for another one that they do not explain.
+    let mut pairs = a.iter().flat_map(|it| b.iter().map(move |other| (it, other)));
+    let explained = || pairs.find(|((_, it), (_, other))| it != other && is_excused(it, other));
+    let ((count_a, shown_a), (count_b, shown_b)) = apart(&is_excused).or_else(explained)?;
     let all = |seen: &[(u32, Observation)]| seen.iter().map(|(count, _)| u64::from(*count)).sum::<u64>();
     let seen = [format!("{count_a}/{}", all(&a)), format!("{count_b}/{}", all(&b))];
-    let name = &cases[0].name;
+    let why = |part: &Change| excuses.of(part, [shown_a, shown_b]);
     let parts = parts(shown_a, shown_b);
-    let first = parts.iter().find(|change| own.of(change).is_none()).or(parts.first())?;
-    let why = if sees_other_gpus(plan_a, plan_b, name) {
-        Some(format!("{name} sees all GPUs: {} in A, {} in B", plan_a.gpus.len(), plan_b.gpus.len()))
-    } else {
-        own.of(first).map(|what| format!("{} is {what}", first.fact))
-    };
-    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.clone() }, why))
+    let first = parts.iter().find(|part| why(part).is_none()).or(parts.first())?;
+    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.clone() }, why(first)))
 }
 
 /// The outputs, by label and name, that count as varying in one of two measurements of a case. What
@@ -246,23 +218,16 @@ fn parts(a: &Observation, b: &Observation) -> Vec<Change> {
         parts.extend(at_step(one, other).into_iter().map(at));
     }
     if a.end != b.end {
-        parts.push(Change::new("ends", &a.end, &b.end));
+        parts.push(Change::new(ENDS, &a.end, &b.end));
     }
     if a.steps.len() != b.steps.len() {
-        parts.push(Change::new("steps made", a.steps.len().to_string(), b.steps.len().to_string()));
+        parts.push(Change::new(STEPS_MADE, a.steps.len().to_string(), b.steps.len().to_string()));
     }
     parts
 }
 
 fn at_step(a: &StepObservation, b: &StepObservation) -> Vec<Change> {
-    let [one, other] = [a, b].map(told);
-    let value = |facts: &[(String, String)], name: &str| {
-        facts.iter().find(|(known, _)| known == name).map_or_else(|| "nothing".to_string(), |(_, value)| value.clone())
-    };
-    let mut names: Vec<&String> = one.iter().map(|(name, _)| name).collect();
-    names.extend(other.iter().map(|(name, _)| name).filter(|name| !one.iter().any(|(known, _)| known == *name)));
-    let changes = names.into_iter().map(|name| Change::new(name, value(&one, name), value(&other, name)));
-    let changes: Vec<Change> = changes.filter(|change| change.a != change.b).collect();
+    let changes = Change::between(&told(a), &told(b), NOTHING);
     if changes.is_empty() && a != b {
         // Two facts may be told in the same words and still not be the same.
         return vec![Change::new("a value", "one", "another")];
@@ -273,18 +238,17 @@ fn at_step(a: &StepObservation, b: &StepObservation) -> Vec<Change> {
 /// The facts of a step in words, in the order in which they are worth telling.
 fn told(step: &StepObservation) -> Vec<(String, String)> {
     let names = |list: &Option<Vec<String>>| list.as_ref().map_or_else(|| "not told".to_string(), |it| facts::gpus(it));
-    let word = |is: bool| if is { "yes" } else { "no" }.to_string();
-    let mut told = vec![("returned".to_string(), word(step.returned))];
-    told.push(("status".to_string(), step.status.as_ref().map_or_else(|| "none".to_string(), facts::status)));
+    let mut told = vec![(RETURNED.to_string(), yes_or_no(step.returned))];
+    told.push((STATUS.to_string(), step.status.as_ref().map_or_else(|| "none".to_string(), facts::status)));
     told.extend(step.values.iter().map(|(name, value)| (name.clone(), facts::value(value))));
-    let initialised = step.initialised.map_or_else(|| "not told".to_string(), word);
+    let initialised = step.initialised.map_or_else(|| "not told".to_string(), yes_or_no);
     told.push(("driver initialised".to_string(), initialised));
-    told.push(("sees".to_string(), names(&step.visible)));
+    told.push((SEES.to_string(), names(&step.visible)));
     told.push(("contexts".to_string(), names(&step.contexts)));
     told.push(("current".to_string(), step.current.clone().unwrap_or_else(|| "not told".to_string())));
     for (gpu, memory) in facts::in_order(&step.memory) {
         let class = memory.class.map_or("not read", Class::name);
-        told.push((format!("memory of {gpu}"), class.to_string()));
+        told.push((format!("{MEMORY_OF}{gpu}"), class.to_string()));
     }
     told
 }

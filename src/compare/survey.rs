@@ -1,7 +1,7 @@
 //! Two rows about one thing.
 
 use super::pair::Entry;
-use super::{Change, Comparison, Difference, Found, Side};
+use super::{Change, Comparison, Difference, Found, Side, yes_or_no};
 use crate::machine::Machine;
 use crate::render::units;
 use crate::survey::Standing;
@@ -22,13 +22,12 @@ pub(super) fn compare<R: Compared>(
     versions: Option<(String, String)>,
 ) -> Result<Comparison, String> {
     let entries = rows.map(|rows| rows.iter().map(entry).collect());
-    let is_same_size = machines[0].gpus.len() == machines[1].gpus.len();
     let compare = |a: &R, b: &R| {
         let (changes, notes) = (disagreements(a.standing(), b.standing()), a.asked_differently(b));
         if !notes.is_empty() {
-            return Found::Explained(Difference::new(a.changes(b, is_same_size), notes));
+            return Found::Explained(Difference::new(a.changes(b), notes));
         }
-        let changes: Vec<Change> = a.changes(b, is_same_size).into_iter().chain(changes).collect();
+        let changes: Vec<Change> = a.changes(b).into_iter().chain(changes).collect();
         if changes.is_empty() { Found::Same } else { Found::Changed(Difference::new(changes, Vec::new())) }
     };
     Comparison::of(of, sides, machines, entries, versions, compare)
@@ -53,7 +52,7 @@ pub(super) trait Compared: Row {
     }
 
     /// The facts that differ. A fact on which attempts disagree is told as that alone.
-    fn changes(&self, other: &Self, is_same_size: bool) -> Vec<Change>;
+    fn changes(&self, other: &Self) -> Vec<Change>;
 }
 
 impl Compared for CallRow {
@@ -61,7 +60,7 @@ impl Compared for CallRow {
         (self.call.clone(), self.libcudart_version.clone())
     }
 
-    fn changes(&self, other: &CallRow, _is_same_size: bool) -> Vec<Change> {
+    fn changes(&self, other: &CallRow) -> Vec<Change> {
         let mut changes = Changes::between(self, other);
         changes.fact("freezes visibility", yes(self.freezes_visibility), yes(other.freezes_visibility));
         if self.visible_gpus == other.visible_gpus {
@@ -80,7 +79,7 @@ impl Compared for CallRow {
 }
 
 impl Compared for MaskRow {
-    fn changes(&self, other: &MaskRow, is_same_size: bool) -> Vec<Change> {
+    fn changes(&self, other: &MaskRow) -> Vec<Change> {
         let mut changes = Changes::between(self, other);
         changes.fact("status", self.status.clone(), other.status.clone());
         let count = |row: &MaskRow| row.count.map(|count| count.to_string());
@@ -89,7 +88,7 @@ impl Compared for MaskRow {
         // The same text means other GPUs on a machine with more of them, or with other UUIDs. There
         // it is the rule that both are held against.
         let is_another_question = self.predicted != other.predicted;
-        if !is_another_question || (is_same_size && changes.found.is_empty()) {
+        if !is_another_question {
             return changes.found;
         }
         if self.as_predicted == Some(true) && other.as_predicted == Some(true) {
@@ -113,7 +112,7 @@ impl Compared for EnvRow {
         notes
     }
 
-    fn changes(&self, other: &EnvRow, _is_same_size: bool) -> Vec<Change> {
+    fn changes(&self, other: &EnvRow) -> Vec<Change> {
         let mut changes = Changes::between(self, other);
         changes.fact("has effect", yes(self.has_effect), yes(other.has_effect));
         changes.fact("latched at", self.latched_at.clone(), other.latched_at.clone());
@@ -160,7 +159,7 @@ fn disagreements(a: &Standing, b: &Standing) -> Option<Change> {
 }
 
 fn yes(fact: Option<bool>) -> Option<String> {
-    fact.map(|fact| if fact { "yes" } else { "no" }.to_string())
+    fact.map(yes_or_no)
 }
 
 fn listed(gpus: &Option<Vec<u32>>) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Reports with one difference each.
 
+mod sizes;
 mod survey;
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::machine::Runtime;
 use crate::observe::fixture::{case, plan};
 use crate::observe::{MemoryObservation, Observation, StepObservation};
 use crate::plan::fixture::machine;
-use crate::report::Outcome;
+use crate::report::{CaseReport, Outcome};
 use crate::scenario::Class;
 use crate::verdict::{ExpectationMet, Kind, Reason};
 
@@ -145,28 +146,6 @@ fn where_a_mixture_is_an_answer_one_outcome_in_common_is_enough() {
     assert_eq!(compared(&one, &apart).exit(), Exit::Unexpected);
 }
 
-/// The same report on a machine with two GPUs, the second of which shows memory of this class.
-fn on_two(class: Class) -> Report {
-    let mut report = with(|it| {
-        for step in &mut it.steps {
-            step.memory.insert("gpu1".into(), MemoryObservation { class: Some(class), ..Default::default() });
-        }
-    });
-    report.machine = machine(2);
-    let plan = report.scenarios[0].plan.as_mut().unwrap();
-    plan.gpus.push("GPU-1".into());
-    report
-}
-
-#[test]
-fn a_quiet_gpu_more_is_no_difference_and_a_context_on_it_is_one() {
-    assert_same(&simple(), &on_two(Class::None));
-    let machines = compared(&simple(), &on_two(Class::None)).machines;
-    assert_eq!(machines, [Change::new("number of GPUs", "1", "2")]);
-    let found = change(&simple(), &on_two(Class::Context));
-    assert_eq!(found, words("trap/cuInit", "memory of gpu1", "nothing", "context"));
-}
-
 #[test]
 fn the_mask_of_another_machine_has_other_uuids() {
     let on = |uuid: &str| {
@@ -181,35 +160,6 @@ fn the_mask_of_another_machine_has_other_uuids() {
     let (one, other) = (on("GPU-8b6c2f00-000a"), on("GPU-1a2b3c4d-000b"));
     assert_same(&one, &other);
     assert_eq!(compared(&one, &other).machines, []);
-}
-
-#[test]
-fn what_a_process_without_a_mask_sees_is_a_matter_of_the_machine() {
-    let (mut one, mut two) = (simple(), on_two(Class::None));
-    for report in [&mut one, &mut two] {
-        report.scenarios[0].plan.as_mut().unwrap().cases[0].mask = None;
-    }
-    two.scenarios[0].cases[0].outcomes[0].observation.steps[1].visible = Some(vec!["gpu0".into(), "gpu1".into()]);
-    two.scenarios[0].verdict.kind = Kind::NotReproduced;
-    let comparison = compared(&one, &two);
-    assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1), "{comparison:#?}");
-    assert_eq!(comparison.explained[0].notes, ["trap sees all GPUs: 1 in A, 2 in B"]);
-    let changes: Vec<&str> = comparison.explained[0].changes.iter().map(|change| change.fact.as_str()).collect();
-    assert_eq!(changes, ["verdict", "sees"]);
-    // Beside a case that has a mask and behaves differently, the verdict is told with it.
-    for (report, end) in [(&mut one, "0"), (&mut two, "1")] {
-        let scenario = &mut report.scenarios[0];
-        let mut masked = case("control", &["cuInit", "cudaGetDeviceCount"]);
-        masked.mask = Some(vec!["GPU-0".into()]);
-        scenario.plan.as_mut().unwrap().cases.push(masked);
-        let mut control = scenario.cases[0].clone();
-        control.name = "control".into();
-        control.outcomes[0].observation = Observation { end: end.into(), ..shown() };
-        scenario.cases.push(control);
-    }
-    let changed = &compared(&one, &two).changed[0];
-    let changes: Vec<&str> = changed.changes.iter().map(|change| change.fact.as_str()).collect();
-    assert_eq!((changes, changed.notes.len()), (vec!["verdict", "ends"], 1));
 }
 
 #[test]
@@ -244,6 +194,9 @@ fn a_verdict_counts_where_the_question_is_the_same() {
     let comparison = compared(&simple(), &b);
     assert_eq!((comparison.exit(), comparison.changed.len()), (Exit::NothingMeasured, 0));
     assert_eq!(comparison.explained[0].notes, ["the scenario was changed in between", "trap makes other calls"]);
+    // Nor is it the same where nothing differs but the calls.
+    b.scenarios[0].verdict = simple().scenarios[0].verdict.clone();
+    assert_eq!(compared(&simple(), &b).exit(), Exit::NothingMeasured);
 }
 
 #[test]
@@ -252,6 +205,22 @@ fn a_changed_file_that_asks_the_same_is_the_same() {
     b.scenarios[0].sha256 = "other".into();
     b.scenarios[0].plan.as_mut().unwrap().cases[0].steps[0].line = 77;
     assert_same(&simple(), &b);
+}
+
+#[test]
+fn cases_in_another_order_ask_the_same() {
+    let with_control = || {
+        let mut report = simple();
+        let scenario = &mut report.scenarios[0];
+        scenario.plan.as_mut().unwrap().cases.push(case("control", &["cuInit"]));
+        let control = CaseReport { name: "control".into(), ..scenario.cases[0].clone() };
+        scenario.cases.push(control);
+        report
+    };
+    let mut b = with_control();
+    b.scenarios[0].plan.as_mut().unwrap().cases.reverse();
+    b.scenarios[0].cases.reverse();
+    assert_same(&with_control(), &b);
 }
 
 #[test]

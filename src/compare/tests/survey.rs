@@ -152,6 +152,18 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
 }
 
 #[test]
+fn the_rule_is_held_against_machines_of_one_size_too() {
+    // A beginning of the UUID that the one machine has and the other one has not.
+    let row = but(mask(), json!({"mask": "GPU-0", "count": 1, "gpus": [0]}));
+    let a: Document<_> = document(&[row], 1);
+    let mut b = a.clone();
+    b.machine.gpus[0].uuid = "GPU-7".into();
+    let (a, b) = (Survey::Mask(a), Survey::Mask(b));
+    assert_eq!(told(&surveys(&a, &b, None).unwrap()), ["as the rule says yes -> no"]);
+    assert_eq!(told(&surveys(&b, &a, None).unwrap()), ["as the rule says no -> yes"]);
+}
+
+#[test]
 fn every_moment_of_a_variable_is_compared() {
     let of = |fields| found(Which::Env, &variable(), fields);
     assert_eq!(of(json!({"has_effect": false})), ["has effect yes -> no"]);
