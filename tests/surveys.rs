@@ -230,6 +230,9 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     assert_eq!(running.wait(Duration::from_secs(10)).code, None);
     let before = rows(&scratch).expect("a whole document is on disk");
     let place = folder(&scratch).to_string_lossy().into_owned();
+    let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--resume", &place]);
+    fewer.ended(2, "usage");
+    assert!(fewer.stderr.contains("begun with --generate 400"), "{}", fewer.stderr);
     let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "400", "--resume", &place, "--json"]);
     again.ended(0, "ok");
     let document = again.json();
