@@ -8,6 +8,8 @@ mod env;
 mod mask;
 mod section;
 
+use std::collections::BTreeMap;
+
 use section::Section;
 
 use super::{Format, escape, units, words};
@@ -192,16 +194,14 @@ fn left_out_text(survey: &Survey) -> Option<String> {
     (count > 0).then(|| format!("{count} more were not asked; the document says which and why"))
 }
 
-/// What was not asked, by reason.
+/// What was not asked, by reason: the last that is given for a name, since reasons are reworded.
 fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
-    let mut by_reason: std::collections::BTreeMap<&str, std::collections::BTreeSet<&str>> = Default::default();
-    for left in all {
-        by_reason.entry(&left.reason).or_default().insert(&left.name);
+    let reasons: BTreeMap<&str, &str> = all.map(|left| (left.name.as_str(), left.reason.as_str())).collect();
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, reason) in reasons {
+        by_reason.entry(reason).or_default().push(name);
     }
-    let row = |(reason, names): (&str, std::collections::BTreeSet<&str>)| {
-        let list: Vec<&str> = names.iter().copied().collect();
-        vec![reason.to_string(), names.len().to_string(), list.join(" ")]
-    };
+    let row = |(reason, names): (&str, Vec<&str>)| vec![reason.to_string(), names.len().to_string(), names.join(" ")];
     Section {
         title: "Not asked".to_string(),
         header: ["because", "how many", "which"].map(str::to_string).to_vec(),
@@ -209,5 +209,18 @@ fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
         code: vec![2],
         only_on_pages: true,
         ..Section::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_asked_stands_under_the_last_reason_given() {
+        let left = |name: &str, reason: &str| LeftOut { name: name.to_string(), reason: reason.to_string() };
+        let given = [left("cuA", "old"), left("cuB", "other"), left("cuA", "new")];
+        let rows = left_out(given.iter()).rows;
+        assert_eq!(rows, [["new", "1", "cuA"], ["other", "1", "cuB"]].map(|row| row.map(str::to_string).to_vec()));
     }
 }

@@ -14,11 +14,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
-use super::document::{Document, Row};
+use super::document::Row;
 use super::question::Item;
 use super::row::{Standing, keyed};
 use crate::catalogue::Invalid;
-use crate::observe::{Observation, Scene, classify, observe};
+use crate::observe::{Observation, Scene, observe};
 use crate::plan::Plan;
 use crate::report::ScenarioReport;
 use crate::scenario::Class;
@@ -104,27 +104,6 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
         })
     };
     recipes(visible_gpus)?.calls.into_iter().map(item).collect()
-}
-
-/// A survey whose rows are read as they are today: a context that is current and takes no memory is
-/// none, which the first rows on record had not told apart.
-pub fn by_todays_rule(document: &Document<CallRow>) -> Document<CallRow> {
-    let rows = document.rows.iter().map(CallRow::by_todays_rule).collect();
-    Document { rows, ..document.clone() }
-}
-
-impl CallRow {
-    /// The row without contexts that took no memory. What was measured stays. A worker sees the
-    /// first GPUs in NVML order, so that CUDA's ordinals are NVML's.
-    fn by_todays_rule(&self) -> CallRow {
-        let paid_for =
-            |ordinal: &u32| match self.device_used_bytes.as_ref().and_then(|used| used.get(*ordinal as usize)) {
-                Some(used) => matches!(classify(*used, None), Some(Class::Context | Class::Allocation)),
-                None => true,
-            };
-        let context_on = self.context_on.as_ref().map(|on| on.iter().copied().filter(paid_for).collect());
-        CallRow { context_on, ..self.clone() }
-    }
 }
 
 /// Reduces what was asked with a recipe to its row.

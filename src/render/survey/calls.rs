@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::render::units;
-use crate::survey::calls::{CallRow, by_todays_rule};
+use crate::survey::calls::CallRow;
 use crate::survey::document::Document;
 use crate::verdict::Reason;
 
@@ -22,7 +22,7 @@ does up to that error: harmless arguments are not always good ones. `dlopen-…`
 type Behaviour = (String, String, String);
 
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
-    let mut documents: Vec<Document<CallRow>> = documents.iter().map(|document| by_todays_rule(document)).collect();
+    let mut documents = documents.to_vec();
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
     let rows = standing(documents.iter().flat_map(|document| &document.rows));
     let newest = newest(&rows);

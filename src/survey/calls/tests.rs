@@ -68,14 +68,6 @@ fn contexts_are_known_by_their_state_or_by_their_memory() {
 }
 
 #[test]
-fn a_row_on_record_has_no_context_that_took_no_memory() {
-    let old = |used: i64| CallRow { device_used_bytes: Some(vec![used, 0]), ..row_of(&[CONTEXTUAL]) };
-    assert_eq!(old(3 * MIB as i64).by_todays_rule().context_on, Some(vec![]));
-    assert_eq!(old(CONTEXT as i64).by_todays_rule().context_on, Some(vec![0]));
-    assert_eq!(CallRow { device_used_bytes: None, ..old(0) }.by_todays_rule().context_on, Some(vec![0]));
-}
-
-#[test]
 fn memory_that_differs_within_the_noise_is_its_median_and_else_a_disagreement() {
     let with = |used: u64| Told { used: [used, 0], ..FROZEN };
     let row = row_of(&[with(3 * MIB), with(4 * MIB), with(2 * MIB)]);
