@@ -4,6 +4,7 @@
 //! one survey (other libcudarts, another machine) make one page.
 
 mod calls;
+mod changes;
 mod env;
 mod mask;
 mod section;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::changes::{changes, name, number};
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::render::units;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Document;
-use crate::verdict::Reason;
 
 pub(super) const OPENING: &str = "\
 Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
@@ -18,9 +18,6 @@ before the process, on each GPU in NVML order. A process that saw one GPU says `
 several GPUs gets one can be told from rows with two or more visible GPUs. A call that **returned** an error did what it \
 does up to that error: harmless arguments are not always good ones. `dlopen-…` are loads of a library and nothing else.";
 
-/// What a call did, as far as versions are compared by it.
-type Behaviour = (String, String, String);
-
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
     let mut documents = documents.to_vec();
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
@@ -30,8 +27,10 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
         newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
     };
     let has_context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
+    let [changed, moved] = changes(&rows);
     vec![
-        changes(&rows),
+        changed,
+        moved,
         in_short(&rows),
         table("Calls that make a context", &asked(has_context)),
         table(
@@ -75,11 +74,6 @@ fn in_short(rows: &[&CallRow]) -> Section {
         rows: by_library.into_iter().map(line).collect(),
         ..Section::default()
     }
-}
-
-/// A version as numbers, so that 12.10 comes after 12.9.
-fn number(version: &str) -> Vec<u32> {
-    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 /// One row of each call on each libcudart: of several the one that measured, of those the one of the
@@ -138,7 +132,7 @@ fn library(row: &CallRow) -> String {
     row.libcudart_version.as_ref().map_or_else(|| row.library.clone(), |version| format!("{} {version}", row.library))
 }
 
-fn frozen(row: &CallRow) -> String {
+pub(super) fn frozen(row: &CallRow) -> String {
     match row.freezes_visibility {
         Some(true) => "yes",
         Some(false) => "no",
@@ -164,70 +158,6 @@ fn memory(row: &CallRow) -> String {
     used.join(", ")
 }
 
-/// The calls of libcudart that did not do the same with every version, or were not always there.
-fn changes(rows: &[&CallRow]) -> Section {
-    let mut by_call: BTreeMap<&str, BTreeMap<Vec<u32>, &CallRow>> = BTreeMap::new();
-    for row in rows {
-        let Some(version) = &row.libcudart_version else { continue };
-        by_call.entry(&row.call).or_default().insert(number(version), row);
-    }
-    let all: BTreeSet<Vec<u32>> = by_call.values().flat_map(BTreeMap::keys).cloned().collect();
-    let mut section = Section {
-        title: "What changed between versions of libcudart".to_string(),
-        header: ["call", "libcudart", "freezes", "makes a context", "returned"].map(str::to_string).to_vec(),
-        code: vec![0, 4],
-        ..Section::default()
-    };
-    let names: Vec<String> = all.iter().map(|version| name(version)).collect();
-    section.text.push(match names.len() {
-        0 => return Section::default(),
-        1 => format!("Of libcudart only {} was asked.", names.join("")),
-        count => format!("{count} versions were asked: {}.", names.join(", ")),
-    });
-    for (call, versions) in by_call {
-        let runs = runs(&versions);
-        if runs.len() > 1 {
-            for (first, last, (freezes, context, status)) in runs {
-                let range = if first == last { first } else { format!("{first} to {last}") };
-                section.rows.push(vec![call.to_string(), range, freezes, context, status]);
-            }
-        }
-    }
-    if section.rows.is_empty() && names.len() > 1 {
-        section.text.push("Every call did the same with each of them.".to_string());
-    }
-    section
-}
-
-fn name(version: &[u32]) -> String {
-    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
-}
-
-/// Versions in order, as runs of one behaviour.
-fn runs(versions: &BTreeMap<Vec<u32>, &CallRow>) -> Vec<(String, String, Behaviour)> {
-    let mut runs: Vec<(String, String, Behaviour)> = Vec::new();
-    for (version, row) in versions {
-        let behaviour = behaviour(row);
-        match runs.last_mut() {
-            Some((_, last, known)) if *known == behaviour => *last = name(version),
-            _ => runs.push((name(version), name(version), behaviour)),
-        }
-    }
-    runs
-}
-
-fn behaviour(row: &CallRow) -> Behaviour {
-    if let Some(unmeasured) = &row.standing.unmeasured {
-        let why = match unmeasured.reason {
-            Reason::MissingSymbol => "not exported".to_string(),
-            other => other.name(),
-        };
-        return ("–".to_string(), "–".to_string(), why);
-    }
-    let context = row.context_on.as_ref().map_or("?", |on| if on.is_empty() { "no" } else { "yes" });
-    (frozen(row), context.to_string(), row.status.clone().unwrap_or_else(|| "?".to_string()))
-}
-
 /// Calls that no library here has, or whose attempts do not count.
 fn unmeasured(newest: &[&CallRow]) -> Section {
     let rows = newest.iter().filter_map(|row| {
@@ -243,12 +173,15 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
     }
 }
 
+/// Rows to try pages on.
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(super) mod sample {
+    use crate::survey::calls::CallRow;
     use crate::survey::{Standing, Unmeasured};
+    use crate::verdict::Reason;
 
-    fn row(version: &str, freezes: bool, context: bool) -> CallRow {
+    /// A measured row of `cudaSetDevice`.
+    pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
         CallRow {
             call: "cudaSetDevice".into(),
             library: "libcudart".into(),
@@ -264,37 +197,24 @@ mod tests {
         }
     }
 
-    fn changed(rows: &[CallRow]) -> Vec<String> {
-        let rows: Vec<&CallRow> = rows.iter().collect();
-        changes(&rows).rows.iter().map(|cells| cells[1..].join(" ")).collect()
+    /// One that has no facts.
+    pub(crate) fn absent(version: &str, reason: Reason) -> CallRow {
+        let unmeasured = Unmeasured { reason, detail: String::new() };
+        let standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
+        CallRow { standing, ..row(version, false, false) }
     }
+}
 
-    #[test]
-    fn versions_that_do_alike_are_one_run_in_the_order_of_numbers() {
-        let rows =
-            [row("12.10", true, true), row("11.8", false, false), row("12.9", true, true), row("11.7", false, false)];
-        assert_eq!(changed(&rows), ["11.7 to 11.8 no no cudaSuccess", "12.9 to 12.10 yes yes cudaSuccess"]);
-    }
-
-    #[test]
-    fn a_call_that_never_changed_is_not_listed() {
-        assert!(changed(&[row("11.8", true, true), row("12.0", true, true)]).is_empty());
-    }
-
-    #[test]
-    fn a_version_without_the_call_is_a_change() {
-        let mut absent = row("11.7", false, false);
-        let unmeasured = Unmeasured { reason: Reason::MissingSymbol, detail: String::new() };
-        absent.standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
-        assert_eq!(changed(&[absent, row("12.0", true, true)]), ["11.7 – – not exported", "12.0 yes yes cudaSuccess"]);
-    }
+#[cfg(test)]
+mod tests {
+    use super::sample::{absent, row};
+    use super::*;
+    use crate::verdict::Reason;
 
     #[test]
     fn of_two_rows_about_one_thing_the_one_that_measured_stands_and_then_the_later() {
-        let mut absent = row("12.0", false, false);
-        let unmeasured = Unmeasured { reason: Reason::Crashed, detail: String::new() };
-        absent.standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
-        let rows = [row("12.0", true, false), row("12.0", true, true), absent, row("11.8", true, false)];
+        let unmeasured = absent("12.0", Reason::Crashed);
+        let rows = [row("12.0", true, false), row("12.0", true, true), unmeasured, row("11.8", true, false)];
         let of = |version: &str| -> Vec<Option<Vec<u32>>> {
             let is_of = |row: &&&CallRow| row.libcudart_version.as_deref() == Some(version);
             standing(rows.iter()).iter().filter(is_of).map(|row| row.context_on.clone()).collect()
