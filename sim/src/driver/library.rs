@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     _values: *mut c_void,
     count: u32,
 ) -> u32 {
-    call(|process, _| {
+    call(|process, thread| {
         if library.is_null() {
             return Err(INVALID_VALUE);
         }
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn cuLibraryLoadData(
             return Err(SIM_NOT_MODELLED);
         }
         // SAFETY: here and below pointers are what the C prototypes say, or null.
-        unsafe { put(library, process.load_library(ptx(image)?.as_bytes())?) }
+        unsafe { put(library, process.load_library(ptx(image)?.as_bytes(), process.current(thread).ok())?) }
     })
 }
 

@@ -39,7 +39,8 @@ pub const PLACES_IN_A_CONTEXT: u32 = 2;
 pub const PLACES_PER_CHARGE: u32 = 4;
 
 /// Modules with variables share a block of this size, which goes with the last of them. Measured for up to eight
-/// (memory/module-load-takes-memory); a module without variables takes nothing.
+/// (memory/module-load-takes-memory); a module without variables takes nothing. A variable that does not fit has its memory to itself:
+/// measured for 64 MiB (memory/library-variables-load-late), not for sizes between.
 pub const VARIABLES_BYTES: u64 = 2 << 20;
 
 /// What the first module of a context takes that prints, or that has assertions, beside its variables: 64 and 92 MiB with them.

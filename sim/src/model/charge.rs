@@ -58,8 +58,12 @@ impl Process {
         Ok(())
     }
 
-    /// Takes the block that the variables of modules share.
-    pub fn charge_variables(&mut self, owner: Owner) -> Outcome {
+    /// Takes the block that the small variables of modules share, and what the large ones of this one take.
+    pub fn charge_variables(&mut self, owner: Owner, image: &Image) -> Outcome {
+        self.charge_context(owner.context, image.large_variables_bytes())?;
+        if !image.has_small_variables() {
+            return Ok(());
+        }
         if self.contexts.get(&owner.context).ok_or(INVALID_CONTEXT)?.modules_with_variables == 0 {
             self.charge_context(owner.context, VARIABLES_BYTES)?;
         }
@@ -69,9 +73,12 @@ impl Process {
         Ok(())
     }
 
-    /// Gives it back with the last of them.
-    pub fn refund_variables(&mut self, owner: Owner) {
-        let Some(context) = self.contexts.get_mut(&owner.context) else { return };
+    /// Gives it back, the shared block with the last of them.
+    pub fn refund_variables(&mut self, owner: Owner, image: &Image) {
+        self.refund_context(owner.context, image.large_variables_bytes());
+        let Some(context) = self.contexts.get_mut(&owner.context).filter(|_| image.has_small_variables()) else {
+            return;
+        };
         context.modules_with_variables = context.modules_with_variables.saturating_sub(1);
         if context.modules_with_variables == 0 {
             self.refund_context(owner.context, VARIABLES_BYTES);

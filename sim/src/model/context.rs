@@ -68,17 +68,17 @@ impl Process {
         let bytes = model.context_bytes + charges(self.devices.len(), 0) * model.stream_bytes;
         self.account.charge(node, gpu, bytes)?;
         self.account.context_made(node, gpu)?;
-        let fresh = Context {
+        let owner = Owner { context: handle, life: context.life + 1, device: context.device };
+        *context = Context {
             primary: context.primary,
             alive: true,
-            life: context.life + 1,
+            life: owner.life,
             charged_bytes: bytes,
             limits: Limits::of(&node.machine),
             blocking: c::env(c"CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == b"1"),
             ..Context::primary(context.device)
         };
-        *context = fresh;
-        Ok(())
+        self.load_libraries_into(owner).inspect_err(|_| self.end_life(handle))
     }
 
     /// Ends a context's life: memory, modules, streams and events go with it. Stream-ordered allocations stay, they are the pool's.

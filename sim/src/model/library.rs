@@ -1,4 +1,5 @@
-//! Libraries: modules of no context, which are loaded into each context where they are first used.
+//! Libraries: modules of no context. Lazily they are loaded into each context where they are first used, eagerly into every context
+//! that there is or comes.
 
 use crate::model::context::Owner;
 use crate::model::process::Process;
@@ -28,15 +29,34 @@ impl Library {
 }
 
 impl Process {
-    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is not modelled.
-    pub fn load_library(&mut self, text: &[u8]) -> Outcome<u64> {
-        if self.latched.loading.is_some() {
+    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). Eagerly it is loaded at once where there
+    /// is one (memory/library-variables-load-late); measured for one context, which was current.
+    pub fn load_library(&mut self, text: &[u8], current: Option<Owner>) -> Outcome<u64> {
+        let eager = self.loads_eagerly()?;
+        let lives = self.contexts.values().filter(|context| context.alive).count();
+        if eager && lives > usize::from(current.is_some()) {
             return Err(SIM_NOT_MODELLED);
         }
         let image = self.image(text)?;
         let handle = self.handle();
         self.libraries.insert(handle, Library { image, loaded: BTreeMap::new() });
+        if let Some(owner) = current.filter(|_| eager) {
+            self.module_of_library(handle, owner)?;
+        }
         Ok(handle)
+    }
+
+    /// What a context that comes to life takes in: every library there is, where they are loaded eagerly. How a context fails whose
+    /// libraries do not fit is not known.
+    pub fn load_libraries_into(&mut self, owner: Owner) -> Outcome {
+        if self.libraries.is_empty() || !self.loads_eagerly()? {
+            return Ok(());
+        }
+        let libraries: Vec<u64> = self.libraries.keys().copied().collect();
+        libraries.into_iter().try_for_each(|library| {
+            self.module_of_library(library, owner).map_err(|_| SIM_NOT_MODELLED)?;
+            Ok(())
+        })
     }
 
     /// `cuLibraryGetKernel`.
@@ -99,6 +119,9 @@ mod tests {
     const COUNT: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry count() {\n.reg .b64 %rd<3>;\n\
         mov.u64 %rd1, n;\nmov.u64 %rd2, 1;\nred.global.add.u64 [%rd1], %rd2;\nret;\n}\n";
 
+    const LARGE: &[u8] =
+        b".version 6.0\n.visible .global .align 8 .b8 large[67108864];\n.visible .entry idle() { ret; }\n";
+
     #[test]
     fn a_library_is_loaded_where_it_runs() {
         let mut process = ready();
@@ -111,7 +134,7 @@ mod tests {
         let table = process.node().unwrap().table;
         let used = |gpu| table.used_bytes(gpu) >> 20;
         let before = [used(0), used(1)];
-        let library = process.load_library(COUNT).unwrap();
+        let library = process.load_library(COUNT, Some(owners[0])).unwrap();
         let kernel = process.kernel_of_library(library, "count").unwrap();
         assert_eq!(process.kernel_of_library(library, "discount"), Err(NOT_FOUND));
         assert_eq!([used(0), used(1)], before);
@@ -127,5 +150,31 @@ mod tests {
         process.unload_library(library).unwrap();
         assert_eq!([used(0), used(1)], before);
         assert_eq!(process.unload_library(library), Err(INVALID_HANDLE));
+    }
+
+    #[test]
+    fn eagerly_a_library_takes_its_memory_with_the_load_or_with_the_context() {
+        let mut process = ready();
+        process.latched.loading = Some(b"EAGER".to_vec());
+        let table = process.node().unwrap().table;
+        let used = || table.used_bytes(0) >> 20;
+        let mut last = used();
+        let mut more = || used() - std::mem::replace(&mut last, used());
+        let early = process.load_library(LARGE, None).unwrap();
+        assert_eq!(more(), 0);
+        let handle = process.retain_primary(0).unwrap();
+        let owner = process.owner(handle).unwrap();
+        let context = more();
+        process.module_of_library(early, owner).unwrap();
+        assert_eq!(more(), 0, "it came with the context");
+        let late = process.load_library(LARGE, Some(owner)).unwrap();
+        assert_eq!(more(), 1 + 64);
+        assert_eq!(process.load_library(LARGE, None), Err(SIM_NOT_MODELLED));
+        process.unload_library(early).unwrap();
+        process.unload_library(late).unwrap();
+        process.release_primary(0).unwrap();
+        last = used();
+        process.retain_primary(0).unwrap();
+        assert_eq!(used() - last, context - 65);
     }
 }

@@ -56,9 +56,7 @@ impl Process {
     pub fn load_image(&mut self, owner: Owner, image: Arc<Image>) -> Outcome<u64> {
         let bytes = self.gpu(owner)?.module_bytes;
         self.charge_device_code(owner, &image)?;
-        if !image.variables.is_empty() {
-            self.charge_variables(owner)?;
-        }
+        self.charge_variables(owner, &image)?;
         self.charge_context(owner.context, bytes)?;
         if HEAP_FIXED_BY == FixedBy::ModuleLoad {
             self.fix(owner, image.uses_heap, image.uses_printf)?;
@@ -101,25 +99,28 @@ impl Process {
     /// `cuModuleUnload`, likewise from any context.
     pub fn unload(&mut self, module: u64) -> Outcome {
         let found = self.live_module(module)?;
-        let (owner, has_variables) = (found.owner, !found.image.variables.is_empty());
+        let (owner, image) = (found.owner, Arc::clone(&found.image));
         if let Some(module) = self.modules.remove(&module) {
             module.variables.values().for_each(|address| self.contents.forget(*address));
         }
         self.functions.retain(|_, function| function.module != module);
-        if has_variables {
-            self.refund_variables(owner);
-        }
+        self.refund_variables(owner, &image);
         self.refund_context(owner.context, self.gpu(owner)?.module_bytes);
         Ok(())
     }
 
-    /// `cuModuleGetLoadingMode`, as `CUDA_MODULE_LOADING` said at initialisation (process/env-module-loading).
-    pub fn loading_mode(&self) -> Outcome<i32> {
+    /// Whether `CUDA_MODULE_LOADING` said `EAGER` at initialisation (process/env-module-loading).
+    pub fn loads_eagerly(&self) -> Outcome<bool> {
         match self.latched.loading.as_deref() {
-            None | Some(b"LAZY" | b"DEFAULT" | b"") => Ok(LOADING_LAZY),
-            Some(b"EAGER") => Ok(LOADING_EAGER),
+            None | Some(b"LAZY" | b"DEFAULT" | b"") => Ok(false),
+            Some(b"EAGER") => Ok(true),
             Some(_) => Err(SIM_NOT_MODELLED),
         }
+    }
+
+    /// `cuModuleGetLoadingMode`.
+    pub fn loading_mode(&self) -> Outcome<i32> {
+        Ok(if self.loads_eagerly()? { LOADING_EAGER } else { LOADING_LAZY })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Kernels are not run. One that goes straight through and stores constants is read to its end; of any other only its frame and its
 //! parameters are known.
 
+use crate::model::behaviour::VARIABLES_BYTES;
 use crate::model::status::{ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED};
 use std::collections::BTreeMap;
 
@@ -72,6 +73,17 @@ impl Image {
             uses_printf: has_word(&text, "vprintf"),
             uses_assert: has_word(&text, "__assertfail"),
         })
+    }
+
+    /// What its variables take that do not fit into the block that modules share.
+    pub fn large_variables_bytes(&self) -> u64 {
+        let large = self.variables.iter().filter(|variable| variable.bytes > VARIABLES_BYTES);
+        large.map(|variable| variable.bytes.next_multiple_of(VARIABLES_BYTES)).sum()
+    }
+
+    /// Whether any variable lies in that block.
+    pub fn has_small_variables(&self) -> bool {
+        self.variables.iter().any(|variable| variable.bytes <= VARIABLES_BYTES)
     }
 
     /// A kernel by its name.

@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
     _values: *mut c_void,
     count: u32,
 ) -> u32 {
-    call("cudaLibraryLoadData", |process, _| {
+    call("cudaLibraryLoadData", |process, thread| {
         if library.is_null() {
             return Err(INVALID_VALUE);
         }
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
             return Err(SIM_NOT_MODELLED);
         }
         // SAFETY: here and below pointers are what the C prototypes say, or null.
-        unsafe { put(library, process.load_library(ptx(image)?.as_bytes())?) }
+        unsafe { put(library, process.load_library(ptx(image)?.as_bytes(), process.current(thread).ok())?) }
     })
 }
 
