@@ -128,6 +128,20 @@ fn a_scenario_that_the_machine_is_too_small_for_is_skipped_and_measures_nothing(
     Scratch::new().simulate(MACHINE, &both, &["--quick", "--allow-skip", "one GPU"]).0.ended(0, "ok");
 }
 
+/// Only some cases need cuBLAS, which the simulated node has not. Some of these seeds would begin with
+/// a case that does not.
+#[test]
+fn a_need_of_one_case_is_missed_before_any_case_is_attempted() {
+    for seed in ["1", "2", "3", "4"] {
+        let (ran, report) =
+            Scratch::new().simulate(MACHINE, &["context/library-handle-keeps-memory"], &["--quick", "--seed", seed]);
+        ran.ended(3, "inconclusive");
+        let scenario = &report.scenarios[0];
+        assert_eq!(scenario.verdict.detail, "missing: libcublas");
+        assert!(scenario.cases.iter().all(|case| case.attempts.is_empty()), "--seed {seed}");
+    }
+}
+
 #[test]
 fn without_a_gpu_every_verdict_is_skipped_with_a_reason() {
     if gpus() > 0 {

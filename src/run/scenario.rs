@@ -83,6 +83,10 @@ fn attempts(
     seed: u64,
     console: &Console,
 ) -> Result<(), Trouble> {
+    // Of a single case the first attempt tells.
+    if plan.cases.len() > 1 {
+        stage.supervisor.look_for_needs(plan.timeouts(), &plan.cases)?;
+    }
     let mut pending: VecDeque<usize> = plan::order(plan.cases.len(), plan.repeat, seed).into();
     let mut order = 0;
     while let Some(place) = pending.pop_front() {

@@ -47,6 +47,12 @@ struct Deadlines {
 }
 
 impl Deadlines {
+    /// The deadlines of an attempt that begins now.
+    fn from_now(timeouts: Timeouts) -> Deadlines {
+        let last_ns = clock::now_ns() + timeouts.attempt_ms * 1_000_000;
+        Deadlines { step_ns: timeouts.step_ms * 1_000_000, last_ns }
+    }
+
     /// The deadline of something that begins now.
     fn of_next(&self) -> u64 {
         (clock::now_ns() + self.step_ns).min(self.last_ns)
@@ -59,7 +65,36 @@ struct Before {
     oom_kills: Option<u64>,
 }
 
+impl Before {
+    fn now() -> Before {
+        Before { children: end::children(), oom_kills: end::oom_kills() }
+    }
+}
+
 impl Supervisor {
+    /// Looks for all that the steps of several cases need, in a worker that leaves before the first
+    /// of them. A need that only one case has would otherwise show when others have been attempted.
+    ///
+    /// # Errors
+    /// What is missing, or why it could not be looked for.
+    pub fn look_for_needs(&mut self, timeouts: Timeouts, cases: &[CasePlan]) -> Result<(), Trouble> {
+        let Some(first) = cases.first() else { return Ok(()) };
+        let steps = cases.iter().flat_map(|case| case.steps.iter().cloned()).collect();
+        let all = CasePlan { steps, probes: cases.iter().any(|case| case.probes), ..first.clone() };
+        let mut attempt = blank(0);
+        let (before, deadlines) = (Before::now(), Deadlines::from_now(timeouts));
+        let (mut talk, ready) = self.launch(timeouts, &all)?;
+        let missing = if ready == Waited::Done { missing_in(&talk) } else { Vec::new() };
+        self.note(&mut attempt, &mut talk, ready, None);
+        self.see_off(&deadlines, &mut attempt, &mut talk);
+        bury(talk, &before, &mut attempt);
+        if attempt.exit.unkillable {
+            return Err(Trouble::System(format!("process {} could not be killed", attempt.pid)));
+        }
+        // Whatever else went wrong the attempts will meet, and keep.
+        if missing.is_empty() { Ok(()) } else { Err(Trouble::Missing(missing)) }
+    }
+
     /// Makes one attempt. `order` is its place among the scenario's attempts. What goes wrong while
     /// the worker runs is a fact about the attempt and is kept with it.
     pub fn attempt(&mut self, timeouts: Timeouts, case: &CasePlan, order: u32) -> Result<Attempt, Trouble> {
@@ -68,12 +103,9 @@ impl Supervisor {
         if self.sampler.free_run().is_err() {
             doubt(&mut attempt, Reason::SamplerLost, "it could not be started before the worker");
         }
-        let before = Before { children: end::children(), oom_kills: end::oom_kills() };
+        let before = Before::now();
         attempt.started_ns = clock::now_ns();
-        let deadlines = Deadlines {
-            step_ns: timeouts.step_ms * 1_000_000,
-            last_ns: attempt.started_ns + timeouts.attempt_ms * 1_000_000,
-        };
+        let deadlines = Deadlines::from_now(timeouts);
         let (mut talk, ready) = self.launch(timeouts, case)?;
         let missing = if ready == Waited::Done { missing_in(&talk) } else { Vec::new() };
         self.note(&mut attempt, &mut talk, ready, None);
