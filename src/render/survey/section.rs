@@ -6,8 +6,8 @@ use crate::render::escape;
 
 /// One line under the header.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-/// The widest that a terminal is taken to be.
-const WIDTH: u16 = 110;
+/// The widest line. All but five names of calls stay whole in it, so that they can be searched for.
+const WIDTH: u16 = 140;
 
 /// A headed table. Nothing in it is escaped yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
