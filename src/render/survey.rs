@@ -4,6 +4,7 @@
 //! one survey (other libcudarts, another machine) make one page.
 
 mod calls;
+mod cell;
 mod changes;
 mod env;
 mod mask;

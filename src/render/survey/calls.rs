@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::changes::{changes, name, number};
+use super::cell::{Version, context, frozen, library, memory, name, number};
+use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::render::units;
@@ -46,12 +47,13 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
 
 /// How many calls of each library did what.
 fn in_short(rows: &[&CallRow]) -> Section {
-    let mut by_library: BTreeMap<(&str, Option<Vec<u32>>), Vec<&CallRow>> = BTreeMap::new();
+    let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
         let version = row.libcudart_version.as_deref().map(number);
-        by_library.entry((&row.library, version)).or_default().push(row);
+        let CallRow { library, .. } = row;
+        by_library.entry((library, version)).or_default().push(row);
     }
-    let line = |((library, version), rows): ((&str, Option<Vec<u32>>), Vec<&CallRow>)| {
+    let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
         let calls: BTreeSet<&str> = rows.iter().map(|row| row.call.as_str()).collect();
         let count = |is: &dyn Fn(&CallRow) -> bool| {
             let found = calls.iter().filter(|call| rows.iter().any(|row| row.call == **call && is(row)));
@@ -82,7 +84,8 @@ fn standing<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
     let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
     for row in rows {
-        let key = (row.library.as_str(), row.call.as_str(), row.libcudart_version.as_deref());
+        let CallRow { library, call, libcudart_version: version, .. } = row;
+        let key = (library.as_str(), call.as_str(), version.as_deref());
         if standing.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
             standing.insert(key, row);
         }
@@ -95,7 +98,8 @@ fn standing<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
 fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     let mut newest: BTreeMap<(&str, &str), &CallRow> = BTreeMap::new();
     for row in rows {
-        let key = (row.library.as_str(), row.call.as_str());
+        let CallRow { library, call, .. } = row;
+        let key = (library.as_str(), call.as_str());
         let rank = |row: &CallRow| {
             let measured = row.standing.unmeasured.is_none();
             (measured, row.visible_gpus, row.libcudart_version.as_deref().map(number))
@@ -128,36 +132,6 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
     }
 }
 
-fn library(row: &CallRow) -> String {
-    row.libcudart_version.as_ref().map_or_else(|| row.library.clone(), |version| format!("{} {version}", row.library))
-}
-
-pub(super) fn frozen(row: &CallRow) -> String {
-    match row.freezes_visibility {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "?",
-    }
-    .to_string()
-}
-
-fn context(row: &CallRow) -> String {
-    let Some(on) = &row.context_on else { return "?".to_string() };
-    match on.as_slice() {
-        [] => "–".to_string(),
-        on => {
-            let on: Vec<String> = on.iter().map(u32::to_string).collect();
-            format!("{} of {}", on.join(", "), row.visible_gpus)
-        }
-    }
-}
-
-fn memory(row: &CallRow) -> String {
-    let Some(used) = &row.device_used_bytes else { return "?".to_string() };
-    let used: Vec<String> = used.iter().map(|bytes| units::delta(*bytes)).collect();
-    used.join(", ")
-}
-
 /// Calls that no library here has, or whose attempts do not count.
 fn unmeasured(newest: &[&CallRow]) -> Section {
     let rows = newest.iter().filter_map(|row| {
@@ -173,42 +147,10 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
     }
 }
 
-/// Rows to try pages on.
-#[cfg(test)]
-pub(super) mod sample {
-    use crate::survey::calls::CallRow;
-    use crate::survey::{Standing, Unmeasured};
-    use crate::verdict::Reason;
-
-    /// A measured row of `cudaSetDevice`.
-    pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
-        CallRow {
-            call: "cudaSetDevice".into(),
-            library: "libcudart".into(),
-            libcudart_version: Some(version.into()),
-            visible_gpus: 1,
-            freezes_visibility: Some(freezes),
-            context_on: Some(if context { vec![0] } else { Vec::new() }),
-            device_used_bytes: Some(vec![0]),
-            status: Some("cudaSuccess".into()),
-            elapsed_ns: Some(1),
-            standing: Standing { attempts: 3, ..Standing::default() },
-            seen: Vec::new(),
-        }
-    }
-
-    /// One that has no facts.
-    pub(crate) fn absent(version: &str, reason: Reason) -> CallRow {
-        let unmeasured = Unmeasured { reason, detail: String::new() };
-        let standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
-        CallRow { standing, ..row(version, false, false) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::sample::{absent, row};
     use super::*;
+    use crate::render::survey::cell::sample::{absent, row};
     use crate::verdict::Reason;
 
     #[test]

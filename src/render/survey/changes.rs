@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::calls::frozen;
+use super::cell::{Version, frozen, name, number};
 use super::section::Section;
 use crate::survey::calls::CallRow;
 use crate::verdict::Reason;
-
-/// A version as numbers, so that 12.10 comes after 12.9.
-type Version = Vec<u32>;
 
 /// What a call did, as far as versions are compared by it: whether it freezes, whether it makes a
 /// context, what it returned. Nothing for a version that does not export it.
@@ -64,16 +61,6 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     if moved.rows.is_empty() { [changed, Section::default()] } else { [changed, moved] }
 }
 
-/// Reads a version.
-pub(super) fn number(version: &str) -> Version {
-    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
-}
-
-/// Writes it again.
-pub(super) fn name(version: &[u32]) -> String {
-    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
-}
-
 /// Versions in order, as runs of one behaviour.
 fn runs(versions: &BTreeMap<Version, &CallRow>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
@@ -111,7 +98,7 @@ fn behaviour(row: &CallRow) -> Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::survey::calls::sample::{absent, row};
+    use crate::render::survey::cell::sample::{absent, row};
 
     fn lines(section: &Section) -> Vec<String> {
         section.rows.iter().map(|cells| cells[1..].join(" ")).collect()

@@ -6,7 +6,7 @@ use crate::render::escape;
 
 /// One line under the header.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-/// The widest line. All but five names of calls stay whole in it, so that they can be searched for.
+/// The widest line. Nearly every name of a call stays whole in it, so that it can be searched for.
 const WIDTH: u16 = 140;
 
 /// A headed table. Nothing in it is escaped yet.
