@@ -15,7 +15,7 @@ use cuda_pitfalls::machine::Runtime;
 use cuda_pitfalls::mask::Template;
 use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::scenario::{Scalar, Step};
-use cuda_pitfalls::step::{self, Default, Kind, Library, Output, StepKind};
+use cuda_pitfalls::step::{self, Default, Kind, Library, Output};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::{Survey, calls};
@@ -143,8 +143,8 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
             let of = |row: &CallRow| {
                 let seen: Vec<String> = uuids.iter().take(row.visible_gpus as usize).cloned().collect();
                 let step = steps.get(&row.call)?;
-                let StepKind { library, .. } = step::find(&step.call)?;
-                let file = match (library, &row.libcudart_version) {
+                let origin = step::find(&step.call)?.origin;
+                let file = match (origin, &row.libcudart_version) {
                     (Library::Driver, _) => "libcuda.so.1".to_string(),
                     (Library::Nvml, _) => "libnvidia-ml.so.1".to_string(),
                     (Library::Runtime, Some(version)) => runtime(version)?,

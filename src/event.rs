@@ -107,7 +107,8 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MappedLibrary {
     /// `libcuda`, `libcudart` or `libnvidia-ml`.
-    pub library: String,
+    #[serde(rename = "library")]
+    pub name: String,
     /// The file, with links resolved.
     pub path: String,
     /// Whether it carries the simulated node's marker.

@@ -43,7 +43,7 @@ pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries
         runtimes.push(runtime.ok_or_else(|| Trouble::Missing(vec![format!("a libcudart at {}", path.display())]))?);
     }
     if wanted.is_empty() {
-        let mapped = found.libraries.iter().find(|library| library.library == "libcudart");
+        let mapped = found.libraries.iter().find(|library| library.name == "libcudart");
         if let (Some(library), Some(number)) = (mapped, found.runtime) {
             runtimes.push(runtime(&library.path, Some(number)));
         } else if let Some(path) = elsewhere() {
@@ -92,7 +92,7 @@ pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> 
         names.iter().try_for_each(|name| symlink(target, folder.join(name)))
     };
     for library in &libraries.found.libraries {
-        match library.library.as_str() {
+        match library.name.as_str() {
             "libcuda" => place(&DRIVER_NAMES, Path::new(&library.path))?,
             "libnvidia-ml" => place(&NVML_NAMES, Path::new(&library.path))?,
             _ => {}

@@ -77,8 +77,8 @@ impl Library {
 pub struct StepKind {
     /// The exact C symbol, which is also the key in a scenario file.
     pub name: &'static str,
-    /// Which library exports it.
-    pub library: Library,
+    /// Where it comes from: the library that exports it, or this program.
+    pub origin: Library,
     /// One sentence for help and documentation.
     pub summary: &'static str,
     /// The C parameters in C order; some are written by the author, some are made up here.
@@ -188,7 +188,7 @@ impl StepKind {
 
     /// Whether `as` means something for this step, and the type of handle it binds.
     pub fn binds(&self) -> Option<&'static str> {
-        if self.library == Library::Harness {
+        if self.origin == Library::Harness {
             return harness::binds(self.name);
         }
         self.outputs().find_map(|(_, output)| match output {
@@ -270,8 +270,8 @@ pub fn find(name: &str) -> Option<&'static StepKind> {
 
 // The rows below are written with these; their names are short because a table is read, not typed.
 
-const fn row(library: Library, name: &'static str, summary: &'static str, params: &'static [Param]) -> StepKind {
-    StepKind { name, library, summary, params }
+const fn row(origin: Library, name: &'static str, summary: &'static str, params: &'static [Param]) -> StepKind {
+    StepKind { name, origin, summary, params }
 }
 const fn param(name: &'static str, kind: Kind) -> Param {
     Param { name, kind, default: Default::Required }

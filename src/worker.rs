@@ -186,7 +186,7 @@ impl Worker {
             return;
         };
         let _ = channel.send(&Event::Begin { step: index, t_ns: clock::now_ns() });
-        let outcome = if kind.library == Library::Harness {
+        let outcome = if kind.origin == Library::Harness {
             action::make(self, channel, kind, step)
         } else {
             call::make(self, kind, step)

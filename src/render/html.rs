@@ -132,7 +132,7 @@ fn machine(out: &mut String, report: &Report) {
     row("Driver", &words::driver(machine));
     for library in &machine.libraries {
         let simulated = if library.simulated { " (simulated)" } else { "" };
-        row(&library.library, &format!("{}{simulated}", library.path));
+        row(&library.name, &format!("{}{simulated}", library.path));
     }
     for runtime in &machine.libcudart {
         let version = runtime.version.as_deref().unwrap_or("of unknown version");

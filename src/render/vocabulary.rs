@@ -18,7 +18,7 @@ Generated from the step table (`src/step/`); `CUDA_PITFALLS_BLESS=1 cargo test -
 pub fn page() -> String {
     let mut text = HEAD.to_string();
     for library in Library::ALL {
-        let rows: Vec<&StepKind> = step::all().filter(|kind| kind.library == library).collect();
+        let rows: Vec<&StepKind> = step::all().filter(|kind| kind.origin == library).collect();
         if rows.is_empty() {
             continue;
         }

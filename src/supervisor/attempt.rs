@@ -84,7 +84,7 @@ impl Supervisor {
         let mut attempt = blank(0);
         let (before, deadlines) = (Before::now(), Deadlines::from_now(timeouts));
         let (mut talk, ready) = self.launch(timeouts, &all)?;
-        let missing = if ready == Waited::Done { missing_in(&talk) } else { Vec::new() };
+        let missing = missing_in(&talk);
         self.note(&mut attempt, &mut talk, ready, None);
         self.see_off(&deadlines, &mut attempt, &mut talk);
         bury(talk, &before, &mut attempt);
@@ -107,7 +107,7 @@ impl Supervisor {
         attempt.started_ns = clock::now_ns();
         let deadlines = Deadlines::from_now(timeouts);
         let (mut talk, ready) = self.launch(timeouts, case)?;
-        let missing = if ready == Waited::Done { missing_in(&talk) } else { Vec::new() };
+        let missing = missing_in(&talk);
         self.note(&mut attempt, &mut talk, ready, None);
         if attempt.invalid.is_empty() && missing.is_empty() {
             self.make_steps(case, &deadlines, &mut attempt, &mut talk);

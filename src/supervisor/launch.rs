@@ -92,7 +92,7 @@ impl Conversation {
     }
 }
 
-/// What the worker could not find.
+/// What the worker could not find; nothing of one that never got ready.
 pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
     talk.events
         .iter()

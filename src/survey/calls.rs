@@ -109,13 +109,13 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
 /// Reduces what was asked with a recipe to its row.
 fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
     let seen = seen(recipe, done, scene);
-    let runtime = done.libcudart.as_ref().filter(|_| recipe.library == Library::Runtime);
+    let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == Library::Runtime);
     let mut standing = Standing::of(done);
     let noise = scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();
     let noise = noise.unwrap_or(crate::observe::FALLBACK_EPSILON_BYTES) as i64;
     CallRow {
         call: recipe.name.clone(),
-        library: recipe.library.name().to_string(),
+        library: recipe.origin.name().to_string(),
         libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
         visible_gpus: recipe.visible_gpus,
         freezes_visibility: standing

@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn every_harness_step_has_an_action_and_the_other_way_round() {
         let listed: Vec<_> =
-            crate::step::all().filter(|kind| kind.library == Library::Harness).map(|kind| kind.name).collect();
+            crate::step::all().filter(|kind| kind.origin == Library::Harness).map(|kind| kind.name).collect();
         let made: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).collect();
         assert_eq!(listed, made);
     }

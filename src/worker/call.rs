@@ -40,13 +40,13 @@ pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
     // SAFETY: the address is the function the row names, and the row gives its C parameters.
     let result = unsafe { raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
-    let code = match kind.library {
+    let code = match kind.origin {
         // A C library call that fails returns -1 and leaves the reason in errno.
         Library::Libc if result as i32 == -1 => i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)),
         _ => i64::from(result),
     };
     let (values, bytes) = if code == 0 { outputs(worker, kind, step, &arguments) } else { Default::default() };
-    Outcome { status: Some(status::named(kind.library, code)), values, bytes, elapsed_ns }
+    Outcome { status: Some(status::named(kind.origin, code)), values, bytes, elapsed_ns }
 }
 
 /// A step whose arguments could not be had: it is reported as such and no call is made.

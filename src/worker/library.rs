@@ -55,7 +55,7 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
 pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
-    let original = mapped().into_iter().find(|library| library.library == Library::Runtime.name());
+    let original = mapped().into_iter().find(|library| library.name == Library::Runtime.name());
     // The simulated node is driver and runtime in one, so that a copy of it would be another node.
     let Some(original) = original else { return Err(crate::status::SIM_NOT_MODELLED) };
     let file =
@@ -142,8 +142,8 @@ pub(super) fn mapped() -> Vec<MappedLibrary> {
         };
         if !found.iter().any(|known| known.path == path) {
             let simulated = is_simulated(path);
-            let library = if simulated { "simulated node" } else { library.name() };
-            found.push(MappedLibrary { library: library.to_string(), path: path.to_string(), simulated });
+            let name = if simulated { "simulated node" } else { library.name() };
+            found.push(MappedLibrary { name: name.to_string(), path: path.to_string(), simulated });
         }
     }
     found

@@ -27,10 +27,10 @@ impl Symbols {
         let probed = PROBES.iter().copied().filter(|_| probes);
         for name in steps.iter().map(|step| step.call.as_str()).chain(probed) {
             let Some(kind) = step::find(name) else { continue };
-            if kind.library == Library::Harness || addresses.contains_key(kind.name) {
+            if kind.origin == Library::Harness || addresses.contains_key(kind.name) {
                 continue;
             }
-            match library::address(kind.library, kind.name) {
+            match library::address(kind.origin, kind.name) {
                 Ok(address) => {
                     addresses.insert(kind.name, address);
                 }

@@ -73,6 +73,6 @@ fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<
 
 /// The NVML that this process has mapped.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
-    let of_nvml = |library: &MappedLibrary| library.simulated || library.library == Library::Nvml.name();
+    let of_nvml = |library: &MappedLibrary| library.simulated || library.name == Library::Nvml.name();
     library::mapped().into_iter().find(of_nvml)
 }

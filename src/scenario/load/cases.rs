@@ -265,8 +265,8 @@ impl Steps<'_, '_> {
     /// The private copy of libcudart that makes the call.
     fn from(&mut self, node: &Node, kind: Option<&'static StepKind>) -> Option<String> {
         let name = self.reader.text(node)?;
-        if let Some(kind) = kind.filter(|kind| kind.library != Library::Runtime) {
-            let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.library.name());
+        if let Some(kind) = kind.filter(|kind| kind.origin != Library::Runtime) {
+            let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.origin.name());
             self.reader.error(&node.place, message, None);
             return None;
         }

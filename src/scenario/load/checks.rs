@@ -136,7 +136,7 @@ impl Checks<'_, '_> {
         }
         for kind in kinds {
             if all_known && !names.is_empty() && !names.iter().any(|name| can_return(kind, name)) {
-                let message = format!("`{}` is a call of {} and never returns this", kind.name, kind.library.name());
+                let message = format!("`{}` is a call of {} and never returns this", kind.name, kind.origin.name());
                 self.reader.error(&node.place, message, None);
             }
         }
@@ -270,7 +270,7 @@ fn values_of(kind: &StepKind) -> Vec<&'static str> {
 /// Whether a status can come from the library of a call, by the prefixes that C gives them.
 fn can_return(kind: &StepKind, name: &str) -> bool {
     let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
-    match kind.library {
+    match kind.origin {
         Library::Driver => of_its_own("CUDA_"),
         Library::Runtime => of_its_own("cuda"),
         Library::Nvml => of_its_own("NVML_"),

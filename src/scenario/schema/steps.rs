@@ -40,7 +40,7 @@ fn call(kind: &StepKind) -> Value {
         }
     }
     let mut schema = object(Value::Object(properties), &required);
-    set(&mut schema, "description", json!(format!("{} ({})", kind.summary, kind.library.name())));
+    set(&mut schema, "description", json!(format!("{} ({})", kind.summary, kind.origin.name())));
     schema
 }
 

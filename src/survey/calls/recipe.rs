@@ -47,7 +47,7 @@ pub struct Recipe {
     /// The C symbol, or the label where a call is asked in several ways.
     pub name: String,
     /// The library that has it.
-    pub library: Library,
+    pub origin: Library,
     /// The symbol.
     pub symbol: String,
     /// What the step is called in the question.
@@ -130,7 +130,7 @@ impl Recipe {
         written.insert("label".into(), in_question.clone().into());
         Ok(Recipe {
             name: label,
-            library: kind.library,
+            origin: kind.origin,
             symbol: call.clone(),
             label: in_question,
             visible_gpus,
@@ -158,7 +158,7 @@ impl Recipe {
             effect: Vec::new(),
             cases: vec![case],
         };
-        let of_libcudart = self.library == Library::Runtime;
+        let of_libcudart = self.origin == Library::Runtime;
         Ok(Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.write()? })
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
         let recipes = recipes(1).expect("the recipes are valid");
-        let loaded = step::all().filter(|kind| !matches!(kind.library, Library::Libc | Library::Harness));
+        let loaded = step::all().filter(|kind| !matches!(kind.origin, Library::Libc | Library::Harness));
         let silent: Vec<&str> = loaded
             .map(|kind| kind.name)
             .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))

@@ -208,7 +208,7 @@ mod tests {
             Param { name: "large", kind: Kind::Block("ipc", 64), default: Default::Required },
             Param { name: "flags", kind: Kind::U32, default: Default::Required },
         ]));
-        let kind = StepKind { name: "by_value", library: Library::Runtime, summary: "", params };
+        let kind = StepKind { name: "by_value", origin: Library::Runtime, summary: "", params };
         let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
         let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
         // SAFETY: the function takes what the row says.
