@@ -37,8 +37,12 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         [only] => format!("Of libcudart only {only} was asked."),
         some => format!("{} versions were asked: {}.", some.len(), some.join(", ")),
     });
-    if by_call.values().any(|versions| versions.len() < all.len()) {
-        changed.text.push("Not every call was asked with each of them. A range names those that were.".to_string());
+    let whole = by_call.values().filter(|versions| versions.len() == all.len()).count();
+    if whole < by_call.len() {
+        let calls = by_call.len();
+        changed.text.push(format!(
+            "{whole} of {calls} calls were asked with each of them, the rest with some. A range names those that were."
+        ));
     }
     for (call, versions) in by_call {
         let runs = runs(&versions);
@@ -124,6 +128,8 @@ mod tests {
         let rows = ["11.7", "11.8", "12.0"].map(other).into_iter();
         let rows: Vec<CallRow> =
             rows.chain([row("11.7", true, true), row("12.0", true, true), row("12.1", true, false)]).collect();
+        let text = &changes(&rows.iter().collect::<Vec<_>>())[0].text;
+        assert!(text[1].starts_with("0 of 2 calls were asked with each of them"), "{text:?}");
         assert_eq!(changed(&rows)[0], ["11.7, 12.0 yes yes cudaSuccess", "12.1 yes no cudaSuccess"]);
     }
 
