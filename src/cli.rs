@@ -171,7 +171,7 @@ struct Asked {
     /// The folder that gets a folder for this run.
     #[arg(long, default_value = "reports")]
     out: PathBuf,
-    /// Attempts of each case: what the files say if not given, 3 in a survey.
+    /// Attempts of each case: what the files say if not given, 3 in a survey, 1 of a generated mask.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// One attempt of each case: a first look, no statistics.

@@ -170,6 +170,22 @@ fn the_rule_predicts_what_the_simulated_node_does() {
 }
 
 #[test]
+fn a_generated_mask_is_asked_once_or_as_often_as_the_command_line_says() {
+    for (repeat, attempts) in [(&[][..], 1), (&["--repeat", "2"], 2), (&["--quick"], 1)] {
+        let scratch = Scratch::new();
+        let ran = survey(
+            &scratch,
+            &[&["mask", "Generated", "--generate", "9", "--on", "sim:h200-x1", "--json"], repeat].concat(),
+        );
+        ran.ended(0, "ok");
+        let document = ran.json();
+        assert_eq!(document["survey"]["repeat_generated"], attempts);
+        let rows: Vec<MaskRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+        assert_eq!(rows.iter().map(|row| row.standing.attempts).collect::<Vec<_>>(), [attempts; 9]);
+    }
+}
+
+#[test]
 fn every_variable_that_the_simulated_node_models_is_latched_as_on_gpus() {
     let scratch = Scratch::new();
     let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
@@ -233,6 +249,10 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--resume", &place]);
     fewer.ended(2, "usage");
     assert!(fewer.stderr.contains("begun with --generate 400"), "{}", fewer.stderr);
+    let thrice = ["mask", "--on", "sim:h200-x1", "--generate", "400", "--repeat", "3", "--resume", &place];
+    let thrice = survey(&scratch, &thrice);
+    thrice.ended(2, "usage");
+    assert!(thrice.stderr.contains("begun without --repeat 3"), "{}", thrice.stderr);
     let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "400", "--resume", &place, "--json"]);
     again.ended(0, "ok");
     let document = again.json();

@@ -110,13 +110,13 @@ fn sections(sources: &[Source]) -> Vec<Section> {
 /// Where the rows come from.
 fn measured_on(sources: &[Source]) -> Section {
     let row = |source: &Source| {
-        let (survey, header) = (&source.survey, source.survey.header());
+        let survey = &source.survey;
         vec![
             source.name.clone(),
             words::machine(survey.machine()),
             format!("{}{}", rows(survey), if survey.is_complete() { "" } else { ", not finished" }),
-            header.repeat.to_string(),
-            units::duration(header.elapsed_ns),
+            attempts(survey),
+            units::duration(survey.header().elapsed_ns),
         ]
     };
     Section {
@@ -126,6 +126,21 @@ fn measured_on(sources: &[Source]) -> Section {
         code: vec![0],
         ..Section::default()
     }
+}
+
+/// Attempts of each case; where masks had more or fewer than others, how many had how many.
+fn attempts(survey: &Survey) -> String {
+    let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
+    if let Survey::Mask(document) = survey {
+        for row in document.rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
+            *rows.entry(row.standing.attempts).or_default() += 1;
+        }
+    }
+    if rows.len() < 2 {
+        return survey.header().repeat.to_string();
+    }
+    let parts = rows.iter().rev().map(|(attempts, rows)| format!("{attempts} ({rows} rows)"));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn rows(survey: &Survey) -> usize {

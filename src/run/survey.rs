@@ -42,10 +42,22 @@ pub struct SurveyOptions {
 /// Attempts of each question, unless the command line says otherwise.
 const REPEAT: u32 = 3;
 
+/// Attempts of each generated mask, likewise: what the rule predicts is the second witness.
+const REPEAT_GENERATED: u32 = 1;
+
 impl SurveyOptions {
     /// Attempts of each case of a question.
     fn repeat(&self) -> u32 {
-        if self.run.quick { 1 } else { self.run.repeat.unwrap_or(REPEAT) }
+        self.repeat_or(REPEAT)
+    }
+
+    /// Attempts of each generated mask.
+    fn repeat_generated(&self) -> u32 {
+        self.repeat_or(REPEAT_GENERATED)
+    }
+
+    fn repeat_or(&self, default: u32) -> u32 {
+        if self.run.quick { 1 } else { self.run.repeat.unwrap_or(default) }
     }
 }
 

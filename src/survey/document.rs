@@ -12,7 +12,7 @@ use crate::report::{ExitCode, Provenance, SchemaId};
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 1;
+pub const MINOR: u32 = 2;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +57,9 @@ pub struct Header {
     pub on: String,
     /// Attempts of each question, unless its rows say otherwise.
     pub repeat: u32,
+    /// Attempts of each generated mask (since 1.2; it was 1 before).
+    #[serde(default = "one")]
+    pub repeat_generated: u32,
     /// The seed of the order of attempts and of generated questions.
     pub seed: u64,
     /// How many masks were to be generated, on top of those that are listed (since 1.1).

@@ -85,12 +85,23 @@ fn key(mask: Option<&str>, order: Option<&str>) -> String {
     }
 }
 
-/// Every listed form, and on top of these so many generated masks, each asked once; and what this
-/// machine with these UUIDs, in NVML order, has too few GPUs for.
+/// The masks that a generator writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Generated {
+    /// What they are made from.
+    pub seed: u64,
+    /// How many there are, on top of the listed ones.
+    pub masks: usize,
+    /// Attempts of each.
+    pub repeat: u32,
+}
+
+/// Every listed form, and on top of these the generated masks; and what this machine with these
+/// UUIDs, in NVML order, has too few GPUs for.
 ///
 /// # Errors
 /// What is wrong with the list, or a text that no scenario can hold.
-pub fn items(seed: u64, generate: usize, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
+pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {
         match item(&form, &group, uuids)? {
@@ -105,14 +116,14 @@ pub fn items(seed: u64, generate: usize, uuids: &[String]) -> Result<(Vec<Item<M
         }
     }
     // Some of the generated masks are listed, too.
-    let most = if generate == 0 { 0 } else { generate + known.len() };
-    let mut missing = generate;
-    for template in mask::generate(seed, most, uuids.len()) {
+    let most = if generated.masks == 0 { 0 } else { generated.masks + known.len() };
+    let mut missing = generated.masks;
+    for template in mask::generate(generated.seed, most, uuids.len()) {
         let form = Form { mask: Some(template), order: None, note: String::new() };
         let Ok(item) = item(&form, GENERATED, uuids)? else { continue };
         if missing > 0 && known.insert(item.question.key.clone()) {
             missing -= 1;
-            items.push(Item { repeat: Some(1), ..item });
+            items.push(Item { repeat: Some(generated.repeat), ..item });
         }
     }
     Ok((items, left_out))
@@ -258,7 +269,8 @@ mod tests {
     fn keys(generate: usize, gpus: usize) -> (Vec<String>, Vec<LeftOut>) {
         let uuid = |gpu: usize| format!("GPU-{gpu}{gpu}111111-2222-3333-4444-555555555555");
         let uuids: Vec<String> = (0..gpus).map(uuid).collect();
-        let (items, left_out) = items(5, generate, &uuids).expect("the list is valid");
+        let (items, left_out) =
+            items(Generated { seed: 5, masks: generate, repeat: 1 }, &uuids).expect("the list is valid");
         assert!(items.iter().all(|item| item.repeat.is_some() == item.question.sets.contains(&GENERATED.to_string())));
         (items.into_iter().map(|item| item.question.key).collect(), left_out)
     }

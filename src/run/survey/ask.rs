@@ -16,7 +16,7 @@ use crate::supervisor::signal_name;
 use crate::survey::calls::{self, CallRow};
 use crate::survey::document::{Document, Header, LeftOut, MAJOR, MINOR, Row};
 use crate::survey::env::{self, EnvRow};
-use crate::survey::mask::{self, MaskRow};
+use crate::survey::mask::{self, Generated, MaskRow};
 use crate::survey::{Answered, Item, Survey, keyed};
 
 /// Rows are written at most this often, and when the survey ends: a kill loses no more.
@@ -34,7 +34,10 @@ pub(super) fn calls(sitting: &Sitting<'_>) -> Result<Asked<CallRow>, Failure> {
 
 pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
     let uuids: Vec<String> = sitting.stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    mask::items(sitting.report.run.seed, sitting.options.generate, &uuids).map_err(invalid)
+    let options = sitting.options;
+    let generated =
+        Generated { seed: sitting.report.run.seed, masks: options.generate, repeat: options.repeat_generated() };
+    mask::items(generated, &uuids).map_err(invalid)
 }
 
 pub(super) fn env(_: &Sitting<'_>) -> Result<Asked<EnvRow>, Failure> {
@@ -155,6 +158,7 @@ impl Sitting<'_> {
                 selectors: self.run.selectors.clone(),
                 on: run.on.clone(),
                 repeat: self.options.repeat(),
+                repeat_generated: self.options.repeat_generated(),
                 seed: run.seed,
                 generate: self.options.generate as u64,
                 visible_gpus: self.options.visible_gpus,

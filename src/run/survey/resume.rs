@@ -54,6 +54,11 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     if options.generate as u64 != header.generate {
         return refused(format!("it was begun with --generate {}", header.generate));
     }
+    if header.generate > 0 && options.repeat_generated() != header.repeat_generated {
+        // One of them has the default of listed forms, and the other the same number by --repeat.
+        let begun = if options.run.repeat.is_some() { "without" } else { "with" };
+        return refused(format!("it was begun {begun} --repeat {}", header.repeat));
+    }
     if options.visible_gpus != header.visible_gpus {
         return refused(format!("it was begun with --visible-gpus {}", header.visible_gpus));
     }
