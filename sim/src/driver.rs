@@ -5,6 +5,7 @@ mod copy;
 mod device;
 mod init;
 mod library;
+mod log;
 mod mapping;
 mod memory;
 mod module;
@@ -12,6 +13,7 @@ mod stream;
 
 pub use context::CONTEXT_FLAGS;
 pub use device::{gpu, put_bus_id};
+pub use log::put_log;
 pub use mapping::{Access, Wanted, device_of};
 pub use module::{Text, arguments, ptx};
 

@@ -7,6 +7,7 @@ mod error;
 mod ipc;
 mod library;
 mod limit;
+mod log;
 mod memory;
 mod pool;
 mod stream;

@@ -23,6 +23,10 @@ pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 /// From this runtime version on `cudaEventElapsedTime` makes no context. Measured with NULL for the events: 12.9 makes one, 13.0 none.
 pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
 
+/// From this runtime version on `cudaMemAdvise` makes a context. Measured: 12.3 wants one and makes none, 12.4 does; older ones are not
+/// modelled.
+pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
+
 /// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Measured
 /// (device/free-without-a-context).
 pub const MEM_FREE_NEEDS_CONTEXT: bool = false;
@@ -108,7 +112,7 @@ pub enum Effect {
 /// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one device. Measured to make one are
 /// `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`, `cudaEventCreate`, `cudaDeviceSynchronize`,
 /// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`,
-/// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode` and `cudaStreamGetDevice`. `cudaMallocAsync` makes one only
+/// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log. `cudaMallocAsync` makes one only
 /// for a default stream (memory/async-alloc-follows-the-stream).
 pub fn effect_of(call: &str, runtime: i32) -> Effect {
     match call {
@@ -145,6 +149,7 @@ pub fn effect_of(call: &str, runtime: i32) -> Effect {
         | "cudaGetDeviceProperties"
         | "cudaPointerGetAttributes" => Effect::Init,
         "cudaEventElapsedTime" if runtime >= EVENT_ELAPSED_TIME_QUIET_FROM => Effect::Init,
+        "cudaMemAdvise" if runtime < MEM_ADVISE_MAKES_CONTEXT_FROM => Effect::Unknown,
         "cudaSetDeviceFlags" if runtime < SET_FLAGS_MAKES_CONTEXT_FROM => Effect::Unknown,
         _ => Effect::Context,
     }
@@ -163,6 +168,8 @@ mod tests {
         assert_eq!(effect_of("cudaSetDeviceFlags", 13000), Effect::Context);
         assert_eq!(effect_of("cudaSetDeviceFlags", 12000), Effect::Unknown);
         assert_eq!(effect_of("cudaEventQuery", 13000), Effect::Init);
+        assert_eq!(effect_of("cudaMemAdvise", 12030), Effect::Unknown);
+        assert_eq!(effect_of("cudaMemAdvise", 12040), Effect::Context);
     }
 
     #[test]

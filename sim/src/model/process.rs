@@ -62,6 +62,8 @@ pub struct Process {
     pub busy: Option<Busy>,
     /// What `CUDA_MODULE_LOADING` and the like were at initialisation.
     pub latched: Environment,
+    /// A call has failed, so there is something in the log of errors.
+    pub has_logged: bool,
     next_handle: u64,
 }
 
@@ -102,6 +104,7 @@ impl Process {
             fault: None,
             busy: None,
             latched: Environment::default(),
+            has_logged: false,
             next_handle: 0x5100_0000_0000,
         }
     }
@@ -194,6 +197,11 @@ impl Process {
     /// An ordinal that names a device, as an index.
     pub fn ordinal(&self, ordinal: i32) -> Outcome<usize> {
         self.device(ordinal).map(|_| ordinal as usize)
+    }
+
+    /// Where the log of errors ends: at 0 until a call fails, and what a failure writes is not modelled.
+    pub fn log_end(&self) -> Outcome<u32> {
+        if self.has_logged { Err(SIM_NOT_MODELLED) } else { Ok(0) }
     }
 
     /// A handle that was never used before. Handles are numbers; nothing is behind them.
