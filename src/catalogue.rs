@@ -94,7 +94,10 @@ fn lines(files: &[Invalid]) -> String {
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean `{}`?", terminal(name))).unwrap_or_default()
+    nearest.as_ref().map_or_else(
+        || "; `cuda-pitfalls list` shows what there is".to_string(),
+        |name| format!("; did you mean `{}`?", terminal(name)),
+    )
 }
 
 /// The scenario files that come with the program, sorted by name.
@@ -238,7 +241,9 @@ fn near(all: &[Scenario], selector: &str) -> Option<String> {
     let stems = all.iter().map(|scenario| stem(&scenario.name));
     let instances = all.iter().flat_map(|scenario| &scenario.instances).map(|instance| instance.name.as_str());
     let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
-    scenario::nearest(selector, names.chain(stems).chain(instances).chain(tags)).map(str::to_string)
+    // Somebody who leaves off the end of a long name is far from it by letters.
+    let longer = names.clone().find(|name| name.contains(selector));
+    scenario::nearest(selector, names.chain(stems).chain(instances).chain(tags)).or(longer).map(str::to_string)
 }
 
 #[cfg(test)]
@@ -290,7 +295,9 @@ steps = [ { mark = {} } ]
             names("contxt/first").unwrap_err(),
             "nothing is called `contxt/first`; did you mean `context/first`?"
         );
-        assert_eq!(names("memory/*").unwrap_err(), "nothing is called `memory/*`");
+        assert_eq!(names("text/fi").unwrap_err(), "nothing is called `text/fi`; did you mean `context/first`?");
+        let nothing = "nothing is called `memory/*`; `cuda-pitfalls list` shows what there is";
+        assert_eq!(names("memory/*").unwrap_err(), nothing);
         assert_eq!(names("**a").unwrap_err().split(':').next(), Some("`**a` is no glob"));
     }
 
