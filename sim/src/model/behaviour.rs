@@ -112,8 +112,8 @@ pub enum Effect {
 /// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one device. Measured to make one are
 /// `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`, `cudaEventCreate`, `cudaDeviceSynchronize`,
 /// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`,
-/// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log. `cudaMallocAsync` makes one only
-/// for a default stream (memory/async-alloc-follows-the-stream).
+/// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log.
+/// `cudaMallocAsync` makes one only for a default stream (memory/async-alloc-follows-the-stream).
 pub fn effect_of(call: &str, runtime: i32) -> Effect {
     match call {
         "cudaRuntimeGetVersion" if runtime >= RUNTIME_VERSION_QUIET_FROM => Effect::Nothing,

@@ -2,7 +2,7 @@
 
 use crate::c;
 use crate::model::process::{Phase, Process};
-use crate::model::status::{DEINITIALIZED, Outcome, SIM_NOT_MODELLED, code};
+use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -73,7 +73,7 @@ pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
     let outcome = thread::with(|thread| {
         let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut process, thread);
-        process.has_logged |= outcome.is_err_and(|code| code != SIM_NOT_MODELLED);
+        process.log(outcome);
         holder.phase.store(process.phase as u32, Ordering::Release);
         holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
         outcome

@@ -63,7 +63,7 @@ pub struct Process {
     /// What `CUDA_MODULE_LOADING` and the like were at initialisation.
     pub latched: Environment,
     /// A call has failed, so there is something in the log of errors.
-    pub has_logged: bool,
+    has_logged: bool,
     next_handle: u64,
 }
 
@@ -104,7 +104,8 @@ impl Process {
             fault: None,
             busy: None,
             latched: Environment::default(),
-            has_logged: false,
+            // What a parent's log leaves in that of its child is not known either.
+            has_logged: phase != Phase::Fresh,
             next_handle: 0x5100_0000_0000,
         }
     }
@@ -199,6 +200,11 @@ impl Process {
         self.device(ordinal).map(|_| ordinal as usize)
     }
 
+    /// Notes what a call came to. That something is not modelled is no error.
+    pub fn log(&mut self, outcome: Outcome) {
+        self.has_logged |= outcome.is_err_and(|code| code != SIM_NOT_MODELLED);
+    }
+
     /// Where the log of errors ends: at 0 until a call fails, and what a failure writes is not modelled.
     pub fn log_end(&self) -> Outcome<u32> {
         if self.has_logged { Err(SIM_NOT_MODELLED) } else { Ok(0) }
@@ -285,6 +291,17 @@ mod tests {
         let mut process = Process::new(Phase::Forked);
         assert_eq!(process.init(), Err(NOT_INITIALIZED));
         assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
+    }
+
+    #[test]
+    fn the_log_is_known_until_a_call_fails() {
+        let mut process = Process::new(Phase::Fresh);
+        process.log(Ok(()));
+        process.log(Err(SIM_NOT_MODELLED));
+        assert_eq!(process.log_end(), Ok(0));
+        process.log(Err(INVALID_DEVICE));
+        assert_eq!(process.log_end(), Err(SIM_NOT_MODELLED));
+        assert_eq!(Process::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
     }
 
     #[test]
