@@ -110,7 +110,7 @@ fn go(
     console.warn(&stage.notes);
     if stage.supervisor.sampler.inventory.is_ok() {
         console.status("measuring the instrument");
-        calibrate::calibrate(&mut stage, &mut report);
+        calibrate::Calibrator::calibrate(&mut stage, &mut report);
     }
     console.header(&report);
     let total = stage.runtimes.len().max(1) * scenarios.iter().map(|scenario| scenario.instances.len()).sum::<usize>();
@@ -182,6 +182,7 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             interrupted: None,
             exit: None,
             calibration: Vec::new(),
+            co_tenants: Vec::new(),
             warnings: stage.notes.clone(),
             host_unsafe: None,
             parent_peak_rss_bytes: None,

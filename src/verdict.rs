@@ -20,6 +20,10 @@ pub struct Verdict {
     /// Which expectations failed, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<String>,
+    /// Which facts could not be judged because of who else is on the GPUs, in words. They are
+    /// neither met nor failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unobservable: Vec<String>,
     /// Who answered the calls.
     pub provenance: Provenance,
 }

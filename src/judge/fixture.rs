@@ -27,6 +27,7 @@ pub(crate) fn scenario(
             detail: String::new(),
             expectation,
             unexpected: Vec::new(),
+            unobservable: Vec::new(),
             provenance: Provenance::Measured,
         },
         cases: vec![CaseReport {
@@ -56,6 +57,7 @@ pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
             interrupted: None,
             exit: None,
             calibration: Vec::new(),
+            co_tenants: Vec::new(),
             warnings: Vec::new(),
             host_unsafe: None,
             parent_peak_rss_bytes: None,

@@ -143,6 +143,7 @@ fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -
         detail,
         expectation: ExpectationMet::NoExpectation,
         unexpected: Vec::new(),
+        unobservable: Vec::new(),
         provenance,
     }
 }

@@ -157,7 +157,7 @@ impl Sitting<'_> {
         store.write(&self.report)?;
         if self.stage.supervisor.sampler.inventory.is_ok() {
             self.console.status("measuring the instrument");
-            calibrate::calibrate(&mut self.stage, &mut self.report);
+            calibrate::Calibrator::calibrate(&mut self.stage, &mut self.report);
         }
         let names = CONTROLS.map(str::to_string);
         let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
