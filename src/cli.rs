@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use self::output::{explain, fail, is_styled, named, print};
 use crate::catalogue::Selection;
 use crate::exit::Exit;
-use crate::render::{self, Format, escape, listing};
+use crate::render::{self, Format, escape, listing, npd};
 use crate::report::Stored;
 use crate::scenario::{Scenario, schema};
 use crate::supervisor::{Interrupt, role};
@@ -240,13 +240,22 @@ fn check(files: &[PathBuf]) -> Exit {
 }
 
 fn render(path: &Path, form: Format) -> Exit {
+    let mut status = None;
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
         Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy())),
-        None => Ok(Ok(render::render(&stored.parse(report::SCHEMA, report::MAJOR)?, form))),
+        None => {
+            let report = stored.parse(report::SCHEMA, report::MAJOR)?;
+            status = (form == Format::Npd).then(|| npd::Status::of(&report));
+            Ok(Ok(render::render(&report, form)))
+        }
     });
-    match rendered {
+    let shown = match rendered {
         Ok(Ok(text)) => print(&text),
-        Ok(Err(why)) => fail(&format!("--as: {why}"), Exit::Usage, false),
-        Err(error) => fail(&error.to_string(), Exit::Usage, false),
+        Ok(Err(why)) => return fail(&format!("--as: {why}"), Exit::Usage, false),
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    match status {
+        Some(status) if shown == Exit::Ok => output::plugin(status),
+        _ => shown,
     }
 }

@@ -112,18 +112,14 @@ impl Exit {
     pub fn of_report(report: &Report) -> Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
         let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
-        let attempts = || report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
         let measured = report.scenarios.iter().any(is_measured);
         let unknown = || verdicts().any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref();
         let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
-        let unsafe_host = report.run.host_unsafe.is_some()
-            || attempts().any(|attempt| attempt.exit.unkillable)
-            || verdicts().any(|verdict| matches!(verdict.reason, Some(Reason::Unkillable | Reason::HostUnsafe)));
         let required = report.requirements().iter().all(|requirement| !requirement.is_unmet());
         let applies = |exit: Exit| match exit {
             Exit::Internal => some(Kind::HarnessError) || (!report.complete && !was_stopped),
-            Exit::HostUnsafe => unsafe_host,
+            Exit::HostUnsafe => is_host_unsafe(report),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
             Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
@@ -161,6 +157,15 @@ impl Exit {
         };
         Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
     }
+}
+
+/// Whether a worker or a GPU was left in a state that is unsafe to go on with, whoever noted it.
+pub(crate) fn is_host_unsafe(report: &Report) -> bool {
+    let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
+    let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
+    report.run.host_unsafe.is_some()
+        || attempts.any(|attempt| attempt.exit.unkillable)
+        || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
 }
 
 /// Whether attempts of this scenario were made, and say something.

@@ -83,8 +83,8 @@ pub struct Run {
     pub started_ns: u64,
     /// Wall time of the whole run.
     pub elapsed_ns: u64,
-    /// What was selected on the command line, with a `!` before what was left out; empty for the
-    /// default set.
+    /// What was selected on the command line, with a `!` before what was left out; empty in
+    /// reports of older versions, for everything.
     pub selectors: Vec<String>,
     /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -65,10 +65,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// The selectors as one list: what is left out stands behind a `!`.
+    /// The selectors as one list: what is left out stands behind a `!`, and the set that is meant
+    /// where none is given has its name.
     fn selected(&self) -> Vec<String> {
+        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!'));
+        let default = is_default.then(|| "essential".to_string());
         let without = self.exclude.iter().map(|selector| format!("!{selector}"));
-        self.selectors.iter().cloned().chain(without).collect()
+        default.into_iter().chain(self.selectors.iter().cloned()).chain(without).collect()
     }
 }
 

@@ -222,3 +222,32 @@ fn answers_are_counted_in_the_report_as_it_is() {
     report.run.require = vec![Requirement::new(Required::Answers, 2)];
     assert_eq!(Exit::of_report(&report), Exit::Ok);
 }
+
+/// A CI system that reads JUnit and one that reads the exit code come to the same conclusion.
+#[test]
+fn junit_has_a_failure_exactly_where_the_exit_code_is_not_zero() {
+    let mut seen = std::collections::BTreeSet::new();
+    for bits in (0..1u32 << BITS).filter(|bits| bits.count_ones() <= 3) {
+        let report = made(Came(bits));
+        let exit = Exit::of_report(&report);
+        let xml = crate::render::junit::report(&report);
+        let fails = xml.contains("<failure") || xml.contains("<error");
+        // A run that was stopped without a reason is a fault of the harness, whatever it has.
+        assert_eq!(fails, exit != Exit::Ok, "{bits:015b} ends with {exit:?}:\n{xml}");
+        seen.insert(exit.code());
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 70, 130, 143]);
+}
+
+#[test]
+fn junit_agrees_on_what_the_simulated_machine_does_not_model() {
+    use ExpectationMet::{AsExpected, NoExpectation};
+    let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+    unknown.verdict.provenance = crate::report::Provenance::Simulated;
+    let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
+    for (scenarios, exit) in [(vec![fine, unknown.clone()], Exit::Ok), (vec![unknown], Exit::Inconclusive)] {
+        let report = report(scenarios, true);
+        assert_eq!(Exit::of_report(&report), exit);
+        assert_eq!(crate::render::junit::report(&report).contains("<error"), exit != Exit::Ok);
+    }
+}
