@@ -45,6 +45,7 @@ pub mod exit;
 pub mod judge;
 pub mod observe;
 pub mod page;
+pub mod preview;
 pub mod render;
 pub mod report;
 pub mod survey;

@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+pub mod applicable;
 pub mod claims;
 pub mod compare;
 pub mod escape;
@@ -16,6 +17,7 @@ pub mod junit;
 pub mod listing;
 pub mod markdown;
 pub mod npd;
+pub mod preview;
 pub mod prometheus;
 pub mod survey;
 pub mod svg;

@@ -4,8 +4,10 @@
 //! [`crate::judge`] computes verdicts from them again at any time. Integers are bytes and
 //! nanoseconds with the unit in the name; a value that could not be read is null.
 
+mod asked;
 mod store;
 
+pub use asked::{Required, Requirement};
 pub use store::{Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
@@ -81,8 +83,24 @@ pub struct Run {
     pub started_ns: u64,
     /// Wall time of the whole run.
     pub elapsed_ns: u64,
-    /// What was selected on the command line; empty for all.
+    /// What was selected on the command line, with a `!` before what was left out; empty in
+    /// reports of older versions, for everything.
     pub selectors: Vec<String>,
+    /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// What the run had to have, by `--require`, and what there was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<Requirement>,
+    /// Why skipped scenarios are no failure, by `--allow-skip`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_skip: Option<String>,
+    /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+    /// Instances that were selected and not asked, because the run was stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
     /// The seed of the order of attempts.
@@ -180,6 +198,13 @@ pub struct ScenarioReport {
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
+    /// Whether it was selected by its exact name, and not by a folder, glob, tag or set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_by_name: bool,
+    /// What the machine lacks that the question needs, in a few words such as `2 GPUs`; absent
+    /// where nothing is lacking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
     /// What was going to be run; null where the machine lacks what the question needs.

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 
 use crate::report::{Report, ScenarioReport};
 
+use super::applicable;
 use super::escape::terminal;
 use super::facts;
 use super::tally::{self, Standing};
@@ -115,6 +116,9 @@ fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>) -> String {
     }
     for banner in tally::banners(report) {
         out.push_str(&sentence("*** ", &banner, WIDTH));
+    }
+    for note in applicable::notes(report) {
+        out.push_str(&sentence("", &note, WIDTH));
     }
     let _ = writeln!(out, "{} in {}", tally::sentence(report), units::duration(report.run.elapsed_ns));
     for (kind, met, count) in tally::by_verdict(report) {

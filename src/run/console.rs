@@ -86,6 +86,13 @@ impl Console {
         self.hand_over(document, exit)
     }
 
+    /// A run that was not started: what it would do, or its document for a program.
+    pub(super) fn previewed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
+        self.bar.finish_and_clear();
+        self.say(text);
+        self.hand_over(document, exit)
+    }
+
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
     /// a reader that went away is its own affair.
     pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
