@@ -106,6 +106,21 @@ fn when_the_parent_is_killed_a_forked_process_dies_with_it() {
     killed("child-hangs-long");
 }
 
+#[test]
+fn when_the_parent_is_killed_a_spawned_process_dies_with_it() {
+    killed("spawned-hangs-long");
+}
+
+#[test]
+fn when_the_parent_is_killed_a_process_made_by_vfork_dies_with_it() {
+    killed("vforked-hangs-long");
+}
+
+#[test]
+fn when_the_parent_is_killed_a_process_in_another_session_dies_with_it() {
+    killed("session-hangs-long");
+}
+
 /// A report that cannot be written is not a success, and still one document on stdout.
 fn not_durable(ran: &Ran) {
     ran.ended(74, "not_durable");

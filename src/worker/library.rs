@@ -157,16 +157,16 @@ pub(super) fn mapped() -> Mapped {
             _ if file.starts_with(b"libcuda_pitfalls_node") => Library::Driver,
             _ => continue,
         };
+        let unescaped = maps::unescaped(&path);
+        let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
         // A report is text: bytes that are none are shown as what stands for them.
-        let shown = String::from_utf8_lossy(&path).into_owned();
-        if mapped.known.iter().any(|known| known.path == shown) || mapped.unknown.contains(&shown) {
-            continue;
-        }
-        match is_simulated(OsStr::from_bytes(&path)) {
-            Some(simulated) => {
+        let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
+        match known {
+            Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
                 let name = if simulated { "simulated node" } else { library.name() };
                 mapped.known.push(MappedLibrary { name: name.to_string(), path: shown, simulated });
             }
+            Some(_) => {}
             None => mapped.unknown.push(shown),
         }
     }
@@ -182,11 +182,11 @@ pub(super) fn is_any_simulated() -> bool {
 
 /// Whether a library that is already mapped carries the simulated machine's marker; none if the
 /// loader does not know it by this path, so that nobody can tell.
-fn is_simulated(path: &OsStr) -> Option<bool> {
+fn is_simulated(path: &[u8]) -> Option<bool> {
     use libloading::os::unix::{Library, RTLD_LAZY};
     const RTLD_NOLOAD: i32 = 4;
     // SAFETY: with RTLD_NOLOAD nothing is loaded and no constructor runs.
-    let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
+    let library = unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
     // SAFETY: only the presence of the symbol is asked for.
     Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
 }

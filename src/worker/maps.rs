@@ -16,11 +16,12 @@ fn path(line: &[u8]) -> Option<Vec<u8>> {
         let end = rest.iter().position(|byte| *byte == b' ')?;
         rest = rest.get(end..)?.trim_ascii_start();
     }
-    rest.starts_with(b"/").then(|| unescaped(rest))
+    rest.starts_with(b"/").then(|| rest.to_vec())
 }
 
-/// The kernel writes a line break in a path as `\012`, and nothing else so.
-fn unescaped(path: &[u8]) -> Vec<u8> {
+/// The kernel writes a line break in a path as `\012`, and a backslash as it is: a name
+/// may also have these four bytes in it.
+pub(super) fn unescaped(path: &[u8]) -> Vec<u8> {
     const BREAK: &[u8] = b"\\012";
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -49,7 +50,7 @@ mod tests {
             7f02-7f03 r-xp 00000000 fe:00 13                         /tmp/new\\012line\xff/libcuda.so\n\
             7f04-7f05 rw-p 00000000 00:00 0 \n\
             7f06-7f07 rw-p 00000000 00:00 0                          [heap]\n";
-        let found: Vec<Vec<u8>> = paths(maps).collect();
+        let found: Vec<Vec<u8>> = paths(maps).map(|path| unescaped(&path)).collect();
         assert_eq!(found, [b"/tmp/sp ace/a  b.so".to_vec(), b"/tmp/new\nline\xff/libcuda.so".to_vec()]);
     }
 }
