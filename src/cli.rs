@@ -5,6 +5,7 @@ mod compare;
 mod judge;
 mod output;
 mod run;
+mod started;
 mod survey;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use self::output::{explain, fail, is_styled, named, print};
+use self::started::Started;
 use crate::catalogue::Selection;
 use crate::exit::Exit;
 use crate::render::{self, Format, escape, listing, npd};
@@ -119,6 +121,8 @@ enum Command {
     Worker {
         /// The inherited channel.
         fd: i32,
+        #[command(flatten)]
+        started: Started,
     },
     /// The sampler (started by `run`).
     #[command(name = role::SAMPLER, hide = true)]
@@ -127,6 +131,8 @@ enum Command {
         fd: i32,
         /// The NVML to open.
         library: Option<OsString>,
+        #[command(flatten)]
+        started: Started,
     },
     /// The look at libraries (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
@@ -135,6 +141,8 @@ enum Command {
         fd: i32,
         /// The libcudart to ask.
         libcudart: Option<OsString>,
+        #[command(flatten)]
+        started: Started,
     },
 }
 
@@ -185,12 +193,21 @@ pub fn main() -> Exit {
             };
             print(&format!("{schema:#}\n"))
         }
-        // SAFETY: `run` started this process with its end of a channel at this descriptor.
-        Command::Worker { fd } => unsafe { worker::run(fd) },
-        // SAFETY: as above.
-        Command::Sampler { fd, library } => unsafe { sampler::run(fd, library) },
-        // SAFETY: as above.
-        Command::Versions { fd, libcudart } => unsafe { worker::versions::run(fd, libcudart) },
+        Command::Worker { fd, started } => {
+            started.begin();
+            // SAFETY: `run` started this process with its end of a channel at this descriptor.
+            unsafe { worker::run(fd) }
+        }
+        Command::Sampler { fd, library, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { sampler::run(fd, library) }
+        }
+        Command::Versions { fd, libcudart, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { worker::versions::run(fd, libcudart) }
+        }
     }
 }
 

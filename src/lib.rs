@@ -54,5 +54,6 @@ pub mod verdict;
 // The program.
 pub mod cli;
 mod input;
+mod output;
 mod random;
 pub mod run;

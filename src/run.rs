@@ -5,6 +5,7 @@ mod console;
 mod dry;
 mod folder;
 mod host;
+mod junit;
 mod require;
 mod scenario;
 mod stage;
@@ -16,13 +17,14 @@ pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 use std::path::{Path, PathBuf};
 
 use crate::catalogue::{self, Selection, Shard};
+use crate::clock;
 use crate::exit::Exit;
 use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::{Hazard, Scenario};
 use crate::supervisor::{Interrupt, signal_name};
 use crate::verdict::ExpectationMet;
-use crate::{clock, render};
 use console::Console;
+use junit::JunitFile;
 use stage::Stage;
 
 /// Everything the command line can say about a run.
@@ -99,17 +101,41 @@ impl Failure {
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options.json);
-    let result = match Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential) {
-        Ok(selection) => go(options, program, interrupt, &selection.shard(options.shard), &mut console),
-        Err(error) => Err(Failure::Usage(error.render(false))),
-    };
+    let mut junit = None;
+    let result = catching(|| {
+        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
+            .map_err(|error| Failure::Usage(error.render(false)))?;
+        go(options, program, interrupt, &selection.shard(options.shard), &mut console, &mut junit)
+    });
     match result {
         Ok(exit) => exit,
         Err(failure) => {
+            if let Some(junit) = &junit {
+                junit.fail(&failure.to_string());
+            }
             console.failed(&failure.to_string(), failure.exit());
             failure.exit()
         }
     }
+}
+
+/// A panic is a fault of the harness, and ends like any other.
+fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
+}
+
+/// Writes the report for the last time, with the exit code in it. Where that fails, a report that
+/// is on disk already must not promise another code.
+fn close(store: &Store, report: &mut Report, exit: Exit) -> Result<(), Failure> {
+    let code = |exit: Exit| Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+    report.run.exit = code(exit);
+    let written = store.write(report);
+    if written.is_err() {
+        report.run.exit = code(exit.worst(Exit::NotDurable));
+        let _ = store.write(report);
+    }
+    Ok(written?)
 }
 
 fn go(
@@ -118,11 +144,13 @@ fn go(
     interrupt: Interrupt,
     selection: &Selection,
     console: &mut Console,
+    junit: &mut Option<JunitFile>,
 ) -> Result<Exit, Failure> {
     // A run may take an hour: what cannot be written then is better known now.
     if let Some(path) = &options.junit {
-        let opened = std::fs::File::options().create(true).append(true).open(path);
-        opened.map_err(|error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))?;
+        let prepared = JunitFile::prepare(path);
+        let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
+        *junit = Some(prepared.map_err(cannot)?);
     }
     let mut stage = Stage::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
@@ -133,6 +161,7 @@ fn go(
     }
     let mut report = blank(options, &stage);
     let store = Store::create(&options.out, &report.run.id)?;
+    report.run.host_unsafe = unkillable(&stage);
     store.write(&report)?;
     console.warn(&stage.notes);
     require::gpus(&mut report, &stage);
@@ -156,7 +185,7 @@ fn go(
             }
             console.status(&instance.name);
             let mut done = scenario::run(&mut stage, scenario, instance, &report, options, place, console);
-            if let Some(unsafe_host) = scenario::host_unsafe(&done) {
+            if let Some(unsafe_host) = scenario::host_unsafe(&done).or_else(|| unkillable(&stage)) {
                 report.run.host_unsafe.get_or_insert(unsafe_host);
             }
             done.asked_by_name = selection.is_by_name(instance);
@@ -178,15 +207,26 @@ fn go(
     report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
     report.run.parent_peak_rss_bytes = host::peak_rss_bytes();
     let mut exit = Exit::of_report(&report);
-    if let Some(path) = &options.junit
-        && let Err(error) = std::fs::write(path, render::render(&report, render::Format::Junit))
+    if let (Some(junit), Some(path)) = (&junit, &options.junit)
+        && let Err(error) = junit.write(&report)
     {
         console.warn(&[format!("cannot write `{}`: {error}", path.display())]);
         exit = exit.worst(Exit::NotDurable);
     }
-    report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
-    store.write(&report)?;
-    Ok(console.finish(&report, &store.path(), exit))
+    close(&store, &mut report, exit)?;
+    let ended = console.finish(&report, &store.path(), exit);
+    if ended != exit {
+        close(&store, &mut report, ended)?;
+        if let Some(junit) = &junit {
+            junit.fail("the report could not be handed over");
+        }
+    }
+    Ok(ended)
+}
+
+/// A sampler that could not be ended, in words.
+fn unkillable(stage: &Stage) -> Option<String> {
+    stage.supervisor.unkillable().map(|pid| format!("the sampler, process {pid}, could not be killed"))
 }
 
 /// Instances in the order in which they run: what may fault a GPU comes last.

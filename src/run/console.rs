@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
+use crate::output;
 use crate::render::escape;
 use crate::render::text::{self, Style};
 use crate::report::{Report, ScenarioReport};
@@ -36,9 +37,9 @@ impl Console {
         self.bar.suspend(|| {
             let text = format!("{}\n", text.trim_end());
             let _ = if self.json {
-                std::io::stderr().write_all(text.as_bytes())
+                output::write(std::io::stderr(), text.as_bytes())
             } else {
-                std::io::stdout().write_all(text.as_bytes())
+                output::write(std::io::stdout(), text.as_bytes())
             };
         });
     }
@@ -105,8 +106,7 @@ impl Console {
         self.finished = true;
         let mut exit = exit;
         if self.json {
-            let mut stdout = std::io::stdout().lock();
-            match writeln!(stdout, "{document}").and_then(|()| stdout.flush()) {
+            match output::write(std::io::stdout(), format!("{document}\n").as_bytes()) {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
                     exit = exit.worst(Exit::NotDurable);
@@ -133,6 +133,7 @@ impl Console {
     }
 
     fn name(&self, exit: Exit) {
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
+        let line = format!("cuda-pitfalls: exit {} ({})\n", exit.code(), exit.name());
+        let _ = output::write(std::io::stderr(), line.as_bytes());
     }
 }

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use super::console::Console;
 use super::stage::Stage;
 use super::{Options, provenance};
-use crate::event::Event;
+use crate::event::{Event, MappedLibrary};
 use crate::judge::{self, Facts};
 use crate::observe::Scene;
-use crate::plan::{self, Plan, Unmet};
+use crate::plan::{self, CasePlan, Plan, Unmet};
 use crate::report::{Attempt, CaseReport, Doubt, Provenance, Report, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
+use crate::step::{self, Library};
 use crate::supervisor::Trouble;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
@@ -107,7 +108,7 @@ fn attempts(
         let (Some(case), Some(kept)) = (plan.cases.get(place), cases.get_mut(place)) else { continue };
         let mut attempt = stage.supervisor.attempt(plan.timeouts(), case, order)?;
         order += 1;
-        keep_libraries(stage, &mut attempt);
+        keep_libraries(stage, case, &mut attempt);
         attempt.invalid = judge::doubts(plan, case, &attempt, scene);
         let unkillable = attempt.exit.unkillable;
         kept.attempts.push(attempt);
@@ -123,10 +124,18 @@ fn attempts(
 }
 
 /// Moves the libraries that a worker mapped to the machine's part, where they are told once, and
-/// refuses an attempt that was not made on what the run is about.
-fn keep_libraries(stage: &mut Stage, attempt: &mut Attempt) {
+/// refuses an attempt that was not made on what the run is about, or of which that is unknown.
+fn keep_libraries(stage: &mut Stage, case: &CasePlan, attempt: &mut Attempt) {
+    // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
+    let of_driver = |call: &str| step::find(call).is_some_and(|kind| kind.origin == Library::Driver);
+    let takes_libcuda = case.probes || case.steps.iter().any(|step| of_driver(&step.call));
     for said in &mut attempt.events {
-        let Event::Ready { libraries, .. } = &mut said.event else { continue };
+        let Event::Ready { libraries, missing, .. } = &mut said.event else { continue };
+        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        if takes_libcuda && missing.is_empty() && !libraries.iter().any(is_libcuda) {
+            let detail = "no libcuda is among the libraries that the worker mapped".to_string();
+            attempt.invalid.push(Doubt { reason: Reason::Protocol, detail });
+        }
         for library in libraries.drain(..) {
             if provenance(library.simulated) != stage.provenance {
                 let detail = format!("the worker mapped {}, which is not what this run is on", library.path);
@@ -171,6 +180,7 @@ fn troubled(provenance: Provenance, trouble: &Trouble) -> Verdict {
         Trouble::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
         Trouble::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
         Trouble::System(_) => nothing(provenance, Kind::HarnessError, Reason::System, detail),
+        Trouble::Unkillable(_) => nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail),
     }
 }
 
@@ -180,6 +190,9 @@ const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
 /// Why the host must not be used further: a worker of this scenario could not be killed, or NVML
 /// says that a GPU is lost.
 pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
+    if done.verdict.reason == Some(Reason::Unkillable) {
+        return Some(format!("{}: {}", done.name, done.verdict.detail));
+    }
     let mut attempts = done.cases.iter().flat_map(|case| &case.attempts);
     attempts.find_map(|attempt| {
         if attempt.exit.unkillable {
