@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use self::output::{explain, fail, is_styled, named, print};
+use self::output::{explain, fail, is_styled, named, print, print_report};
 use crate::exit::Exit;
 use crate::render::{self, Format, escape, listing};
 use crate::report::Stored;
@@ -78,6 +78,9 @@ enum Command {
         /// The whole report with its new verdicts, as JSON.
         #[arg(long)]
         json: bool,
+        /// Show every case of every scenario and a table, instead of one answer per question.
+        #[arg(short, long)]
+        verbose: bool,
         /// Why skipped scenarios are fine.
         #[arg(long, value_name = "REASON")]
         allow_skip: Option<String>,
@@ -154,6 +157,9 @@ struct RunArguments {
     /// Write JUnit XML too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Show every case of every scenario and a table, instead of one answer per question.
+    #[arg(short, long)]
+    verbose: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
     #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
     allow: Vec<Hazard>,
@@ -200,6 +206,7 @@ impl Asked {
             repeat: self.repeat,
             quick: self.quick,
             json: self.json,
+            verbose: false,
             junit: None,
             libcudart: self.libcudart,
             gpus: self.gpus,
@@ -246,7 +253,9 @@ pub fn main() -> Exit {
             scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
         }),
         Command::Check { files } => check(&files),
-        Command::Judge { report, files, json, allow_skip } => judge::again(&report, &files, json, allow_skip.is_some()),
+        Command::Judge { report, files, json, verbose, allow_skip } => {
+            judge::again(&report, &files, json, verbose, allow_skip.is_some())
+        }
         Command::Render { report, form } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
@@ -278,8 +287,8 @@ fn usage_error(error: &clap::Error) -> Exit {
 }
 
 fn run(arguments: RunArguments) -> Exit {
-    let RunArguments { selectors, asked, junit, allow, allow_skip } = arguments;
-    let options = run::Options { junit, allow, allow_skip, ..asked.options(selectors) };
+    let RunArguments { selectors, asked, junit, verbose, allow, allow_skip } = arguments;
+    let options = run::Options { junit, verbose, allow, allow_skip, ..asked.options(selectors) };
     with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
 }
 
@@ -317,11 +326,17 @@ fn check(files: &[PathBuf]) -> Exit {
 
 fn render(path: &Path, form: Format) -> Exit {
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
-        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy())),
-        None => Ok(Ok(render::render(&stored.parse(report::SCHEMA, report::MAJOR)?, form))),
+        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
+        None => {
+            let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
+            Ok(Ok(match form {
+                Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                _ => print(&render::render(&report, form)),
+            }))
+        }
     });
     match rendered {
-        Ok(Ok(text)) => print(&text),
+        Ok(Ok(exit)) => exit,
         Ok(Err(why)) => fail(&format!("--as: {why}"), Exit::Usage, false),
         Err(error) => fail(&error.to_string(), Exit::Usage, false),
     }

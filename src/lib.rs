@@ -55,3 +55,4 @@ pub mod cli;
 mod input;
 mod random;
 pub mod run;
+mod terminal;

@@ -37,6 +37,8 @@ pub struct Options {
     pub quick: bool,
     /// One JSON document on stdout, everything for people on stderr.
     pub json: bool,
+    /// Every case of every scenario and a table, instead of answers.
+    pub verbose: bool,
     /// Where to write JUnit too.
     pub junit: Option<PathBuf>,
     /// The libcudarts to run on, instead of the one the loader finds.
@@ -74,7 +76,7 @@ impl Failure {
 
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(options.json);
+    let mut console = Console::new(options.json, options.verbose);
     let result = match catalogue::select(&options.selectors) {
         Ok(scenarios) => go(options, program, interrupt, scenarios, &mut console),
         Err(error) => Err(Failure::Usage(error.render(false))),
@@ -112,7 +114,9 @@ fn go(
         console.status("measuring the instrument");
         calibrate::calibrate(&mut stage, &mut report);
     }
-    console.header(&report);
+    let repeat = if options.quick { Some(1) } else { options.repeat };
+    console.expects(&scenarios, stage.runtimes.len(), repeat);
+    console.header(&report, None);
     let total = stage.runtimes.len().max(1) * scenarios.iter().map(|scenario| scenario.instances.len()).sum::<usize>();
     console.start(total as u64);
     for place in 0..stage.runtimes.len().max(1) {
