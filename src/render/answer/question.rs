@@ -60,7 +60,6 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn lines(self, indent: usize, width: usize, style: Style) -> String {
-        let indent = indent.max(columns(&self.word) + 1);
         let room = width.saturating_sub(indent).max(1);
         let asked = words(&terminal(self.question), room);
         let last_of_question = asked.len().saturating_sub(1);
@@ -103,8 +102,10 @@ fn below(head: &str, text: &str, room: usize) -> Vec<String> {
     lines.into_iter().enumerate().map(behind).collect()
 }
 
-fn indent(answer: &Answer) -> usize {
-    1 + if answer.verdict.provenance == Provenance::Simulated { SIMULATED_WORD } else { WORD }
+/// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
+fn indent(answer: &Answer, word: &str) -> usize {
+    let usual = if answer.verdict.provenance == Provenance::Simulated { SIMULATED_WORD } else { WORD };
+    1 + usual.max(columns(word))
 }
 
 fn marked(answer: &Answer, word: &str) -> String {
@@ -113,7 +114,9 @@ fn marked(answer: &Answer, word: &str) -> String {
 
 /// A result that is not the expected one, or that the harness failed to get, in full.
 fn failed(answer: &Answer, width: usize, style: Style) -> String {
-    let room = width.saturating_sub(indent(answer));
+    let word = marked(answer, word(answer));
+    let indent = indent(answer, &word);
+    let room = width.saturating_sub(indent);
     let mut lines = Vec::new();
     if answer.standing() == Standing::Unexpected {
         let on = answer.libcudart.as_ref().map(|libcudart| format!(", with {libcudart}")).unwrap_or_default();
@@ -131,21 +134,21 @@ fn failed(answer: &Answer, width: usize, style: Style) -> String {
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
     }
-    let word = marked(answer, word(answer));
     let block =
         Block { word, standing: answer.standing(), question: &answer.question, name: &answer.name, below: lines };
-    block.lines(indent(answer), width, style)
+    block.lines(indent, width, style)
 }
 
 /// The answers of one question that are as they should be, told together.
 fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style: Style) -> String {
-    let room = width.saturating_sub(indent(first));
     let of_kind =
         |kind: Kind| -> Vec<&Answer> { answers.iter().copied().filter(|answer| answer.verdict.kind == kind).collect() };
     let (yes, no, open) = (of_kind(Kind::Reproduced), of_kind(Kind::NotReproduced), of_kind(Kind::Inconclusive));
     let leading = yes.first().or(no.first()).copied().unwrap_or(first);
     let mixed = !yes.is_empty() && !no.is_empty();
-    let answer = if mixed { "some" } else { word(leading) };
+    let answer = marked(first, if mixed { "some" } else { word(leading) });
+    let indent = indent(first, &answer);
+    let room = width.saturating_sub(indent);
     let many_runtimes = answers.iter().any(|answer| answer.libcudart != first.libcudart);
     let label = |answer: &&Answer| match (&answer.libcudart, answer.values.is_empty()) {
         (Some(libcudart), true) if many_runtimes => libcudart.clone(),
@@ -185,8 +188,8 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = Block { word: marked(first, answer), standing, question: &first.question, name: &name, below: lines };
-    block.lines(indent(first), width, style)
+    let block = Block { word: answer, standing, question: &first.question, name: &name, below: lines };
+    block.lines(indent, width, style)
 }
 
 /// Open answers by why they are, in the order in which the reasons come.

@@ -30,7 +30,7 @@ pub(super) fn table(report: &Report, width: usize) -> String {
     // The mark before the name, and the space behind it.
     let beside = report.provenance == Provenance::Simulated && memory;
     let verdict = if beside { SIMULATED_VERDICT } else { VERDICT };
-    let taken = verdict + COUNTS + 4 + if memory { MEMORY } else { 0 };
+    let taken = verdict + COUNTS + 4 + if memory { MEMORY + 1 } else { 0 };
     let name = width.saturating_sub(taken).max(8);
     let mut table = Table::new();
     // The width is not asked of the terminal: a rendering is the same wherever it is made. Cells are
