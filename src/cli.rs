@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use self::output::{explain, fail, is_styled, named, print};
+use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::exit::Exit;
@@ -87,6 +87,9 @@ enum Command {
         /// The whole report with its new verdicts, as JSON.
         #[arg(long)]
         json: bool,
+        /// Show every case of every scenario and a table, instead of one answer per question.
+        #[arg(short, long)]
+        verbose: bool,
         /// Why it is fine that scenarios selected by their exact names were skipped.
         #[arg(long, value_name = "REASON", value_parser = run::parse_reason)]
         allow_skip: Option<String>,
@@ -179,7 +182,9 @@ pub fn main() -> Exit {
             scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
         }),
         Command::Check { files } => check(&files),
-        Command::Judge { report, files, json, allow_skip } => judge::again(&report, &files, json, allow_skip),
+        Command::Judge { report, files, json, verbose, allow_skip } => {
+            judge::again(&report, &files, json, verbose, allow_skip)
+        }
         Command::Render { report, form } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
@@ -259,15 +264,18 @@ fn check(files: &[PathBuf]) -> Exit {
 fn render(path: &Path, form: Format) -> Exit {
     let mut status = None;
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
-        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy())),
+        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
         None => {
-            let report = stored.parse(report::SCHEMA, report::MAJOR)?;
+            let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
             status = (form == Format::Npd).then(|| npd::Status::of(&report));
-            Ok(Ok(render::render(&report, form)))
+            Ok(Ok(match form {
+                Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                _ => print(&render::render(&report, form)),
+            }))
         }
     });
     let shown = match rendered {
-        Ok(Ok(text)) => print(&text),
+        Ok(Ok(exit)) => exit,
         Ok(Err(why)) => return fail(&format!("--as: {why}"), Exit::Usage, false),
         Err(error) => return fail(&error.to_string(), Exit::Usage, false),
     };

@@ -24,7 +24,7 @@ pub use doubts::doubts;
 pub use facts::{Facts, matches};
 pub use retry::{additional_attempts, confirming_attempts};
 pub use shows::{Failed, Shows, shows};
-pub use today::{plan_as_today, planned_today};
+pub use today::{ask_as_today, plan_as_today, planned_today};
 
 use crate::observe::Scene;
 use crate::plan::Plan;

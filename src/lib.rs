@@ -57,3 +57,4 @@ mod input;
 mod output;
 mod random;
 pub mod run;
+mod terminal;

@@ -192,6 +192,10 @@ pub struct ScenarioReport {
     pub scenario: String,
     /// The question.
     pub question: String,
+    /// The order or call that works, empty where there is none. Null in reports from before questions
+    /// were worded so that `reproduced` is a yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
     /// Words to select by.
     pub tags: Vec<String>,
     /// Values of parameters.

@@ -44,6 +44,8 @@ pub struct Options {
     pub quick: bool,
     /// One JSON document on stdout, everything for people on stderr.
     pub json: bool,
+    /// Every case of every scenario and a table, instead of answers.
+    pub verbose: bool,
     /// Where to write JUnit too.
     pub junit: Option<PathBuf>,
     /// The libcudarts to run on, instead of the one the loader finds.
@@ -100,7 +102,7 @@ impl Failure {
 
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(options.json);
+    let mut console = Console::new(options.json, options.verbose);
     let mut junit = None;
     let result = catching(|| {
         let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
@@ -170,7 +172,9 @@ fn go(
         console.status("measuring the instrument");
         calibrate::Calibrator::calibrate(&mut stage, &mut report);
     }
-    console.header(&report);
+    let repeat = if options.quick { Some(1) } else { options.repeat };
+    console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
+    console.header(&report, None);
     let total = stage.runtimes.len().max(1) * selection.instances().count();
     console.start(total as u64);
     for place in 0..if begins { stage.runtimes.len().max(1) } else { 0 } {

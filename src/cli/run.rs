@@ -22,6 +22,9 @@ pub(super) struct Arguments {
     /// Write JUnit XML too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Show every case of every scenario and a table, instead of one answer per question.
+    #[arg(short, long)]
+    verbose: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
     #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
     allow: Vec<Hazard>,
@@ -89,6 +92,7 @@ impl Asked {
             repeat: self.repeat,
             quick: self.quick,
             json: self.json,
+            verbose: false,
             junit: None,
             libcudart: self.libcudart,
             gpus: self.gpus,
@@ -138,11 +142,12 @@ fn parse_requirement(text: &str) -> Result<Requirement, String> {
 
 /// Runs what the arguments say.
 pub(super) fn run(arguments: Arguments) -> Exit {
-    let Arguments { selectors, left_out, asked, junit, allow, allow_skip, require, shard, fail_fast, dry_run } =
+    let Arguments { selectors, left_out, asked, junit, verbose, allow, allow_skip, require, shard, fail_fast, dry_run } =
         arguments;
     let options = run::Options {
         exclude: left_out.exclude,
         junit,
+        verbose,
         allow,
         allow_skip,
         require,

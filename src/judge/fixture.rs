@@ -13,6 +13,7 @@ pub(crate) fn scenario(
     attempts: usize,
 ) -> ScenarioReport {
     ScenarioReport {
+        remedy: None,
         name: "test/question".into(),
         scenario: "test/question".into(),
         question: "Does it?".into(),

@@ -14,7 +14,7 @@ use crate::report::{Provenance, Report, ScenarioReport};
 
 use super::escape::{shorten, tail, xml};
 use super::tally::{self, Standing};
-use super::{applicable, facts, text, units};
+use super::{applicable, facts, lines, text, units};
 
 /// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
 /// for CI systems that load it whole.
@@ -154,7 +154,7 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
         case.add_property(Property::new(name, units::delta_or_unread(bytes)));
     }
     // What the terminal shows; its lines cannot be taken for commands of a CI system.
-    case.set_system_out(shorten(&text::scenario(scenario, text::WIDTH, text::Style::Plain), 2 * LIMIT));
+    case.set_system_out(shorten(&text::scenario(scenario, lines::WIDTH, text::Style::Plain), 2 * LIMIT));
     let said: String =
         scenario.cases.iter().filter_map(facts::example).map(|attempt| tail(&attempt.stderr_tail, LIMIT / 2)).collect();
     if !said.is_empty() {

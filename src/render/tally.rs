@@ -1,5 +1,6 @@
 //! How the answers of a run stand: what each calls for, and how many there are of each.
 
+use super::{escape, lines};
 use crate::report::{Provenance, Report, Requirement};
 use crate::verdict::{ExpectationMet, Kind, Verdict};
 
@@ -122,6 +123,19 @@ pub fn banners(report: &Report) -> Vec<String> {
     let unmet = report.requirements().into_iter().filter(Requirement::is_unmet);
     banners.extend(unmet.map(|requirement| format!("REQUIREMENT NOT MET — {}.", requirement.sentence())));
     banners
+}
+
+/// A banner that nobody overlooks: between rows of asterisks, in lines of at most `width` columns.
+pub fn loud(banner: &str, width: usize) -> String {
+    let lines = lines::words(&escape::terminal(banner), width.saturating_sub(8).max(1));
+    let longest = lines.iter().map(|line| lines::columns(line)).max().unwrap_or(0);
+    let rule = "*".repeat(longest + 8);
+    let mut out = format!("{rule}\n");
+    for line in lines {
+        let fill = " ".repeat(longest.saturating_sub(lines::columns(&line)));
+        out.push_str(&format!("*** {line}{fill} ***\n"));
+    }
+    out + &rule + "\n"
 }
 
 /// What is said above every simulated result.

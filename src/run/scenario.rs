@@ -30,6 +30,7 @@ pub(super) fn run(
         name: instance.name.clone(),
         scenario: scenario.name.clone(),
         question: scenario.question.clone(),
+        remedy: Some(scenario.remedy.clone()),
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),

@@ -75,7 +75,7 @@ const CONTROLS: [&str; 5] = [
 
 /// Asks, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(options.run.json);
+    let mut console = Console::new(options.run.json, false);
     match catching(|| go(options, program, interrupt, &mut console)) {
         Ok(exit) => exit,
         Err(failure) => {
@@ -142,7 +142,7 @@ impl Sitting<'_> {
                 return Ok(self.refuse(exit));
             }
         }
-        self.console.header(&self.report);
+        self.console.header(&self.report, None);
         self.ask(&items, left_out)
     }
 
