@@ -30,9 +30,12 @@ pub(super) fn run(
         name: instance.name.clone(),
         scenario: scenario.name.clone(),
         question: scenario.question.clone(),
+        remedy: Some(scenario.remedy.clone()),
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),
+        asked_by_name: false,
+        lacks: None,
         libcudart: runtime.clone(),
         plan: None,
         verdict: nothing(stage.provenance, Kind::Skipped, Reason::HostUnsafe, String::new()),
@@ -42,18 +45,11 @@ pub(super) fn run(
         done.verdict.detail.clone_from(why);
         return done;
     }
-    let planning = plan::Options {
-        repeat: options.repeat,
-        quick: options.quick,
-        restrict: stage.restrict.clone(),
-        allow: options.allow.clone(),
-        libcudart: runtime,
-        root: rustix::process::geteuid().is_root(),
-        busy: busy(stage),
-    };
+    let planning = planning(stage, options, place);
     let plan = match plan::resolve(scenario, instance, &stage.machine, &planning) {
         Ok(plan) => plan,
-        Err(Unmet { reason, detail }) => {
+        Err(Unmet { reason, detail, lacks }) => {
+            done.lacks = Some(lacks);
             done.verdict = nothing(stage.provenance, Kind::Skipped, reason, detail);
             return done;
         }
@@ -66,12 +62,28 @@ pub(super) fn run(
     let scene = Scene { calibration: &report.run.calibration, gpus: &stage.machine.gpus.clone() };
     let trouble = attempts(stage, &plan, &mut done.cases, &scene, report.run.seed, console).err();
     let facts = Facts::new(&stage.machine, done.libcudart.as_ref(), &plan, stage.provenance);
+    if let Some(Trouble::Missing(what)) = &trouble {
+        done.lacks = Some(what.join(" and "));
+    }
     done.verdict = match trouble {
         Some(trouble) => troubled(stage.provenance, &trouble),
         None => judge::judge(&plan, &mut done.cases, &scene, &facts),
     };
     done.plan = Some(plan);
     done
+}
+
+/// What the command line and the moment decide about plans.
+pub(super) fn planning(stage: &mut Stage, options: &Options, place: usize) -> plan::Options {
+    plan::Options {
+        repeat: options.repeat,
+        quick: options.quick,
+        restrict: stage.restrict.clone(),
+        allow: options.allow.clone(),
+        libcudart: stage.runtime(place),
+        root: rustix::process::geteuid().is_root(),
+        busy: busy(stage),
+    }
 }
 
 /// Makes every attempt in a seeded, interleaved order, and makes those again that a stranger's
@@ -152,6 +164,7 @@ fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -
         detail,
         expectation: ExpectationMet::NoExpectation,
         unexpected: Vec::new(),
+        unobservable: Vec::new(),
         provenance,
     }
 }
