@@ -26,26 +26,21 @@ use crate::{catalogue, report, sampler, worker};
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
 /// memory appears. Each question is settled by experiment on the GPUs of this machine.
 #[derive(Debug, Parser)]
-#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes (the name is printed on stderr):
-   0 ok                 all conclusive and as expected, report on disk
-   1 unexpected         a verdict is not as the file expects
-   2 usage              wrong arguments or an invalid scenario; nothing ran
-   3 inconclusive       something could not be concluded
-   4 nothing_measured   nothing selected, no GPU, or all skipped
-   5 skipped            a selected scenario was skipped, without --allow-skip
-   6 host_unsafe        a worker could not be killed, or a GPU is lost
-  70 internal, 74 not_durable, 130/143 interrupted after a partial report";
+/// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
+const DURATIONS: &str = "\
+On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
+--dry-run says how long a run would take on this machine.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run scenarios and write a report.
+    #[command(after_help = DURATIONS)]
     Run(Box<run::Arguments>),
     /// Ask one question of every call, mask or environment variable, and write a table.
     Survey(Box<survey::Arguments>),
