@@ -1,10 +1,12 @@
 //! The scenarios and kernels that come with the program, and choosing among them.
 
 pub mod essential;
+mod outline;
 mod select;
 mod shard;
 
-pub use select::{Default, Selection};
+pub use outline::{Outline, index};
+pub use select::{Default, Selection, list};
 pub use shard::Shard;
 
 use std::path::Path;
@@ -145,10 +147,8 @@ pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     Ok(Selection::of(selectors, &[], Default::All)?.scenarios)
 }
 
-/// The scenarios that come with the program, read by as many threads as there are processors for
-/// them: this is most of what `list` takes.
-fn load_all() -> Result<Vec<Scenario>, SelectError> {
-    let files: Vec<Embedded> = embedded().collect();
+/// Files that come with the program, read by as many threads as there are processors for them.
+fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let read = |files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {

@@ -18,7 +18,7 @@ use crate::catalogue::Selection;
 use crate::exit::Exit;
 use crate::render::{self, Format, escape, listing, npd};
 use crate::report::Stored;
-use crate::scenario::{Scenario, schema};
+use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
 use crate::{catalogue, report, sampler, worker};
@@ -159,12 +159,19 @@ pub fn main() -> Exit {
     match cli.command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
-        Command::List { selectors, left_out, json } => with_scenarios(&selectors, &left_out, json, |scenarios| {
-            if json { format!("{:#}\n", listing::list_json(scenarios)) } else { listing::list_text(scenarios) }
-        }),
-        Command::Show { selectors, left_out } => with_scenarios(&selectors, &left_out, false, |scenarios| {
-            scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
-        }),
+        Command::List { selectors, left_out, json } => match catalogue::list(&selectors, &left_out.exclude) {
+            Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
+            Ok(outlines) => print(&listing::list_text(&outlines)),
+            Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
+        },
+        Command::Show { selectors, left_out } => {
+            match Selection::of(&selectors, &left_out.exclude, catalogue::Default::All) {
+                Ok(selection) => {
+                    print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
+                }
+                Err(error) => fail(&error.render(is_styled()), Exit::Usage, false),
+            }
+        }
         Command::Check { files } => check(&files),
         Command::Judge { report, files, json, allow_skip } => judge::again(&report, &files, json, allow_skip),
         Command::Render { report, form } => render(&report, form),
@@ -202,18 +209,6 @@ fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit 
     match (std::env::current_exe(), Interrupt::install()) {
         (Ok(program), Ok(interrupt)) => run(&program, interrupt),
         (Err(error), _) | (_, Err(error)) => fail(&error.to_string(), Exit::Internal, json),
-    }
-}
-
-fn with_scenarios(
-    selectors: &[String],
-    left_out: &run::LeftOut,
-    json: bool,
-    show: impl FnOnce(&[Scenario]) -> String,
-) -> Exit {
-    match Selection::of(selectors, &left_out.exclude, catalogue::Default::All) {
-        Ok(selection) => print(&show(&selection.scenarios)),
-        Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
     }
 }
 
