@@ -331,6 +331,10 @@ fn render(path: &Path, form: Format) -> Exit {
             let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
             Ok(Ok(match form {
                 Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                Format::Html => {
+                    output::ask_as_today(&mut report);
+                    print(&render::render(&report, form))
+                }
                 _ => print(&render::render(&report, form)),
             }))
         }

@@ -37,8 +37,13 @@ pub fn question(answers: &[Answer], width: usize, style: Style) -> String {
 /// What answers the question: `yes` and `no` where that is known to fit it, else the verdict's own
 /// words.
 fn word(answer: &Answer) -> &'static str {
-    let fits = answer.remedy.is_some() && is_yes_or_no(&answer.question);
-    match (answer.verdict.kind, fits) {
+    word_of(answer.verdict.kind, &answer.question, answer.remedy.is_some())
+}
+
+/// The word for a verdict on a question; `fits` if the question is worded so that `reproduced` is a
+/// yes, where it is a question of that kind at all.
+pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
+    match (kind, fits && is_yes_or_no(question)) {
         (Kind::Reproduced, true) => "yes",
         (Kind::Reproduced, false) => "reproduced",
         (Kind::NotReproduced, true) => "no",
@@ -128,8 +133,11 @@ fn failed(answer: &Answer, width: usize, style: Style) -> String {
     } else {
         lines.extend(below("HARNESS ERROR: ", &answer.verdict.detail, room));
     }
-    for detail in &answer.details {
-        lines.extend(below("  ", detail, room));
+    for (head, detail) in &answer.details {
+        let head = format!("  {}", terminal(head));
+        // Behind a name that takes the whole line there is no room.
+        let fits = columns(&head) * 2 <= room;
+        lines.extend(if fits { below(&head, detail, room) } else { below("  ", &format!("{head}{detail}"), room) });
     }
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
