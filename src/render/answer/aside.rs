@@ -49,7 +49,8 @@ pub(super) fn lines(report: &Report, never_asked: usize) -> Vec<String> {
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !parts.is_empty() {
-        lines.push(format!("interrupted: {}", parts.join(", ")));
+        let why = if report.run.interrupted.is_some() { "interrupted" } else { "stopped early" };
+        lines.push(format!("{why}: {}", parts.join(", ")));
     }
     lines
 }

@@ -210,6 +210,8 @@ fn an_interrupted_run_says_what_was_not_asked() {
     let end = Ending { never_asked: 12, names: true, ..Ending::default() };
     let text = ending(&fixture::partial(), &end, 100);
     assert!(text.starts_with("interrupted: 12 not asked\n*** PARTIAL"), "{text}");
+    let text = ending(&fixture::report(), &end, 100);
+    assert!(text.contains("stopped early: 12 not asked\n"), "{text}");
 }
 
 #[test]
