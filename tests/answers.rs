@@ -221,3 +221,31 @@ fn without_a_gpu_a_few_lines_say_what_to_do() {
     assert!(ran.stdout.lines().count() <= 7, "{}", ran.stdout);
     assert!(ran.stdout.contains("`--on auto`") && ran.stdout.contains("no usable GPU"), "{}", ran.stdout);
 }
+
+/// Today's words are for today's calls: a file that asks something else now does not answer for then.
+#[test]
+fn an_old_report_is_told_in_todays_words_only_where_the_calls_are_the_same() {
+    let text = fs::read_to_string(root().join("reports/h200-x2/report.json")).expect("a committed report");
+    let mut report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let parts = report["scenarios"].as_array_mut().expect("a list");
+    let named = |name: &'static str| move |part: &&mut serde_json::Value| part["name"] == name;
+    let changed = parts.iter_mut().find(named("visibility/mask-after-cuinit")).expect("it is there");
+    assert!(changed.get("remedy").is_none(), "the report is older than the key");
+    changed["plan"]["cases"][0]["steps"][0]["call"] = "cudaFree".into();
+    let scratch = Scratch::new();
+    let path = scratch.path().join("report.json");
+    fs::write(&path, report.to_string()).expect("a file of our own");
+    let ran = scratch.run(&["render", path.to_str().expect("UTF-8")]);
+    assert!(ran.stdout.contains("\nyes  Does cudaGetDeviceCount freeze"), "{}", ran.stdout);
+    let old = "\nreproduced Does CUDA_VISIBLE_DEVICES still take effect when it is set after cuInit?";
+    assert!(ran.stdout.contains(old), "{}", ran.stdout);
+}
+
+#[test]
+fn judging_again_prints_answers() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["judge", "reports/h200-x2"]);
+    assert!(ran.stdout.contains("\nyes  Does cudaMemGetInfo make a context?"), "{}", ran.stdout);
+    let verbose = scratch.run(&["judge", "reports/h200-x2", "--verbose"]);
+    assert!(verbose.stdout.contains("    trap       5/5  "), "{}", verbose.stdout);
+}
