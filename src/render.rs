@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 pub mod answer;
+pub mod applicable;
 pub mod claims;
 pub mod compare;
 pub mod escape;
@@ -18,6 +19,7 @@ pub mod lines;
 pub mod listing;
 pub mod markdown;
 pub mod npd;
+pub mod preview;
 pub mod prometheus;
 pub mod survey;
 pub mod svg;

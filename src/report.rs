@@ -4,8 +4,10 @@
 //! [`crate::judge`] computes verdicts from them again at any time. Integers are bytes and
 //! nanoseconds with the unit in the name; a value that could not be read is null.
 
+mod asked;
 mod store;
 
+pub use asked::{Required, Requirement};
 pub use store::{Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
@@ -26,7 +28,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +69,7 @@ pub enum Provenance {
 }
 
 /// Facts about the run itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Start time and a few random letters; also the folder's name.
     pub id: String,
@@ -81,8 +83,24 @@ pub struct Run {
     pub started_ns: u64,
     /// Wall time of the whole run.
     pub elapsed_ns: u64,
-    /// What was selected on the command line; empty for all.
+    /// What was selected on the command line, with a `!` before what was left out; empty in
+    /// reports of older versions, for everything.
     pub selectors: Vec<String>,
+    /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// What the run had to have, by `--require`, and what there was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<Requirement>,
+    /// Why skipped scenarios are no failure, by `--allow-skip`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_skip: Option<String>,
+    /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+    /// Instances that were selected and not asked, because the run was stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
     /// The seed of the order of attempts.
@@ -95,6 +113,9 @@ pub struct Run {
     pub exit: Option<ExitCode>,
     /// What the instrument was found to measure before the first scenario.
     pub calibration: Vec<Calibration>,
+    /// Who was on the GPUs before the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub co_tenants: Vec<CoTenancy>,
     /// Doubts about the measurement as a whole, in words.
     pub warnings: Vec<String>,
     /// Whether a GPU or a worker was left in a state that is unsafe to go on with.
@@ -112,15 +133,25 @@ pub struct ExitCode {
     pub name: String,
 }
 
-/// The instrument measured on one GPU: a worker that does nothing, and one that makes a context and
-/// a known allocation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The instrument measured on one GPU, in the presence of whoever was there: a worker that does
+/// nothing, one that only calls `cuInit`, and one that makes a context and a known allocation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// The GPU.
     pub uuid: String,
+    /// When it was taken. It holds for attempts that began later, until the next one of this GPU.
+    #[serde(default)]
+    pub at_ns: u64,
+    /// NVML v2 `used` before its workers: what co-tenants held. Null in reports of version 1.0.
+    #[serde(default)]
+    pub baseline_bytes: Option<u64>,
+    /// The change that `cuInit` alone made: the driver-initialisation footprint, or nothing where a
+    /// co-tenant had paid it. Null in reports of version 1.0.
+    #[serde(default)]
+    pub init_bytes: Option<u64>,
     /// The largest change seen on it while a worker made no CUDA call.
     pub null_bytes: u64,
-    /// The change that one primary context made.
+    /// The change that `cuInit` and one primary context made.
     pub context_bytes: u64,
     /// The further change that the known allocation made.
     pub allocation_bytes: u64,
@@ -130,8 +161,26 @@ pub struct Calibration {
     pub epsilon_bytes: u64,
     /// Whether the worker's PID was in NVML's list for this GPU.
     pub pid_listed: bool,
-    /// Whether the controls behaved, so that absence of an effect may be concluded.
+    /// Whether the controls behaved, twice alike, and nobody else was at work meanwhile. Without
+    /// this nothing is concluded from the memory of this GPU.
     pub sound: bool,
+    /// Why it is not sound, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_unsound: Option<String>,
+    /// The attempts it stands on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<CaseReport>,
+}
+
+/// Who was on a GPU before the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoTenancy {
+    /// The GPU.
+    pub uuid: String,
+    /// NVML v2 `used` before the first worker: what all co-tenants held together.
+    pub used_bytes: Option<u64>,
+    /// The processes that NVML lists. One that has only called `cuInit` is in no list.
+    pub processes: Option<Vec<crate::sample::Process>>,
 }
 
 /// One instance of a scenario on one libcudart.
@@ -153,6 +202,13 @@ pub struct ScenarioReport {
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
+    /// Whether it was selected by its exact name, and not by a folder, glob, tag or set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_by_name: bool,
+    /// What the machine lacks that the question needs, in a few words such as `2 GPUs`; absent
+    /// where nothing is lacking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
     /// What was going to be run; null where the machine lacks what the question needs.

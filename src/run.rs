@@ -2,8 +2,11 @@
 
 mod calibrate;
 mod console;
+mod dry;
 mod folder;
 mod host;
+mod junit;
+mod require;
 mod scenario;
 mod stage;
 mod survey;
@@ -13,20 +16,24 @@ pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};
 
-use crate::catalogue;
+use crate::catalogue::{self, Selection, Shard};
+use crate::clock;
 use crate::exit::Exit;
-use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Run, SCHEMA, SchemaId, Store};
+use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::{Hazard, Scenario};
 use crate::supervisor::{Interrupt, signal_name};
-use crate::{clock, render};
+use crate::verdict::ExpectationMet;
 use console::Console;
+use junit::JunitFile;
 use stage::Stage;
 
 /// Everything the command line can say about a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names, globs, tags or paths; all embedded scenarios if empty.
+    /// What [`catalogue::Selection::of`] takes; the essential set if empty.
     pub selectors: Vec<String>,
+    /// Selectors of what is left out, as behind a `!`.
+    pub exclude: Vec<String>,
     /// Where it runs.
     pub on: On,
     /// The folder that gets a folder for this run.
@@ -49,8 +56,27 @@ pub struct Options {
     pub allow: Vec<Hazard>,
     /// Why skipped scenarios are fine, if they are.
     pub allow_skip: Option<String>,
+    /// What there must be, or the run ends with [`Exit::NothingMeasured`].
+    pub require: Vec<Requirement>,
+    /// The part of the selected instances that is asked; all if none.
+    pub shard: Option<Shard>,
+    /// Whether the first unexpected verdict ends the run.
+    pub fail_fast: bool,
+    /// Whether only to say what would run: no worker, no report.
+    pub dry_run: bool,
     /// The seed of the order of attempts; from the clock if none.
     pub seed: Option<u64>,
+}
+
+impl Options {
+    /// The selectors as one list: what is left out stands behind a `!`, and the set that is meant
+    /// where none is given has its name.
+    fn selected(&self) -> Vec<String> {
+        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!'));
+        let default = is_default.then(|| "essential".to_string());
+        let without = self.exclude.iter().map(|selector| format!("!{selector}"));
+        default.into_iter().chain(self.selectors.iter().cloned()).chain(without).collect()
+    }
 }
 
 /// Why a run could not begin or not end properly.
@@ -77,58 +103,98 @@ impl Failure {
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options.json, options.verbose);
-    let result = match catalogue::select(&options.selectors) {
-        Ok(scenarios) => go(options, program, interrupt, scenarios, &mut console),
-        Err(error) => Err(Failure::Usage(error.render(false))),
-    };
+    let mut junit = None;
+    let result = catching(|| {
+        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
+            .map_err(|error| Failure::Usage(error.render(false)))?;
+        go(options, program, interrupt, &selection.shard(options.shard), &mut console, &mut junit)
+    });
     match result {
         Ok(exit) => exit,
         Err(failure) => {
+            if let Some(junit) = &junit {
+                junit.fail(&failure.to_string());
+            }
             console.failed(&failure.to_string(), failure.exit());
             failure.exit()
         }
     }
 }
 
+/// A panic is a fault of the harness, and ends like any other.
+fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
+}
+
+/// Writes the report for the last time, with the exit code in it. Where that fails, a report that
+/// is on disk already must not promise another code.
+fn close(store: &Store, report: &mut Report, exit: Exit) -> Result<(), Failure> {
+    let code = |exit: Exit| Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+    report.run.exit = code(exit);
+    let written = store.write(report);
+    if written.is_err() {
+        report.run.exit = code(exit.worst(Exit::NotDurable));
+        let _ = store.write(report);
+    }
+    Ok(written?)
+}
+
 fn go(
     options: &Options,
     program: &Path,
     interrupt: Interrupt,
-    scenarios: Vec<Scenario>,
+    selection: &Selection,
     console: &mut Console,
+    junit: &mut Option<JunitFile>,
 ) -> Result<Exit, Failure> {
     // A run may take an hour: what cannot be written then is better known now.
     if let Some(path) = &options.junit {
-        let opened = std::fs::File::options().create(true).append(true).open(path);
-        opened.map_err(|error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))?;
+        let prepared = JunitFile::prepare(path);
+        let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
+        *junit = Some(prepared.map_err(cannot)?);
     }
     let mut stage = Stage::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
         stage.check_gpus(restrict).map_err(Failure::Usage)?;
     }
+    if options.dry_run {
+        return Ok(dry::run(options, &mut stage, selection, console));
+    }
     let mut report = blank(options, &stage);
     let store = Store::create(&options.out, &report.run.id)?;
+    report.run.host_unsafe = unkillable(&stage);
     store.write(&report)?;
     console.warn(&stage.notes);
-    if stage.supervisor.sampler.inventory.is_ok() {
+    require::gpus(&mut report, &stage);
+    let begins = require::is_met(&report);
+    if begins && stage.supervisor.sampler.inventory.is_ok() {
         console.status("measuring the instrument");
-        calibrate::calibrate(&mut stage, &mut report);
+        calibrate::Calibrator::calibrate(&mut stage, &mut report);
     }
     let repeat = if options.quick { Some(1) } else { options.repeat };
-    console.expects(&scenarios, stage.runtimes.len(), repeat);
+    console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
     console.header(&report, None);
-    let total = stage.runtimes.len().max(1) * scenarios.iter().map(|scenario| scenario.instances.len()).sum::<usize>();
+    let total = stage.runtimes.len().max(1) * selection.instances().count();
     console.start(total as u64);
-    for place in 0..stage.runtimes.len().max(1) {
+    for place in 0..if begins { stage.runtimes.len().max(1) } else { 0 } {
         stage.use_runtime(place).map_err(Failure::Internal)?;
-        for (scenario, instance) in in_order(&scenarios) {
+        for (scenario, instance) in in_order(&selection.scenarios) {
             if stage.supervisor.interrupt.check() {
                 break;
             }
+            if report.run.stopped_by.is_some() {
+                report.run.not_run.push(instance.name.clone());
+                continue;
+            }
             console.status(&instance.name);
-            let done = scenario::run(&mut stage, scenario, instance, &report, options, place, console);
-            if let Some(unsafe_host) = scenario::host_unsafe(&done) {
+            let mut done = scenario::run(&mut stage, scenario, instance, &report, options, place, console);
+            if let Some(unsafe_host) = scenario::host_unsafe(&done).or_else(|| unkillable(&stage)) {
                 report.run.host_unsafe.get_or_insert(unsafe_host);
+            }
+            done.asked_by_name = selection.is_by_name(instance);
+            if options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
+                report.run.stopped_by.get_or_insert(done.name.clone());
             }
             console.scenario(&done);
             report.scenarios.push(done);
@@ -139,20 +205,32 @@ fn go(
     }
     let signal = stage.supervisor.interrupt.signal();
     report.run.interrupted = signal.map(signal_name);
-    report.complete = signal.is_none();
+    report.complete = signal.is_none() && report.run.stopped_by.is_none();
+    report.run.require = report.requirements();
     report.run.finished_at = Some(clock::utc());
     report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
     report.run.parent_peak_rss_bytes = host::peak_rss_bytes();
-    let mut exit = Exit::of_report(&report, options.allow_skip.is_some());
-    if let Some(path) = &options.junit
-        && let Err(error) = std::fs::write(path, render::render(&report, render::Format::Junit))
+    let mut exit = Exit::of_report(&report);
+    if let (Some(junit), Some(path)) = (&junit, &options.junit)
+        && let Err(error) = junit.write(&report)
     {
         console.warn(&[format!("cannot write `{}`: {error}", path.display())]);
         exit = exit.worst(Exit::NotDurable);
     }
-    report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
-    store.write(&report)?;
-    Ok(console.finish(&report, &store.path(), exit))
+    close(&store, &mut report, exit)?;
+    let ended = console.finish(&report, &store.path(), exit);
+    if ended != exit {
+        close(&store, &mut report, ended)?;
+        if let Some(junit) = &junit {
+            junit.fail("the report could not be handed over");
+        }
+    }
+    Ok(ended)
+}
+
+/// A sampler that could not be ended, in words.
+fn unkillable(stage: &Stage) -> Option<String> {
+    stage.supervisor.unkillable().map(|pid| format!("the sampler, process {pid}, could not be killed"))
 }
 
 /// Instances in the order in which they run: what may fault a GPU comes last.
@@ -178,7 +256,12 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             finished_at: None,
             started_ns,
             elapsed_ns: 0,
-            selectors: options.selectors.clone(),
+            selectors: options.selected(),
+            shard: options.shard.map(|shard| shard.to_string()),
+            require: options.require.clone(),
+            allow_skip: options.allow_skip.clone(),
+            stopped_by: None,
+            not_run: Vec::new(),
             on: stage.on.clone(),
             // JSON numbers are exact up to 2^53 for every reader.
             seed: seed & ((1 << 53) - 1),
@@ -186,6 +269,7 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             interrupted: None,
             exit: None,
             calibration: Vec::new(),
+            co_tenants: Vec::new(),
             warnings: stage.notes.clone(),
             host_unsafe: None,
             parent_peak_rss_bytes: None,

@@ -11,7 +11,7 @@ use crate::report::ExitCode;
 use crate::{catalogue, judge, report};
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
-pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: bool) -> Exit {
+pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Exit {
     let mut report = match report::read(path) {
         Ok(report) => report,
         Err(error) => return fail(&error.to_string(), Exit::Usage, json),
@@ -36,7 +36,9 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not come to an end");
     }
     judge::rejudge(&mut report);
-    let exit = Exit::of_report(&report, allow_skip);
+    report.run.allow_skip = allow_skip.or(report.run.allow_skip);
+    report.run.require = report.requirements();
+    let exit = Exit::of_report(&report);
     // What the run came to was judged by what was expected then.
     report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
     let shown = if json {

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::exit::Exit;
+use crate::render::npd;
 use crate::report::Report;
 use crate::{catalogue, judge, render, terminal};
 
@@ -65,4 +66,15 @@ pub(super) fn explain(why: &str, exit: Exit) {
 pub(super) fn named(exit: Exit) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
     exit
+}
+
+/// How a plugin of node-problem-detector ends: by that program's codes, not by ours, so it is named
+/// on stderr in that program's words.
+pub(super) fn plugin(status: npd::Status) -> Exit {
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", status.code(), status.name());
+    match status {
+        npd::Status::Ok => Exit::Ok,
+        npd::Status::Problem => Exit::Unexpected,
+        npd::Status::Unknown => Exit::Usage,
+    }
 }

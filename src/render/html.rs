@@ -13,7 +13,7 @@ use crate::report::{Report, ScenarioReport};
 
 use super::escape::html;
 use super::tally::{self, Standing};
-use super::{answer, facts, units, words};
+use super::{answer, applicable, facts, units, words};
 
 /// What the page may load: nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -76,6 +76,9 @@ fn head(out: &mut String, report: &Report) {
     out.push_str("</p>\n");
     for banner in tally::banners(report) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(&banner));
+    }
+    for note in applicable::notes(report) {
+        let _ = writeln!(out, "<p>{}</p>", html(&note));
     }
     for warning in &run.warnings {
         let _ = writeln!(out, "<p class=\"warning\">Doubt: {}</p>", html(warning));

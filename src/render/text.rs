@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 use crate::report::{Report, ScenarioReport};
 
+use super::applicable;
 use super::escape::terminal;
 use super::facts;
 use super::lines::{sentence, wrap};
@@ -123,6 +124,9 @@ fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>, width: usize) 
     }
     for banner in tally::banners(report) {
         out.push_str(&sentence("*** ", &banner, width));
+    }
+    for note in applicable::notes(report) {
+        out.push_str(&sentence("", &note, width));
     }
     let counts = format!("{} in {}", tally::sentence(report), units::duration(report.run.elapsed_ns));
     out.push_str(&sentence("", &counts, width));

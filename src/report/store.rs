@@ -53,12 +53,21 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
 }
 
 impl Store {
-    /// Makes the folder of a run.
+    /// Makes the folder of a run. One that is there already belongs to another.
+    ///
+    /// # Errors
+    /// The folder is there, or cannot be made.
     pub fn create(reports: &Path, run: &str) -> Result<Store, StoreError> {
-        Store::at(&reports.join(run))
+        fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
+        let folder = reports.join(run);
+        fs::create_dir(&folder).map_err(io_error("create the folder", &folder))?;
+        Ok(Store { folder })
     }
 
     /// The folder of a run by its own path, made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
         Ok(Store { folder: folder.to_path_buf() })

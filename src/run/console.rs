@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
+use crate::output;
 use crate::render::answer::{self, Answer, Asked, Ending};
 use crate::render::escape;
 use crate::render::text::{self, Style};
@@ -71,9 +72,9 @@ impl Console {
         self.bar.suspend(|| {
             let text = format!("{}\n", text.trim_end());
             let _ = if self.json {
-                std::io::stderr().write_all(text.as_bytes())
+                output::write(std::io::stderr(), text.as_bytes())
             } else {
-                std::io::stdout().write_all(text.as_bytes())
+                output::write(std::io::stdout(), text.as_bytes())
             };
         });
     }
@@ -147,6 +148,13 @@ impl Console {
         self.hand_over(document, exit)
     }
 
+    /// A run that was not started: what it would do, or its document for a program.
+    pub(super) fn previewed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
+        self.bar.finish_and_clear();
+        self.say(text);
+        self.hand_over(document, exit)
+    }
+
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
     /// a reader that went away is its own affair.
     pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
@@ -171,8 +179,7 @@ impl Console {
         self.finished = true;
         let mut exit = exit;
         if self.json {
-            let mut stdout = std::io::stdout().lock();
-            match writeln!(stdout, "{document}").and_then(|()| stdout.flush()) {
+            match output::write(std::io::stdout(), format!("{document}\n").as_bytes()) {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
                     exit = exit.worst(Exit::NotDurable);
@@ -199,6 +206,7 @@ impl Console {
     }
 
     fn name(&self, exit: Exit) {
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
+        let line = format!("cuda-pitfalls: exit {} ({})\n", exit.code(), exit.name());
+        let _ = output::write(std::io::stderr(), line.as_bytes());
     }
 }

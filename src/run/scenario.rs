@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use super::console::Console;
 use super::stage::Stage;
 use super::{Options, provenance};
-use crate::event::Event;
+use crate::event::{Event, MappedLibrary};
 use crate::judge::{self, Facts};
 use crate::observe::Scene;
-use crate::plan::{self, Plan, Unmet};
+use crate::plan::{self, CasePlan, Plan, Unmet};
 use crate::report::{Attempt, CaseReport, Doubt, Provenance, Report, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
+use crate::step::{self, Library};
 use crate::supervisor::Trouble;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
@@ -33,6 +34,8 @@ pub(super) fn run(
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),
+        asked_by_name: false,
+        lacks: None,
         libcudart: runtime.clone(),
         plan: None,
         verdict: nothing(stage.provenance, Kind::Skipped, Reason::HostUnsafe, String::new()),
@@ -42,18 +45,11 @@ pub(super) fn run(
         done.verdict.detail.clone_from(why);
         return done;
     }
-    let planning = plan::Options {
-        repeat: options.repeat,
-        quick: options.quick,
-        restrict: stage.restrict.clone(),
-        allow: options.allow.clone(),
-        libcudart: runtime,
-        root: rustix::process::geteuid().is_root(),
-        busy: busy(stage),
-    };
+    let planning = planning(stage, options, place);
     let plan = match plan::resolve(scenario, instance, &stage.machine, &planning) {
         Ok(plan) => plan,
-        Err(Unmet { reason, detail }) => {
+        Err(Unmet { reason, detail, lacks }) => {
+            done.lacks = Some(lacks);
             done.verdict = nothing(stage.provenance, Kind::Skipped, reason, detail);
             return done;
         }
@@ -66,12 +62,28 @@ pub(super) fn run(
     let scene = Scene { calibration: &report.run.calibration, gpus: &stage.machine.gpus.clone() };
     let trouble = attempts(stage, &plan, &mut done.cases, &scene, report.run.seed, console).err();
     let facts = Facts::new(&stage.machine, done.libcudart.as_ref(), &plan, stage.provenance);
+    if let Some(Trouble::Missing(what)) = &trouble {
+        done.lacks = Some(what.join(" and "));
+    }
     done.verdict = match trouble {
         Some(trouble) => troubled(stage.provenance, &trouble),
         None => judge::judge(&plan, &mut done.cases, &scene, &facts),
     };
     done.plan = Some(plan);
     done
+}
+
+/// What the command line and the moment decide about plans.
+pub(super) fn planning(stage: &mut Stage, options: &Options, place: usize) -> plan::Options {
+    plan::Options {
+        repeat: options.repeat,
+        quick: options.quick,
+        restrict: stage.restrict.clone(),
+        allow: options.allow.clone(),
+        libcudart: stage.runtime(place),
+        root: rustix::process::geteuid().is_root(),
+        busy: busy(stage),
+    }
 }
 
 /// Makes every attempt in a seeded, interleaved order, and makes those again that a stranger's
@@ -97,7 +109,7 @@ fn attempts(
         let (Some(case), Some(kept)) = (plan.cases.get(place), cases.get_mut(place)) else { continue };
         let mut attempt = stage.supervisor.attempt(plan.timeouts(), case, order)?;
         order += 1;
-        keep_libraries(stage, &mut attempt);
+        keep_libraries(stage, case, &mut attempt);
         attempt.invalid = judge::doubts(plan, case, &attempt, scene);
         let unkillable = attempt.exit.unkillable;
         kept.attempts.push(attempt);
@@ -113,10 +125,18 @@ fn attempts(
 }
 
 /// Moves the libraries that a worker mapped to the machine's part, where they are told once, and
-/// refuses an attempt that was not made on what the run is about.
-fn keep_libraries(stage: &mut Stage, attempt: &mut Attempt) {
+/// refuses an attempt that was not made on what the run is about, or of which that is unknown.
+fn keep_libraries(stage: &mut Stage, case: &CasePlan, attempt: &mut Attempt) {
+    // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
+    let of_driver = |call: &str| step::find(call).is_some_and(|kind| kind.origin == Library::Driver);
+    let takes_libcuda = case.probes || case.steps.iter().any(|step| of_driver(&step.call));
     for said in &mut attempt.events {
-        let Event::Ready { libraries, .. } = &mut said.event else { continue };
+        let Event::Ready { libraries, missing, .. } = &mut said.event else { continue };
+        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        if takes_libcuda && missing.is_empty() && !libraries.iter().any(is_libcuda) {
+            let detail = "no libcuda is among the libraries that the worker mapped".to_string();
+            attempt.invalid.push(Doubt { reason: Reason::Protocol, detail });
+        }
         for library in libraries.drain(..) {
             if provenance(library.simulated) != stage.provenance {
                 let detail = format!("the worker mapped {}, which is not what this run is on", library.path);
@@ -144,6 +164,7 @@ fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -
         detail,
         expectation: ExpectationMet::NoExpectation,
         unexpected: Vec::new(),
+        unobservable: Vec::new(),
         provenance,
     }
 }
@@ -160,6 +181,7 @@ fn troubled(provenance: Provenance, trouble: &Trouble) -> Verdict {
         Trouble::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
         Trouble::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
         Trouble::System(_) => nothing(provenance, Kind::HarnessError, Reason::System, detail),
+        Trouble::Unkillable(_) => nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail),
     }
 }
 
@@ -169,6 +191,9 @@ const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
 /// Why the host must not be used further: a worker of this scenario could not be killed, or NVML
 /// says that a GPU is lost.
 pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
+    if done.verdict.reason == Some(Reason::Unkillable) {
+        return Some(format!("{}: {}", done.name, done.verdict.detail));
+    }
     let mut attempts = done.cases.iter().flat_map(|case| &case.attempts);
     attempts.find_map(|attempt| {
         if attempt.exit.unkillable {
