@@ -15,6 +15,7 @@ pub use stage::On;
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::catalogue::{self, Selection, Shard};
 use crate::clock;
@@ -174,7 +175,9 @@ fn go(
     }
     let repeat = if options.quick { Some(1) } else { options.repeat };
     console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
-    console.header(&report, None);
+    let ahead = dry::look_ahead(options, &mut stage, selection);
+    console.asks(&ahead);
+    console.header(&report, Some(Duration::from_millis(ahead.expected_ms)));
     let total = stage.runtimes.len().max(1) * selection.instances().count();
     console.start(total as u64);
     for place in 0..if begins { stage.runtimes.len().max(1) } else { 0 } {

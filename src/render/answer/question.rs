@@ -163,7 +163,7 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
         (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
         _ => answer.values.clone(),
     };
-    let has_values = many_runtimes || of > 1 || !first.values.is_empty();
+    let has_values = many_runtimes || of > 1;
     let labels = |answers: &[&Answer]| answers.iter().map(label).collect::<Vec<String>>();
     let mut lines = Vec::new();
     let all_alike = of > 1 && (yes.len() == of || no.len() == of);
