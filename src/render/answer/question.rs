@@ -191,12 +191,18 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
     }
     lines.extend(workaround(&yes, room));
     let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
+    // The values of a single instance stand beside its question if there is room, else in its name.
+    let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
+    let with_values = format!("{} {values}", first.question);
+    let beside = of == 1 && !values.is_empty() && columns(&terminal(&with_values)) <= room;
+    let question = if beside { with_values.as_str() } else { first.question.as_str() };
     let name = match (of, all_alike) {
+        (1, _) if beside => first.scenario.clone(),
         (1, _) => first.name.clone(),
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = Block { word: answer, standing, question: &first.question, name: &name, below: lines };
+    let block = Block { word: answer, standing, question, name: &name, below: lines };
     block.lines(indent, width, style)
 }
 

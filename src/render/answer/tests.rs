@@ -81,6 +81,14 @@ some Does it freeze the mask?                     first-call
 }
 
 #[test]
+fn a_single_instance_is_told_with_its_value() {
+    let one = part("a/first-call[call=cudaFree]", FREEZES, Kind::NotReproduced);
+    let told = |width| told(std::slice::from_ref(&one), width);
+    assert_eq!(told(60), "no   Does it freeze the mask? [call=cudaFree]     first-call\n");
+    assert!(told(40).ends_with(" first-call[call=cudaFree]\n"), "{}", told(40));
+}
+
+#[test]
 fn an_old_question_that_may_not_fit_is_not_answered_by_yes() {
     let mut old = part("a/b", "Can a forked child use CUDA after its parent called cuInit?", Kind::Reproduced);
     old.remedy = None;
