@@ -260,6 +260,10 @@ fn render(path: &Path, form: Format) -> Exit {
             status = (form == Format::Npd).then(|| npd::Status::of(&report));
             Ok(Ok(match form {
                 Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                Format::Html => {
+                    output::ask_as_today(&mut report);
+                    print(&render::render(&report, form))
+                }
                 _ => print(&render::render(&report, form)),
             }))
         }

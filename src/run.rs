@@ -198,14 +198,14 @@ fn go(
             console.status("measuring the instrument");
             calibrate::Calibrator::calibrate(&mut stage, &mut report)
         });
+        let ahead = dry::look_ahead(options, &mut stage, selection);
+        let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+        let repeat = if options.quick { Some(1) } else { options.repeat };
+        console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
+        console.asks(&ahead);
+        console.header(&report, Some(expected));
         let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, selection)?;
         rounds.calibrator = calibrator;
-        let expected = rounds.expected();
-        let repeat = if options.quick { Some(1) } else { options.repeat };
-        let runtimes = rounds.stage.runtimes.len();
-        rounds.console.expects(&selection.scenarios, runtimes, repeat);
-        rounds.console.header(rounds.report, Some(expected));
-        rounds.console.start(rounds.report.scenarios.len() as u64);
         rounds.ask()?;
     } else {
         console.header(&report, None);

@@ -50,7 +50,7 @@ fn list_prints_every_scenario_and_its_json_has_the_promised_fields() {
 fn show_says_what_a_scenario_asks_and_does() {
     let ran = Scratch::new().run(&["show", SMALL]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    for word in ["Is an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
+    for word in ["Does an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
         assert!(ran.stdout.contains(word), "{word}:\n{}", ran.stdout);
     }
 }

@@ -1,6 +1,6 @@
 //! What a person sees while a run goes on: answers on stdout, progress on a terminal's stderr.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
 use crate::output;
+use crate::preview::Preview;
 use crate::render::answer::{self, Answer, Asked, Ending};
 use crate::render::escape;
 use crate::render::text::{self, Style};
@@ -65,6 +66,13 @@ impl Console {
         self.asked.questions = self.coming.len();
         self.asked.variants = self.coming.values().sum();
         self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|it| it.repeat).max()).unwrap_or(0);
+    }
+
+    /// Tells what of it this machine can be asked: the head says so, and not what was selected.
+    pub(super) fn asks(&mut self, ahead: &Preview) {
+        let questions: BTreeSet<&str> = ahead.would_run.iter().map(|it| it.question.as_str()).collect();
+        self.asked.questions = questions.len();
+        self.asked.variants = ahead.would_run.len();
     }
 
     /// Prints for people. A closed pipe is not an error of the run.

@@ -12,8 +12,7 @@ use super::stage::Stage;
 use super::{Failure, Options, unkillable};
 use crate::catalogue::Selection;
 use crate::clock;
-use crate::plan::estimate::{self, Pace};
-use crate::report::{Provenance, Report, Store};
+use crate::report::{Report, Store};
 use crate::scenario::{Hazard, Instance, Scenario};
 use crate::verdict::ExpectationMet;
 
@@ -23,10 +22,11 @@ const WRITE_EVERY_NS: u64 = 1_000_000_000;
 /// All questions of a run, and where what is known of them goes. The place of a question is that of
 /// its part in the report.
 pub(super) struct Rounds<'a> {
-    pub(super) stage: &'a mut Stage,
-    pub(super) report: &'a mut Report,
-    pub(super) console: &'a mut Console,
-    pub(super) store: &'a Store,
+    stage: &'a mut Stage,
+    report: &'a mut Report,
+    console: &'a mut Console,
+    store: &'a Store,
+    /// Absent where NVML does not answer.
     pub(super) calibrator: Option<Calibrator>,
     options: &'a Options,
     questions: Vec<Question>,
@@ -62,23 +62,9 @@ impl<'a> Rounds<'a> {
         Ok(Rounds { stage, report, console, store, calibrator: None, options, questions, faulting, spool, written_ns })
     }
 
-    /// How long it will take, from the plans and from how long calibration took here.
-    pub(super) fn expected(&self) -> Duration {
-        let gpus = self.stage.machine.gpus.len();
-        let plans = self.report.scenarios.iter().filter_map(|done| done.plan.as_ref());
-        let whole = estimate::run(plans, gpus, self.pace());
-        self.options.budget().map_or(whole, |budget| whole.min(budget))
-    }
-
-    fn pace(&self) -> Pace {
-        match self.report.provenance {
-            Provenance::Measured => Pace::default(),
-            Provenance::Simulated => Pace::SIMULATED,
-        }
-    }
-
     /// Asks all of it, or as much as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
+        self.console.start(self.questions.len() as u64);
         for place in 0..self.questions.len() {
             if self.question(place).is_some_and(Question::is_done) {
                 self.tell(place);
