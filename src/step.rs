@@ -178,6 +178,9 @@ pub enum Output {
     Text(usize),
     /// A pointer or handle that `as` binds to a name; reported as bound or NULL, never as a number.
     Handle(&'static str),
+    /// Eight bytes, shown as a number; where `as` binds them to a name they are an address, and are
+    /// reported as bound or NULL.
+    Word(&'static str),
     /// So many bytes that `as` binds to a name for any process of the attempt; reported as `bound`.
     Blob(&'static str, usize),
     /// A C struct, of which named fields are reported.
@@ -206,7 +209,7 @@ impl StepKind {
             return harness::binds(self.name);
         }
         self.outputs().find_map(|(_, output)| match output {
-            Output::Handle(of) | Output::Blob(of, _) => Some(of),
+            Output::Handle(of) | Output::Word(of) | Output::Blob(of, _) => Some(of),
             _ => None,
         })
     }

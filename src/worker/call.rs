@@ -99,7 +99,8 @@ fn outputs(
                 Output::F32 => Value::Float(f64::from(at.cast::<f32>().read())),
                 Output::Uuid => Value::Text(uuid_text(&at.cast::<[u8; 16]>().read())),
                 Output::Text(bytes) => Value::Text(text_at(at, bytes)),
-                Output::Handle(_) => bind(worker, step, at.cast::<u64>().read()),
+                Output::Word(_) if step.bind.is_none() => Value::Int(at.cast::<u64>().read() as i64),
+                Output::Handle(_) | Output::Word(_) => bind(worker, step, at.cast::<u64>().read()),
                 Output::Blob(_, length) => {
                     let blob = std::slice::from_raw_parts(at, length);
                     bytes = Some(blob.iter().map(|byte| format!("{byte:02x}")).collect());
