@@ -58,6 +58,7 @@ pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
             calibration: Vec::new(),
             warnings: Vec::new(),
             host_unsafe: None,
+            commit: None,
             parent_peak_rss_bytes: None,
         },
         machine: machine(1),
