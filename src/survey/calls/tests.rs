@@ -59,6 +59,8 @@ fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
     assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
     let neither = row_of(&[Told { init: 999, ..FROZEN }]);
     assert_eq!((neither.freezes_visibility, neither.is_conclusive()), (None, false));
+    let uncounted = row_of(&[Told { count: 3, ..FROZEN }]);
+    assert_eq!(uncounted.freezes_visibility, None, "success without a count that agrees tells nothing");
 }
 
 #[test]
