@@ -79,6 +79,10 @@ pub struct Run {
     pub id: String,
     /// The version of cuda-pitfalls.
     pub version: String,
+    /// The commit that it was built from, `-dirty` behind it where files had changed; left out where
+    /// it was not built from a checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// RFC 3339, UTC.
     pub started_at: String,
     /// RFC 3339, UTC; null while it runs.

@@ -272,6 +272,7 @@ fn blank(options: &Options, stage: &Stage) -> Report {
         run: Run {
             id: format!("{}-{:04x}", clock::utc_compact(), (started_ns ^ u64::from(std::process::id())) & 0xffff),
             version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: option_env!("CUDA_PITFALLS_COMMIT").map(str::to_string),
             started_at: clock::utc(),
             finished_at: None,
             started_ns,

@@ -13,7 +13,7 @@ use crate::scenario::Scalar;
 const MOST_INSTANCES: usize = 64;
 
 /// How else a template may write a GPU's UUID.
-const UUID_FORMS: [&str; 3] = ["short", "upper", "bare"];
+const GPU_FORMS: [&str; 4] = ["short", "upper", "bare", "pci"];
 
 /// One parameter: its name, and its values with their places.
 struct Parameter {
@@ -140,7 +140,7 @@ fn leave_node_unfilled(reader: &mut Reader<'_>, node: &Node) {
 /// Whether `${name}` is left for the plan, which knows the machine.
 fn is_planned(name: &str) -> bool {
     let (gpu, form) = name.split_once(':').unwrap_or((name, "short"));
-    name == "gpus" || (is_gpu(gpu) && UUID_FORMS.contains(&form))
+    name == "gpus" || (is_gpu(gpu) && GPU_FORMS.contains(&form))
 }
 
 impl Combination<'_> {
