@@ -78,8 +78,8 @@ fn a_worker_that_a_debugger_holds_is_given_up() {
     let mut held = std::collections::BTreeSet::new();
     while started.elapsed() < Duration::from_secs(40) && is_running(running.pid()) {
         for (pid, _) in scratch.processes().into_iter().filter(|(_, line)| line.contains("__worker")) {
-            // SAFETY: tracing a process of this test.
             if held.insert(pid) {
+                // SAFETY: tracing a process of this test.
                 unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0usize, 0usize) };
             }
         }
