@@ -10,7 +10,7 @@
 mod controls;
 mod reading;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::stage::Stage;
@@ -85,7 +85,7 @@ impl Calibrator {
     fn measure(&mut self, stage: &mut Stage, report: &mut Report, gpus: &[String]) {
         let mut left = gpus.to_vec();
         for turn in 1..=TRIES {
-            let quiet = quiet(stage);
+            let quiet = quiet(stage, &self.usable);
             let null = made(stage, null_case());
             let mut taken = Vec::new();
             for uuid in &left {
@@ -142,36 +142,29 @@ fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
         .collect()
 }
 
-/// Watches memory while no worker is there. An error says what changed, by place of the GPU.
-fn quiet(stage: &mut Stage) -> Result<(), BTreeMap<usize, String>> {
-    let nobody_knows = |why: String| (0..stage.machine.gpus.len()).map(|gpu| (gpu, why.clone())).collect();
+/// Watches memory while no worker is there. Who is at work on one GPU may come to any other, so a
+/// change on one of ours disturbs them all.
+fn quiet(stage: &mut Stage, usable: &[String]) -> Result<(), String> {
     let sampler = &mut stage.supervisor.sampler;
     let watched = sampler.free_run().and_then(|()| {
         std::thread::sleep(QUIET);
         sampler.stop_free_run()
     });
-    let run: FreeRun = match watched {
-        Ok(run) => run,
-        Err(trouble) => return Err(nobody_knows(trouble.to_string())),
-    };
-    let mut changes: BTreeMap<usize, usize> = BTreeMap::new();
-    for change in &run.changes {
-        *changes.entry(change.gpu).or_default() += 1;
-    }
+    let run: FreeRun = watched.map_err(|trouble| trouble.to_string())?;
+    let is_ours = |gpu: usize| stage.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
+    let mut seen = BTreeSet::new();
     // The first entry of a GPU is what was there.
-    let moved: BTreeMap<usize, String> = changes
-        .into_iter()
-        .filter(|(_, seen)| *seen > 1)
-        .map(|(gpu, _)| (gpu, "another process took or gave back memory while nothing of ours ran".to_string()))
-        .collect();
-    if moved.is_empty() { Ok(()) } else { Err(moved) }
+    match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
+        None => Ok(()),
+        Some(_) => Err("another process took or gave back memory while nothing of ours ran".to_string()),
+    }
 }
 
 /// One GPU, measured twice.
 fn gpu(
     stage: &mut Stage,
     uuid: &str,
-    quiet: &Result<(), BTreeMap<usize, String>>,
+    quiet: &Result<(), String>,
     null: &Result<(CasePlan, Attempt), String>,
 ) -> Calibration {
     let at_ns = clock::now_ns();
@@ -192,7 +185,7 @@ fn gpu(
     };
     let place = stage.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
     let mut tries: Vec<(CasePlan, Attempt)> = Vec::new();
-    let mut why = quiet.as_ref().err().and_then(|moved| moved.get(&place).cloned());
+    let mut why = quiet.as_ref().err().cloned();
     match null {
         Ok(null) => tries.push(null.clone()),
         Err(words) => why = why.or(Some(words.clone())),
