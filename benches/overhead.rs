@@ -15,8 +15,9 @@ use cuda_pitfalls::report::Attempt;
 use cuda_pitfalls::supervisor::{Interrupt, Supervisor};
 use cuda_pitfalls::{catalogue, clock, libraries};
 
+/// Pairs at each setting, unless `--pairs N` says otherwise.
 const PAIRS: usize = 30;
-/// Rests of the sampler to compare; the first is the one in use.
+/// Rests of the sampler to compare; the first is the one in use. `--quick` compares the first and the last.
 const RESTS_US: [u64; 6] = [cuda_pitfalls::sample::REST_US, 0, 200, 1_000, 5_000, 1_000_000];
 const COMMANDS: usize = 40;
 const TIMEOUTS: Timeouts = Timeouts { step_ms: 30_000, attempt_ms: 60_000 };
@@ -24,6 +25,11 @@ const TIMEOUTS: Timeouts = Timeouts { step_ms: 30_000, attempt_ms: 60_000 };
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<PathBuf> =
         std::env::args_os().skip(1).map(PathBuf::from).filter(|path| path.is_file()).collect();
+    let words: Vec<String> = std::env::args().collect();
+    let quick = words.iter().any(|word| word == "--quick");
+    let after = |flag: &str| words.iter().position(|word| word == flag).and_then(|place| words.get(place + 1));
+    let pairs = after("--pairs").and_then(|text| text.parse().ok()).unwrap_or(PAIRS);
+    let rests = if quick { vec![RESTS_US[0], RESTS_US[RESTS_US.len() - 1]] } else { RESTS_US.to_vec() };
     let folder = tempfile::tempdir()?;
     let program = arguments.first().cloned().unwrap_or_else(|| env!("CARGO_BIN_EXE_cuda-pitfalls").into());
     let mut document = BTreeMap::new();
@@ -35,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(bare) => bare.clone(),
         None => build_bare(folder.path())?,
     };
-    match against_bare(&program, &bare, folder.path()) {
+    match against_bare(&program, &bare, folder.path(), pairs, &rests) {
         Ok(measured) => document.extend(measured),
         Err(why) => eprintln!("no attempt was measured: {why}"),
     }
@@ -48,6 +54,8 @@ fn against_bare(
     program: &Path,
     bare: &Path,
     folder: &Path,
+    count: usize,
+    rests: &[u64],
 ) -> Result<BTreeMap<String, serde_json::Value>, Box<dyn std::error::Error>> {
     let home = folder.join("home");
     std::fs::create_dir(&home)?;
@@ -61,11 +69,18 @@ fn against_bare(
         ("gpus".to_string(), serde_json::json!(inventory.gpus.len())),
         ("driver".to_string(), serde_json::json!(inventory.driver_version)),
     ]);
-    for rest_us in RESTS_US {
+    for &rest_us in rests {
         supervisor.sampler.rest_us = rest_us;
-        let measured = pairs(&mut supervisor, &case, || wall(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
+        let measured =
+            pairs(&mut supervisor, &case, count, || run_bare(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
         document.insert(format!("sampler resting {rest_us} us"), measured);
     }
+    // What a program without a mask pays: `cuInit` looks at every GPU.
+    supervisor.sampler.rest_us = RESTS_US[0];
+    let unmasked = CasePlan { mask: None, ..case };
+    let measured =
+        pairs(&mut supervisor, &unmasked, count, || run_bare(Command::new(bare).env_remove("CUDA_VISIBLE_DEVICES")))?;
+    document.insert("without a mask".to_string(), measured);
     Ok(document)
 }
 
@@ -73,20 +88,24 @@ fn against_bare(
 fn pairs(
     supervisor: &mut Supervisor,
     case: &CasePlan,
-    run_bare: impl Fn() -> u64,
+    count: usize,
+    run_bare: impl Fn() -> Bare,
 ) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
     let (mut bare_ns, mut attempt_ns, mut outside_ns, mut whole_ns, mut ratios) =
         (vec![], vec![], vec![], vec![], vec![]);
     let (mut rates, mut gaps, mut sweeps) = (vec![], vec![], vec![]);
-    for pair in 0..PAIRS {
+    let (mut bare_phases, mut phases): ([Vec<u64>; 6], [Vec<u64>; 6]) = Default::default();
+    for pair in 0..count {
         let before = (pair % 2 == 0).then(&run_bare);
         let started = clock::now_ns();
         let attempt = supervisor.attempt(TIMEOUTS, case, 0)?;
         whole_ns.push(clock::now_ns() - started);
         let bare = before.unwrap_or_else(&run_bare);
         check(&attempt)?;
-        ratios.push(attempt.wall_ns as f64 / bare as f64);
-        bare_ns.push(bare);
+        ratios.push(attempt.wall_ns as f64 / bare.wall_ns as f64);
+        bare_ns.push(bare.wall_ns);
+        bare_phases.iter_mut().zip(bare.phases).for_each(|(all, ns)| all.push(ns));
+        phases.iter_mut().zip(attempt_phases(&attempt)).for_each(|(all, ns)| all.push(ns));
         attempt_ns.push(attempt.wall_ns);
         outside_ns.push(between_steps(&attempt));
         if let Some(run) = &attempt.free_run {
@@ -96,9 +115,15 @@ fn pairs(
         sweeps.extend(attempt.sweeps.iter().map(|sweep| sweep.sweep.elapsed_ns));
     }
     ratios.sort_by(f64::total_cmp);
+    let profile: BTreeMap<&str, serde_json::Value> = PHASES
+        .into_iter()
+        .zip(phases.iter().zip(&bare_phases))
+        .map(|(name, (attempt, bare))| (name, serde_json::json!({ "attempt": spread(attempt), "bare": spread(bare) })))
+        .collect();
     Ok(serde_json::json!({
+        "phases, ns": profile,
         "attempt wall / bare wall": {
-            "median": ratios[ratios.len() / 2], "min": ratios[0], "max": ratios[ratios.len() - 1], "pairs": PAIRS,
+            "median": ratios[ratios.len() / 2], "min": ratios[0], "max": ratios[ratios.len() - 1], "pairs": count,
         },
         "attempt wall_ns": spread(&attempt_ns),
         "attempt with readings before and after, wall_ns": spread(&whole_ns),
@@ -133,6 +158,53 @@ fn check(attempt: &Attempt) -> Result<(), String> {
         _ => false,
     });
     if failed || !attempt.exit.said_bye || !attempt.invalid.is_empty() { Err(format!("{attempt:?}")) } else { Ok(()) }
+}
+
+/// A program that only makes the calls, phase by phase.
+struct Bare {
+    wall_ns: u64,
+    phases: [u64; 6],
+}
+
+/// Where the time of a worker and of the bare program goes.
+const PHASES: [&str; 6] = ["1 until the first call", "2 cuInit", "3 retain", "4 release", "5 between calls", "6 exit"];
+
+fn run_bare(command: &mut Command) -> Bare {
+    let started = clock::now_ns();
+    let output = command.stderr(Stdio::inherit()).output();
+    let ended = clock::now_ns();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?} failed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stamps: Vec<u64> = text.split_whitespace().filter_map(|stamp| stamp.parse().ok()).collect();
+    let &[_, opened, initialised, retained, released] = stamps.as_slice() else {
+        panic!("{command:?} printed {text:?}");
+    };
+    let phases =
+        [opened - started, initialised - opened, retained - initialised, released - retained, 0, ended - released];
+    Bare { wall_ns: ended - started, phases }
+}
+
+/// The same phases of an attempt.
+fn attempt_phases(attempt: &Attempt) -> [u64; 6] {
+    use cuda_pitfalls::event::Event;
+    let first = attempt.events.iter().find_map(|said| match said.event {
+        Event::Begin { t_ns, .. } => Some(t_ns),
+        _ => None,
+    });
+    let ends: Vec<(u64, u64)> = attempt
+        .events
+        .iter()
+        .filter_map(|said| match said.event {
+            Event::End { t_ns, elapsed_ns, .. } => Some((t_ns, elapsed_ns)),
+            _ => None,
+        })
+        .collect();
+    let call = |place: usize| ends.get(place).map_or(0, |(_, elapsed)| *elapsed);
+    let until_first = first.map_or(0, |first| first - attempt.started_ns);
+    let exit = ends.last().map_or(0, |(last, _)| attempt.started_ns + attempt.wall_ns - last);
+    let named = until_first + ends.iter().map(|(_, elapsed)| elapsed).sum::<u64>() + exit;
+    [until_first, call(0), call(1), call(2), attempt.wall_ns.saturating_sub(named), exit]
 }
 
 /// Time between the end of a step and the beginning of the next: rendezvous and readings.

@@ -4,8 +4,14 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::clock;
+
+/// The parent waits no longer than this until the other side takes what it is told.
+const SEND_NS: u64 = 5_000_000_000;
 
 /// A line longer than this is nonsense: no event or command is.
 const LONGEST_LINE: usize = 4 << 20;
@@ -33,10 +39,15 @@ pub enum ChannelError {
 }
 
 impl Channel {
-    /// Both ends of a new channel.
+    /// Both ends of a new channel. The first is the parent's: it never waits in a call, so that a
+    /// process that does not read cannot hold the parent.
+    ///
+    /// # Errors
+    /// What the system refused.
     pub fn pair() -> io::Result<(Channel, Channel)> {
-        let (one, other) = UnixStream::pair()?;
-        Ok((Channel::new(one), Channel::new(other)))
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        Ok((Channel::new(ours), Channel::new(theirs)))
     }
 
     fn new(stream: UnixStream) -> Channel {
@@ -52,14 +63,37 @@ impl Channel {
         Channel::new(UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Sends one document.
+    /// Sends one document. At the parent's end this takes at most 5 s.
+    ///
+    /// # Errors
+    /// The other side is gone, did not read, or the system refused; then a part may have been sent,
+    /// and the channel is of no more use.
     pub fn send<T: Serialize>(&self, document: &T) -> Result<(), ChannelError> {
         let mut line = serde_json::to_vec(document).map_err(|error| ChannelError::Nonsense(error.to_string()))?;
         line.push(b'\n');
-        (&self.stream).write_all(&line).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ChannelError::Closed,
-            _ => ChannelError::Io(error),
-        })
+        let mut rest = line.as_slice();
+        let deadline = clock::running_ns() + SEND_NS;
+        while !rest.is_empty() {
+            match (&self.stream).write(rest) {
+                Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => return Err(ChannelError::Closed),
+                    io::ErrorKind::WouldBlock if clock::running_ns() < deadline => self.rest(PollFlags::OUT)?,
+                    _ => return Err(ChannelError::Io(error)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something to happen, but not for long.
+    fn rest(&self, flags: PollFlags) -> io::Result<()> {
+        let slice = Timespec { tv_sec: 0, tv_nsec: clock::SLICE_NS as _ };
+        match poll(&mut [PollFd::new(&self.stream, flags)], Some(&slice)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits for one document.
@@ -69,6 +103,9 @@ impl Channel {
                 return Ok(document);
             }
             self.fill()?;
+            if !self.pending.contains(&b'\n') {
+                self.rest(PollFlags::IN)?;
+            }
         }
     }
 
@@ -84,7 +121,7 @@ impl Channel {
         })
     }
 
-    /// Reads what is there, waiting for at least a byte.
+    /// Reads what is there. Only the parent's end does not wait for at least a byte.
     pub fn fill(&mut self) -> Result<(), ChannelError> {
         if self.closed {
             return Err(ChannelError::Closed);
@@ -94,6 +131,7 @@ impl Channel {
             match self.stream.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 other => break other?,
             }
         };

@@ -4,6 +4,8 @@ mod claims;
 mod compare;
 mod judge;
 mod output;
+mod run;
+mod started;
 mod survey;
 
 use std::ffi::OsString;
@@ -12,55 +14,57 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use self::output::{explain, fail, is_styled, named, print};
+use self::output::{explain, fail, is_styled, named, print, print_report};
+use self::started::Started;
+use crate::catalogue::Selection;
 use crate::exit::Exit;
-use crate::render::{self, Format, escape, listing};
+use crate::render::{self, Format, escape, listing, npd};
 use crate::report::Stored;
-use crate::run::{self, On};
-use crate::scenario::{Hazard, schema};
+use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
-use crate::{catalogue, node, report, sampler, worker};
+use crate::{catalogue, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
 /// memory appears. Each question is settled by experiment on the GPUs of this machine.
 #[derive(Debug, Parser)]
-#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes (the name is printed on stderr):
-   0 ok                 all conclusive and as expected, report on disk
-   1 unexpected         a verdict is not as the file expects
-   2 usage              wrong arguments or an invalid scenario; nothing ran
-   3 inconclusive       something could not be concluded
-   4 nothing_measured   nothing selected, no GPU, or all skipped
-   5 skipped            a selected scenario was skipped, without --allow-skip
-   6 host_unsafe        a worker could not be killed, or a GPU is lost
-  70 internal, 74 not_durable, 130/143 interrupted after a partial report";
+/// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
+const DURATIONS: &str = "\
+On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
+--dry-run says how long a run would take on this machine.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run scenarios and write a report.
-    Run(Box<RunArguments>),
+    #[command(after_help = DURATIONS)]
+    Run(Box<run::Arguments>),
     /// Ask one question of every call, mask or environment variable, and write a table.
     Survey(Box<survey::Arguments>),
     /// List scenarios.
     List {
-        /// Names, globs, tags, symptoms or paths; all if none.
+        /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
+        /// files; what a selector behind a `!` matches is left out.
         selectors: Vec<String>,
+        #[command(flatten)]
+        left_out: run::LeftOut,
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show what a scenario asks, does and expects, and why.
     Show {
-        /// A name, glob, tag, symptom or path.
-        #[arg(required = true)]
+        /// Names, folders, globs, tags, symptoms or paths of files; what a selector behind a `!`
+        /// matches is left out.
+        #[arg(required_unless_present = "exclude")]
         selectors: Vec<String>,
+        #[command(flatten)]
+        left_out: run::LeftOut,
     },
     /// Check scenario files without running them.
     Check {
@@ -78,8 +82,11 @@ enum Command {
         /// The whole report with its new verdicts, as JSON.
         #[arg(long)]
         json: bool,
-        /// Why skipped scenarios are fine.
-        #[arg(long, value_name = "REASON")]
+        /// Show every case of every scenario and a table, instead of one answer per question.
+        #[arg(short, long)]
+        verbose: bool,
+        /// Why it is fine that scenarios selected by their exact names were skipped.
+        #[arg(long, value_name = "REASON", value_parser = run::parse_reason)]
         allow_skip: Option<String>,
     },
     /// Show a stored report or survey in another form.
@@ -112,6 +119,8 @@ enum Command {
     Worker {
         /// The inherited channel.
         fd: i32,
+        #[command(flatten)]
+        started: Started,
     },
     /// The sampler (started by `run`).
     #[command(name = role::SAMPLER, hide = true)]
@@ -120,6 +129,8 @@ enum Command {
         fd: i32,
         /// The NVML to open.
         library: Option<OsString>,
+        #[command(flatten)]
+        started: Started,
     },
     /// The look at libraries (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
@@ -128,6 +139,8 @@ enum Command {
         fd: i32,
         /// The libcudart to ask.
         libcudart: Option<OsString>,
+        #[command(flatten)]
+        started: Started,
     },
 }
 
@@ -145,88 +158,6 @@ enum Document {
     SurveyEnv,
 }
 
-#[derive(Debug, clap::Args)]
-struct RunArguments {
-    /// Names, globs, tags, symptoms or paths of files; all scenarios if none.
-    selectors: Vec<String>,
-    #[command(flatten)]
-    asked: Asked,
-    /// Write JUnit XML too.
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
-    #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
-    allow: Vec<Hazard>,
-    /// Exit 0 although scenarios were skipped, for this reason.
-    #[arg(long, value_name = "REASON")]
-    allow_skip: Option<String>,
-}
-
-/// Where and how often workers are asked, by `run` and `survey` alike.
-#[derive(Debug, clap::Args)]
-struct Asked {
-    /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated node), or `auto`.
-    #[arg(long, default_value = "cuda", value_parser = parse_on)]
-    on: On,
-    /// The folder that gets a folder for this run.
-    #[arg(long, default_value = "reports")]
-    out: PathBuf,
-    /// Attempts of each case: what the files say if not given, 3 in a survey, 1 of a generated mask.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: Option<u32>,
-    /// One attempt of each case: a first look, no statistics.
-    #[arg(long, conflicts_with = "repeat")]
-    quick: bool,
-    /// One JSON document on stdout (the report; on failure, the error).
-    #[arg(long)]
-    json: bool,
-    /// A libcudart to run on; may be given several times.
-    #[arg(long, value_name = "PATH")]
-    libcudart: Vec<PathBuf>,
-    /// UUIDs of the GPUs that may be used, separated by commas.
-    #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
-    gpus: Option<Vec<String>>,
-    /// The seed of the order of attempts, below 2^53.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
-    seed: Option<u64>,
-}
-
-impl Asked {
-    fn options(self, selectors: Vec<String>) -> run::Options {
-        run::Options {
-            selectors,
-            on: self.on,
-            out: self.out,
-            repeat: self.repeat,
-            quick: self.quick,
-            json: self.json,
-            junit: None,
-            libcudart: self.libcudart,
-            gpus: self.gpus,
-            allow: Vec::new(),
-            allow_skip: None,
-            seed: self.seed,
-        }
-    }
-}
-
-fn parse_on(text: &str) -> Result<On, String> {
-    match text {
-        "cuda" => Ok(On::Cuda),
-        "auto" => Ok(On::Auto),
-        "sim" => Ok(On::Sim(None)),
-        _ => match text.strip_prefix("sim:") {
-            Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
-            _ => Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {}", node::machine_names().join(", "))),
-        },
-    }
-}
-
-fn parse_hazard(text: &str) -> Result<Hazard, String> {
-    let all = Hazard::ALL.map(Hazard::name);
-    Hazard::ALL.into_iter().find(|hazard| hazard.name() == text).ok_or_else(|| format!("one of {}", all.join(", ")))
-}
-
 /// Does what the command line says.
 pub fn main() -> Exit {
     let cli = match Cli::try_parse() {
@@ -237,16 +168,25 @@ pub fn main() -> Exit {
         }
     };
     match cli.command {
-        Command::Run(arguments) => run(*arguments),
+        Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
-        Command::List { selectors, json } => with_scenarios(&selectors, json, |scenarios| {
-            if json { format!("{:#}\n", listing::list_json(scenarios)) } else { listing::list_text(scenarios) }
-        }),
-        Command::Show { selectors } => with_scenarios(&selectors, false, |scenarios| {
-            scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
-        }),
+        Command::List { selectors, left_out, json } => match catalogue::list(&selectors, &left_out.exclude) {
+            Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
+            Ok(outlines) => print(&listing::list_text(&outlines)),
+            Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
+        },
+        Command::Show { selectors, left_out } => {
+            match Selection::of(&selectors, &left_out.exclude, catalogue::Default::All) {
+                Ok(selection) => {
+                    print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
+                }
+                Err(error) => fail(&error.render(is_styled()), Exit::Usage, false),
+            }
+        }
         Command::Check { files } => check(&files),
-        Command::Judge { report, files, json, allow_skip } => judge::again(&report, &files, json, allow_skip.is_some()),
+        Command::Judge { report, files, json, verbose, allow_skip } => {
+            judge::again(&report, &files, json, verbose, allow_skip)
+        }
         Command::Render { report, form } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
@@ -260,12 +200,21 @@ pub fn main() -> Exit {
             };
             print(&format!("{schema:#}\n"))
         }
-        // SAFETY: `run` started this process with its end of a channel at this descriptor.
-        Command::Worker { fd } => unsafe { worker::run(fd) },
-        // SAFETY: as above.
-        Command::Sampler { fd, library } => unsafe { sampler::run(fd, library) },
-        // SAFETY: as above.
-        Command::Versions { fd, libcudart } => unsafe { worker::versions::run(fd, libcudart) },
+        Command::Worker { fd, started } => {
+            started.begin();
+            // SAFETY: `run` started this process with its end of a channel at this descriptor.
+            unsafe { worker::run(fd) }
+        }
+        Command::Sampler { fd, library, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { sampler::run(fd, library) }
+        }
+        Command::Versions { fd, libcudart, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { worker::versions::run(fd, libcudart) }
+        }
     }
 }
 
@@ -277,24 +226,11 @@ fn usage_error(error: &clap::Error) -> Exit {
     named(Exit::Usage)
 }
 
-fn run(arguments: RunArguments) -> Exit {
-    let RunArguments { selectors, asked, junit, allow, allow_skip } = arguments;
-    let options = run::Options { junit, allow, allow_skip, ..asked.options(selectors) };
-    with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
-}
-
 /// Finds what every run needs: this program, which workers are again, and Ctrl-C.
 fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit {
     match (std::env::current_exe(), Interrupt::install()) {
         (Ok(program), Ok(interrupt)) => run(&program, interrupt),
         (Err(error), _) | (_, Err(error)) => fail(&error.to_string(), Exit::Internal, json),
-    }
-}
-
-fn with_scenarios(selectors: &[String], json: bool, show: impl FnOnce(&[crate::scenario::Scenario]) -> String) -> Exit {
-    match catalogue::select(selectors) {
-        Ok(scenarios) => print(&show(&scenarios)),
-        Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
     }
 }
 
@@ -316,13 +252,29 @@ fn check(files: &[PathBuf]) -> Exit {
 }
 
 fn render(path: &Path, form: Format) -> Exit {
+    let mut status = None;
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
-        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy())),
-        None => Ok(Ok(render::render(&stored.parse(report::SCHEMA, report::MAJOR)?, form))),
+        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
+        None => {
+            let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
+            status = (form == Format::Npd).then(|| npd::Status::of(&report));
+            Ok(Ok(match form {
+                Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                Format::Html => {
+                    output::ask_as_today(&mut report);
+                    print(&render::render(&report, form))
+                }
+                _ => print(&render::render(&report, form)),
+            }))
+        }
     });
-    match rendered {
-        Ok(Ok(text)) => print(&text),
-        Ok(Err(why)) => fail(&format!("--as: {why}"), Exit::Usage, false),
-        Err(error) => fail(&error.to_string(), Exit::Usage, false),
+    let shown = match rendered {
+        Ok(Ok(exit)) => exit,
+        Ok(Err(why)) => return fail(&format!("--as: {why}"), Exit::Usage, false),
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    match status {
+        Some(status) if shown == Exit::Ok => output::plugin(status),
+        _ => shown,
     }
 }

@@ -1,5 +1,7 @@
 //! The only place where clocks are read.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rustix::time::{ClockId, clock_gettime};
 
 /// `CLOCK_MONOTONIC` in nanoseconds. Parent, worker and sampler share it, so their stamps can be
@@ -7,6 +9,27 @@ use rustix::time::{ClockId, clock_gettime};
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The longest that a process may wait at once before it asks [`running_ns`] again.
+pub const SLICE_NS: u64 = 50_000_000;
+/// A gap between two questions that is longer than this was a stop, not a wait.
+const STOPPED_NS: u64 = 2 * SLICE_NS;
+
+/// When [`running_ns`] was asked last, and how long this process is known to have been stopped.
+static LAST_NS: AtomicU64 = AtomicU64::new(0);
+static STOPPED_FOR_NS: AtomicU64 = AtomicU64::new(0);
+
+/// [`now_ns`] without the time in which this process was stopped (SIGSTOP, a frozen control group,
+/// a paused machine). Deadlines are held against it: what a process did not do while nobody
+/// watched it is no evidence. A stop is a gap between two calls, so waits are made in slices of
+/// [`SLICE_NS`].
+pub fn running_ns() -> u64 {
+    let now = now_ns();
+    let last = LAST_NS.swap(now, Ordering::Relaxed);
+    let gap = if last == 0 { 0 } else { now.saturating_sub(last) };
+    let stopped = if gap > STOPPED_NS { gap - SLICE_NS } else { 0 };
+    now - (STOPPED_FOR_NS.fetch_add(stopped, Ordering::Relaxed) + stopped).min(now)
 }
 
 /// The wall clock, RFC 3339 in UTC with seconds.
@@ -17,4 +40,24 @@ pub fn utc() -> String {
 /// The wall clock in the form that run folders are named by.
 pub fn utc_compact() -> String {
     jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_does_not_count_and_a_wait_does() {
+        let (began, running) = (now_ns(), running_ns());
+        std::thread::sleep(std::time::Duration::from_nanos(6 * SLICE_NS));
+        let ran = running_ns() - running;
+        assert!(ran < 2 * SLICE_NS, "{ran} ns of a gap of {} ns count", now_ns() - began);
+        let (began, running) = (now_ns(), running_ns());
+        for _ in 0..6 {
+            std::thread::sleep(std::time::Duration::from_nanos(SLICE_NS));
+            running_ns();
+        }
+        let (ran, passed) = (running_ns() - running, now_ns() - began);
+        assert!(ran >= 5 * SLICE_NS && ran <= passed, "{ran} ns of {passed} ns");
+    }
 }

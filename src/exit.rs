@@ -1,6 +1,6 @@
 //! Exit codes: what each means, which of several wins, and the one function that computes them.
 
-use crate::report::{Provenance, Report};
+use crate::report::{Provenance, Report, ScenarioReport};
 use crate::survey::Document;
 use crate::survey::document::Row;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
@@ -16,9 +16,9 @@ pub enum Exit {
     Usage,
     /// A question that ran and was not answered.
     Inconclusive,
-    /// Nothing was measured: nothing selected, no GPU, or all skipped.
+    /// Nothing was measured, or fewer than was required.
     NothingMeasured,
-    /// Something was measured, and something selected was skipped.
+    /// A scenario that was selected by its exact name was skipped.
     Skipped,
     /// A worker or a GPU was left in a state that is unsafe to go on with.
     HostUnsafe,
@@ -81,21 +81,38 @@ impl Exit {
         }
     }
 
-    /// A sentence for help and documentation.
+    /// What it means, as help and documentation say it: a clause without a full stop.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Exit::Ok => "All conclusive and as expected, at least one attempt ran, and the report is on disk.",
-            Exit::Unexpected => "A verdict is not the expected one.",
-            Exit::Usage => "The command line or a scenario is not valid; nothing ran.",
-            Exit::Inconclusive => "Something ran and nothing can be concluded from it.",
-            Exit::NothingMeasured => "Nothing was measured: nothing selected, no GPU, or all skipped.",
-            Exit::Skipped => "A selected scenario was skipped without --allow-skip.",
-            Exit::HostUnsafe => "A worker could not be killed or a GPU was lost; do not go on with this host.",
-            Exit::Internal => "The harness failed.",
-            Exit::NotDurable => "The report could not be written to disk.",
-            Exit::Interrupted => "Interrupted by SIGINT, after a partial report.",
-            Exit::Terminated => "Interrupted by SIGTERM, after a partial report.",
+            Exit::Ok => "all conclusive and as expected, at least one attempt ran, and the report is on disk",
+            Exit::Unexpected => "a verdict is not the expected one",
+            Exit::Usage => "the command line or a scenario is not valid; nothing ran",
+            Exit::Inconclusive => "something ran and nothing can be concluded from it",
+            Exit::NothingMeasured => {
+                "nothing was measured (nothing selected, no GPU, nothing applies), or `--require` is not met"
+            }
+            Exit::Skipped => "a scenario selected by its exact name was skipped, without `--allow-skip REASON`",
+            Exit::HostUnsafe => "a worker could not be killed, or a GPU is lost; do not go on with this host",
+            Exit::Internal => "the harness failed",
+            Exit::NotDurable => "the report could not be written to disk",
+            Exit::Interrupted => "by SIGINT, after a partial report",
+            Exit::Terminated => "by SIGTERM or SIGHUP, after a partial report; `run.interrupted` says which",
         }
+    }
+
+    /// Every code with its name and meaning, by number, for `--help`.
+    pub fn help() -> String {
+        let mut all = Exit::WORST_FIRST;
+        all.sort_by_key(|exit| exit.code());
+        let width = all.iter().map(|exit| exit.name().len()).max().unwrap_or(0);
+        let line = |exit: Exit| format!("\n  {:>3} {:width$}  {}", exit.code(), exit.name(), exit.meaning());
+        let lines: String = all.into_iter().map(line).collect();
+        format!("Exit codes (the name is printed on stderr):{}", lines.replace('`', ""))
+    }
+
+    /// The row of a table in Markdown.
+    pub fn row(self) -> String {
+        format!("| {} | `{}` | {} |", self.code(), self.name(), self.meaning())
     }
 
     /// The worse of two.
@@ -107,34 +124,27 @@ impl Exit {
     ///
     /// `Ok` has to be earned: a report that is not complete, or in which nothing was measured,
     /// never gets it, and what this function does not foresee is a fault of the harness.
-    pub fn of_report(report: &Report, allow_skip: bool) -> Exit {
+    pub fn of_report(report: &Report) -> Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
-        let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_left_out(report, verdict));
-        let attempts = || report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
-        let measured = report.scenarios.iter().any(|scenario| {
-            let ran = scenario.cases.iter().any(|case| !case.attempts.is_empty());
-            let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
-            ran && says_something && !is_left_out(report, &scenario.verdict)
-        });
+        let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
+        let measured = report.scenarios.iter().any(is_measured);
         let unknown = || verdicts().any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref();
-        let unsafe_host = report.run.host_unsafe.is_some()
-            || attempts().any(|attempt| attempt.exit.unkillable)
-            || verdicts().any(|verdict| matches!(verdict.reason, Some(Reason::Unkillable | Reason::HostUnsafe)));
+        let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
+        let required = report.requirements().iter().all(|requirement| !requirement.is_unmet());
         let applies = |exit: Exit| match exit {
-            Exit::Internal => some(Kind::HarnessError) || (!report.complete && interrupted.is_none()),
-            Exit::HostUnsafe => unsafe_host,
+            Exit::Internal => some(Kind::HarnessError) || (!report.complete && !was_stopped),
+            Exit::HostUnsafe => is_host_unsafe(report),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
             Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
-            // Where the simulated node knows none of it, that is the news.
+            // Where the simulated machine models none of it, that is the news.
             Exit::Inconclusive => some(Kind::Inconclusive) || (!measured && unknown()),
-            // Where nothing was measured, that is the news, however much was skipped.
-            Exit::Skipped => measured && some(Kind::Skipped) && !allow_skip,
-            Exit::NothingMeasured => !measured,
+            Exit::Skipped => report.scenarios.iter().any(|scenario| is_missed(report, scenario)),
+            Exit::NothingMeasured => !measured || !required,
             Exit::Ok => {
                 let is_fine = |it: &Verdict| it.kind.is_conclusive() || it.kind == Kind::Skipped;
-                measured && report.complete && verdicts().all(|it| is_fine(it) || is_left_out(report, it))
+                measured && report.complete && verdicts().all(|it| is_fine(it) || is_unmodelled(it))
             }
             // Known to the caller alone; see `worst`.
             Exit::NotDurable | Exit::Usage => false,
@@ -164,17 +174,37 @@ impl Exit {
     }
 }
 
-/// What a run of everything leaves out by design: what may do harm and was not allowed by name, and
-/// on the simulated node what it does not model or is too small for. Somebody who asks for one of
-/// these by name is told.
-fn is_left_out(report: &Report, verdict: &Verdict) -> bool {
-    let (everything, simulated) = (report.run.selectors.is_empty(), verdict.provenance == Provenance::Simulated);
-    match verdict.reason {
-        Some(Reason::HazardNotAllowed) => everything,
-        Some(Reason::TooFewGpus) => everything && simulated,
-        Some(Reason::NotModelled) => simulated,
-        _ => false,
-    }
+/// Whether a worker or a GPU was left in a state that is unsafe to go on with, whoever noted it.
+pub(crate) fn is_host_unsafe(report: &Report) -> bool {
+    let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
+    let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
+    report.run.host_unsafe.is_some()
+        || attempts.any(|attempt| attempt.exit.unkillable)
+        || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
+}
+
+/// Whether attempts of this scenario were made, and say something.
+pub(crate) fn is_measured(scenario: &ScenarioReport) -> bool {
+    let ran = scenario.cases.iter().any(|case| !case.attempts.is_empty());
+    let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
+    ran && says_something && !is_unmodelled(&scenario.verdict)
+}
+
+/// Whether this scenario was skipped and that counts: it was asked for by its exact name, and
+/// nobody said that this is fine. Where there is no GPU at all, nothing was measured, and that is
+/// the news; what did not run for another reason than a need was meant to run.
+pub(crate) fn is_missed(report: &Report, scenario: &ScenarioReport) -> bool {
+    let verdict = &scenario.verdict;
+    let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);
+    verdict.kind == Kind::Skipped
+        && report.run.allow_skip.is_none()
+        && !has_no_gpu
+        && !report.is_not_applicable(scenario)
+}
+
+/// What the simulated machine does not model counts for nothing there.
+pub(crate) fn is_unmodelled(verdict: &Verdict) -> bool {
+    verdict.provenance == Provenance::Simulated && verdict.reason == Some(Reason::NotModelled)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! ([`doubts`]), does it show the effect ([`shows`]), and what follows from all of them
 //! ([`judge`]). Whether an attempt counts is never decided by what it showed.
 
+mod co_tenant;
 mod compare;
 mod decide;
 mod doubts;
@@ -15,16 +16,15 @@ mod outcomes;
 mod retry;
 mod shows;
 mod strength;
-mod tenant;
 #[cfg(test)]
 mod tests;
 mod today;
 
 pub use doubts::doubts;
 pub use facts::{Facts, matches};
-pub use retry::additional_attempts;
-pub use shows::{Shows, shows};
-pub use today::{plan_as_today, planned_today};
+pub use retry::{additional_attempts, confirming_attempts};
+pub use shows::{Failed, Shows, shows};
+pub use today::{ask_as_today, plan_as_today, planned_today};
 
 use crate::observe::Scene;
 use crate::plan::Plan;
@@ -37,14 +37,26 @@ use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 /// `cases`; only what the supervisor alone could know is kept of the doubts that were there.
 pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts) -> Verdict {
     let seen = outcomes::recompute(plan, cases, scene);
-    let decision = decide::decide(plan, &seen, scene, facts);
-    let (met, unexpected) = expectation::compare(plan, &seen, decision.kind, facts);
+    let decision = decide::decide(plan, &seen, facts);
+    let comparison = expectation::compare(plan, &seen, decision.kind, facts);
+    if let Some(words) = comparison.disagreement {
+        return Verdict {
+            kind: Kind::Inconclusive,
+            reason: Some(Reason::Contaminated),
+            detail: format!("attempts disagree about memory, which another process may have caused: {words}"),
+            expectation: ExpectationMet::NoExpectation,
+            unexpected: Vec::new(),
+            unobservable: comparison.unobservable,
+            provenance: facts.provenance,
+        };
+    }
     Verdict {
         kind: decision.kind,
         reason: decision.reason,
         detail: decision.detail,
-        expectation: met,
-        unexpected,
+        expectation: comparison.met,
+        unexpected: comparison.unexpected,
+        unobservable: comparison.unobservable,
         provenance: facts.provenance,
     }
 }

@@ -45,6 +45,7 @@ pub mod exit;
 pub mod judge;
 pub mod observe;
 pub mod page;
+pub mod preview;
 pub mod render;
 pub mod report;
 pub mod survey;
@@ -53,5 +54,7 @@ pub mod verdict;
 // The program.
 pub mod cli;
 mod input;
+mod output;
 mod random;
 pub mod run;
+mod terminal;

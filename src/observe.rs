@@ -12,7 +12,7 @@ mod sweeps;
 pub use attempt::observe;
 pub(crate) use attempt::{begun, finished};
 pub(crate) use memory::epsilon;
-pub use memory::{FALLBACK_CONTEXT_BYTES, FALLBACK_EPSILON_BYTES, classify};
+pub use memory::{FALLBACK_EPSILON_BYTES, MOST_INIT_BYTES, classify};
 pub(crate) use sweeps::{baseline, difference, own_pids};
 
 use std::collections::BTreeMap;
@@ -21,23 +21,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Status, Value};
-use crate::report::Calibration;
+use crate::report::{Attempt, Calibration};
 use crate::sample::Gpu;
 use crate::scenario::Class;
 
 /// What is known about the machine's GPUs beside the attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// What the instrument was found to measure; a GPU that was not calibrated has no entry.
+    /// What the instrument was found to measure, in the order of time. A GPU that was not calibrated
+    /// has no entry; one whose co-tenants changed has several.
     pub calibration: &'a [Calibration],
     /// The GPUs in NVML order, which is the order of every sweep.
     pub gpus: &'a [Gpu],
 }
 
 impl<'a> Scene<'a> {
-    /// The calibration of a GPU.
-    pub fn calibration_of(&self, uuid: &str) -> Option<&'a Calibration> {
-        self.calibration.iter().find(|calibration| calibration.uuid == uuid)
+    /// The calibration of a GPU that holds for an attempt: the last one taken before it began.
+    pub fn calibration_of(&self, uuid: &str, attempt: &Attempt) -> Option<&'a Calibration> {
+        let mut of_gpu = self.calibration.iter().filter(|calibration| calibration.uuid == uuid);
+        of_gpu.rfind(|calibration| calibration.at_ns <= attempt.started_ns)
     }
 }
 
@@ -65,6 +67,9 @@ pub struct StepObservation {
     /// Outputs that may differ from attempt to attempt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub varying: BTreeMap<String, Value>,
+    /// Whether the values are about every process on a GPU, and others were there before the worker.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// How long the call took.
     pub elapsed_ns: u64,
     /// Whether the driver was initialised in the process; null if it was not asked.
@@ -95,6 +100,23 @@ pub struct MemoryObservation {
     /// What NVML says the worker's processes use; null where PIDs cannot be matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<u64>,
+    /// What keeps these figures from being the worker's alone; absent where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<Hidden>,
+}
+
+/// Why a change in memory is not, or not exactly, what the worker took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Hidden {
+    /// No sound calibration of this GPU was there when the attempt was made: its memory is not judged.
+    Uncalibrated,
+    /// A co-tenant had paid the driver-initialisation footprint: `cuInit` adds nothing, so up to
+    /// [`MOST_INIT_BYTES`] of what the worker would take on an idle GPU do not show.
+    Prepaid,
+    /// Attempts of one case differ by a driver-initialisation footprint, which a co-tenant that no
+    /// list shows may have taken or given back: up to [`MOST_INIT_BYTES`] either way.
+    Wavering,
 }
 
 impl Observation {

@@ -6,6 +6,8 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+pub mod answer;
+pub mod applicable;
 pub mod claims;
 pub mod compare;
 pub mod escape;
@@ -13,9 +15,11 @@ pub mod facts;
 pub mod github;
 pub mod html;
 pub mod junit;
+pub mod lines;
 pub mod listing;
 pub mod markdown;
 pub mod npd;
+pub mod preview;
 pub mod prometheus;
 pub mod survey;
 pub mod svg;
@@ -34,8 +38,10 @@ use crate::report::Report;
 /// What a report can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Format {
-    /// What the terminal shows during a run.
+    /// Answers, as the terminal shows them during a run.
     Text,
+    /// Every case of every scenario, and a table, as `run --verbose` shows them.
+    TextFull,
     /// One page without scripts or links to anything outside.
     Html,
     /// A page for issue trackers and job summaries.
@@ -50,10 +56,11 @@ pub enum Format {
     Npd,
 }
 
-/// Renders a report. The text ends with a newline.
+/// Renders a report. The text ends with a newline. Forms in lines have [`lines::WIDTH`] columns.
 pub fn render(report: &Report, format: Format) -> String {
     match format {
-        Format::Text => text::report(report),
+        Format::Text => answer::report(report, lines::WIDTH),
+        Format::TextFull => text::report(report, lines::WIDTH),
         Format::Html => html::report(report),
         Format::Markdown => markdown::report(report),
         Format::Junit => junit::report(report),

@@ -4,8 +4,14 @@
 //! [`crate::judge`] computes verdicts from them again at any time. Integers are bytes and
 //! nanoseconds with the unit in the name; a value that could not be read is null.
 
+mod asked;
+mod elsewhere;
+mod instrument;
 mod store;
 
+pub use asked::{Required, Requirement};
+pub use elsewhere::{Elsewhere, Whole};
+pub use instrument::{Calibration, CoTenancy};
 pub use store::{Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
@@ -26,7 +32,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +73,7 @@ pub enum Provenance {
 }
 
 /// Facts about the run itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Start time and a few random letters; also the folder's name.
     pub id: String,
@@ -85,8 +91,24 @@ pub struct Run {
     pub started_ns: u64,
     /// Wall time of the whole run.
     pub elapsed_ns: u64,
-    /// What was selected on the command line; empty for all.
+    /// What was selected on the command line, with a `!` before what was left out; empty in
+    /// reports of older versions, for everything.
     pub selectors: Vec<String>,
+    /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// What the run had to have, by `--require`, and what there was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<Requirement>,
+    /// Why skipped scenarios are no failure, by `--allow-skip`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_skip: Option<String>,
+    /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+    /// Instances that were selected and not asked, because the run was stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
     /// The seed of the order of attempts.
@@ -99,6 +121,9 @@ pub struct Run {
     pub exit: Option<ExitCode>,
     /// What the instrument was found to measure before the first scenario.
     pub calibration: Vec<Calibration>,
+    /// Who was on the GPUs before the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub co_tenants: Vec<CoTenancy>,
     /// Doubts about the measurement as a whole, in words.
     pub warnings: Vec<String>,
     /// Whether a GPU or a worker was left in a state that is unsafe to go on with.
@@ -116,28 +141,6 @@ pub struct ExitCode {
     pub name: String,
 }
 
-/// The instrument measured on one GPU: a worker that does nothing, and one that makes a context and
-/// a known allocation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Calibration {
-    /// The GPU.
-    pub uuid: String,
-    /// The largest change seen on it while a worker made no CUDA call.
-    pub null_bytes: u64,
-    /// The change that one primary context made.
-    pub context_bytes: u64,
-    /// The further change that the known allocation made.
-    pub allocation_bytes: u64,
-    /// How much was allocated.
-    pub allocated_bytes: u64,
-    /// Changes at most this large are noise.
-    pub epsilon_bytes: u64,
-    /// Whether the worker's PID was in NVML's list for this GPU.
-    pub pid_listed: bool,
-    /// Whether the controls behaved, so that absence of an effect may be concluded.
-    pub sound: bool,
-}
-
 /// One instance of a scenario on one libcudart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScenarioReport {
@@ -147,12 +150,23 @@ pub struct ScenarioReport {
     pub scenario: String,
     /// The question.
     pub question: String,
+    /// The order or call that works, empty where there is none. Null in reports from before questions
+    /// were worded so that `reproduced` is a yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
     /// Words to select by.
     pub tags: Vec<String>,
     /// Values of parameters.
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
+    /// Whether it was selected by its exact name, and not by a folder, glob, tag or set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_by_name: bool,
+    /// What the machine lacks that the question needs, in a few words such as `2 GPUs`; absent
+    /// where nothing is lacking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
     /// What was going to be run; null where the machine lacks what the question needs.
@@ -171,6 +185,8 @@ pub struct CaseReport {
     /// Distinct outcomes, most frequent first.
     pub outcomes: Vec<Outcome>,
     /// Every attempt, in the order it was made.
+    #[serde(serialize_with = "elsewhere::serialize")]
+    #[schemars(with = "Vec<Attempt>")]
     pub attempts: Vec<Attempt>,
 }
 
@@ -218,6 +234,9 @@ pub struct Attempt {
     pub stderr_tail: String,
     /// Place of its outcome in `outcomes`; null if it does not count.
     pub outcome: Option<usize>,
+    /// Where the rest of it is, if it is not in memory. A document has all of it.
+    #[serde(skip)]
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// A reason for which an attempt does not count.

@@ -2,31 +2,44 @@
 
 mod calibrate;
 mod console;
+mod dry;
 mod folder;
 mod host;
-mod scenario;
+mod junit;
+mod lock;
+mod question;
+mod require;
+mod rounds;
+mod spool;
 mod stage;
 mod survey;
 
+pub use lock::{FOLDER as LOCK_FOLDER, Locking, WAIT};
 pub use stage::On;
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::catalogue;
+use crate::catalogue::{self, Selection, Shard};
+use crate::clock;
 use crate::exit::Exit;
-use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Run, SCHEMA, SchemaId, Store};
-use crate::scenario::{Hazard, Scenario};
+use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Requirement, Run, SCHEMA, SchemaId, Store};
+use crate::scenario::Hazard;
 use crate::supervisor::{Interrupt, signal_name};
-use crate::{clock, render};
 use console::Console;
+use junit::JunitFile;
+use lock::{Locks, Refused};
+use rounds::Rounds;
 use stage::Stage;
 
 /// Everything the command line can say about a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names, globs, tags or paths; all embedded scenarios if empty.
+    /// What [`catalogue::Selection::of`] takes; the essential set if empty.
     pub selectors: Vec<String>,
+    /// Selectors of what is left out, as behind a `!`.
+    pub exclude: Vec<String>,
     /// Where it runs.
     pub on: On,
     /// The folder that gets a folder for this run.
@@ -37,6 +50,8 @@ pub struct Options {
     pub quick: bool,
     /// One JSON document on stdout, everything for people on stderr.
     pub json: bool,
+    /// Every case of every scenario and a table, instead of answers.
+    pub verbose: bool,
     /// Where to write JUnit too.
     pub junit: Option<PathBuf>,
     /// The libcudarts to run on, instead of the one the loader finds.
@@ -47,8 +62,39 @@ pub struct Options {
     pub allow: Vec<Hazard>,
     /// Why skipped scenarios are fine, if they are.
     pub allow_skip: Option<String>,
+    /// What there must be, or the run ends with [`Exit::NothingMeasured`].
+    pub require: Vec<Requirement>,
+    /// The part of the selected instances that is asked; all if none.
+    pub shard: Option<Shard>,
+    /// Whether the first unexpected verdict ends the run.
+    pub fail_fast: bool,
+    /// Whether only to say what would run: no worker, no report.
+    pub dry_run: bool,
     /// The seed of the order of attempts; from the clock if none.
     pub seed: Option<u64>,
+    /// How other runs are kept off the GPUs.
+    pub locking: Locking,
+}
+
+/// How long a run of the default set may take, if the command line does not say how often to ask.
+const BUDGET: Duration = Duration::from_secs(60);
+
+impl Options {
+    /// How long the run should take at most; as long as it takes if none. A first run is to answer in
+    /// a minute: it makes as many rounds as fit, and at least one.
+    fn budget(&self) -> Option<Duration> {
+        let is_default = !self.selectors.iter().any(|selector| !selector.starts_with('!'));
+        (is_default && self.repeat.is_none() && !self.quick).then_some(BUDGET)
+    }
+
+    /// The selectors as one list: what is left out stands behind a `!`, and the set that is meant
+    /// where none is given has its name.
+    fn selected(&self) -> Vec<String> {
+        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!'));
+        let default = is_default.then(|| "essential".to_string());
+        let without = self.exclude.iter().map(|selector| format!("!{selector}"));
+        default.into_iter().chain(self.selectors.iter().cloned()).chain(without).collect()
+    }
 }
 
 /// Why a run could not begin or not end properly.
@@ -60,6 +106,10 @@ enum Failure {
     Internal(String),
     #[error("{0}")]
     NotDurable(#[from] crate::report::StoreError),
+    #[error("{0}")]
+    Busy(String),
+    #[error("stopped by {0} before anything was asked")]
+    Interrupted(String),
 }
 
 impl Failure {
@@ -68,97 +118,149 @@ impl Failure {
             Failure::Usage(_) => Exit::Usage,
             Failure::Internal(_) => Exit::Internal,
             Failure::NotDurable(_) => Exit::NotDurable,
+            Failure::Busy(_) => Exit::NothingMeasured,
+            Failure::Interrupted(signal) if signal == "SIGINT" => Exit::Interrupted,
+            Failure::Interrupted(_) => Exit::Terminated,
         }
     }
 }
 
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(options.json);
-    let result = match catalogue::select(&options.selectors) {
-        Ok(scenarios) => go(options, program, interrupt, scenarios, &mut console),
-        Err(error) => Err(Failure::Usage(error.render(false))),
-    };
+    let mut console = Console::new(options.json, options.verbose);
+    let mut junit = None;
+    let result = catching(|| {
+        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
+            .map_err(|error| Failure::Usage(error.render(false)))?;
+        go(options, program, interrupt, &selection.shard(options.shard), &mut console, &mut junit)
+    });
     match result {
         Ok(exit) => exit,
         Err(failure) => {
+            if let Some(junit) = &junit {
+                junit.fail(&failure.to_string());
+            }
             console.failed(&failure.to_string(), failure.exit());
             failure.exit()
         }
     }
 }
 
+/// A panic is a fault of the harness, and ends like any other.
+fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
+}
+
+/// Writes the report for the last time, with the exit code in it. Where that fails, a report that
+/// is on disk already must not promise another code.
+fn close(store: &Store, report: &mut Report, exit: Exit) -> Result<(), Failure> {
+    let code = |exit: Exit| Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+    report.run.exit = code(exit);
+    let written = store.write(report);
+    if written.is_err() {
+        report.run.exit = code(exit.worst(Exit::NotDurable));
+        let _ = store.write(report);
+    }
+    Ok(written?)
+}
+
 fn go(
     options: &Options,
     program: &Path,
     interrupt: Interrupt,
-    scenarios: Vec<Scenario>,
+    selection: &Selection,
     console: &mut Console,
+    junit: &mut Option<JunitFile>,
 ) -> Result<Exit, Failure> {
     // A run may take an hour: what cannot be written then is better known now.
     if let Some(path) = &options.junit {
-        let opened = std::fs::File::options().create(true).append(true).open(path);
-        opened.map_err(|error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))?;
+        let prepared = JunitFile::prepare(path);
+        let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
+        *junit = Some(prepared.map_err(cannot)?);
     }
     let mut stage = Stage::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
         stage.check_gpus(restrict).map_err(Failure::Usage)?;
     }
+    if options.dry_run {
+        return Ok(dry::run(options, &mut stage, selection, console));
+    }
     let mut report = blank(options, &stage);
+    let _locks = locks(options, &mut stage, &mut report, console)?;
     let store = Store::create(&options.out, &report.run.id)?;
+    report.run.host_unsafe = unkillable(&stage);
     store.write(&report)?;
     console.warn(&stage.notes);
-    if stage.supervisor.sampler.inventory.is_ok() {
-        console.status("measuring the instrument");
-        calibrate::calibrate(&mut stage, &mut report);
-    }
-    console.header(&report);
-    let total = stage.runtimes.len().max(1) * scenarios.iter().map(|scenario| scenario.instances.len()).sum::<usize>();
-    console.start(total as u64);
-    for place in 0..stage.runtimes.len().max(1) {
-        stage.use_runtime(place).map_err(Failure::Internal)?;
-        for (scenario, instance) in in_order(&scenarios) {
-            if stage.supervisor.interrupt.check() {
-                break;
-            }
-            console.status(&instance.name);
-            let done = scenario::run(&mut stage, scenario, instance, &report, options, place, console);
-            if let Some(unsafe_host) = scenario::host_unsafe(&done) {
-                report.run.host_unsafe.get_or_insert(unsafe_host);
-            }
-            console.scenario(&done);
-            report.scenarios.push(done);
-            report.machine.libraries.clone_from(&stage.machine.libraries);
-            report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
-            store.write(&report)?;
-        }
+    require::gpus(&mut report, &stage);
+    if require::is_met(&report) {
+        let calibrator = stage.supervisor.sampler.inventory.is_ok().then(|| {
+            console.status("measuring the instrument");
+            calibrate::Calibrator::calibrate(&mut stage, &mut report)
+        });
+        let ahead = dry::look_ahead(options, &mut stage, selection);
+        let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+        let repeat = if options.quick { Some(1) } else { options.repeat };
+        console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
+        console.asks(&ahead);
+        console.header(&report, Some(expected));
+        let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, selection)?;
+        rounds.calibrator = calibrator;
+        rounds.ask()?;
+    } else {
+        console.header(&report, None);
     }
     let signal = stage.supervisor.interrupt.signal();
     report.run.interrupted = signal.map(signal_name);
-    report.complete = signal.is_none();
+    report.complete = signal.is_none() && report.run.stopped_by.is_none();
+    report.run.require = report.requirements();
     report.run.finished_at = Some(clock::utc());
     report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
     report.run.parent_peak_rss_bytes = host::peak_rss_bytes();
-    let mut exit = Exit::of_report(&report, options.allow_skip.is_some());
-    if let Some(path) = &options.junit
-        && let Err(error) = std::fs::write(path, render::render(&report, render::Format::Junit))
+    let mut exit = Exit::of_report(&report);
+    if let (Some(junit), Some(path)) = (&junit, &options.junit)
+        && let Err(error) = junit.write(&report)
     {
         console.warn(&[format!("cannot write `{}`: {error}", path.display())]);
         exit = exit.worst(Exit::NotDurable);
     }
-    report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
-    store.write(&report)?;
-    Ok(console.finish(&report, &store.path(), exit))
+    close(&store, &mut report, exit)?;
+    let ended = console.finish(&report, &store.path(), exit);
+    if ended != exit {
+        close(&store, &mut report, ended)?;
+        if let Some(junit) = &junit {
+            junit.fail("the report could not be handed over");
+        }
+    }
+    Ok(ended)
 }
 
-/// Instances in the order in which they run: what may fault a GPU comes last.
-fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &crate::scenario::Instance)> {
-    let mut order: Vec<_> = scenarios
-        .iter()
-        .flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
-        .collect();
-    order.sort_by_key(|(scenario, _)| scenario.hazards.contains(&Hazard::Fault));
-    order
+/// A sampler that could not be ended, in words.
+fn unkillable(stage: &Stage) -> Option<String> {
+    stage.supervisor.unkillable().map(|pid| format!("the sampler, process {pid}, could not be killed"))
+}
+
+/// Keeps other runs off the GPUs of this one, as long as the locks live.
+fn locks(options: &Options, stage: &mut Stage, report: &mut Report, console: &Console) -> Result<Locks, Failure> {
+    if stage.on != "cuda" {
+        // Each run has a simulated machine of its own.
+        return Ok(Locks::default());
+    }
+    let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let uuids = stage.restrict.clone().unwrap_or(all);
+    let mut tell = |words: &str| console.warn(&[words.to_string()]);
+    match lock::take(&options.locking, &uuids, &mut stage.supervisor.interrupt, &mut tell) {
+        Ok(locks) => {
+            console.warn(&locks.notes);
+            report.run.warnings.extend(locks.notes.iter().cloned());
+            Ok(locks)
+        }
+        Err(Refused::Busy(words)) => Err(Failure::Busy(words)),
+        Err(Refused::Interrupted) => {
+            let signal = stage.supervisor.interrupt.signal().map(signal_name).unwrap_or_default();
+            Err(Failure::Interrupted(signal))
+        }
+    }
 }
 
 fn blank(options: &Options, stage: &Stage) -> Report {
@@ -175,7 +277,12 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             finished_at: None,
             started_ns,
             elapsed_ns: 0,
-            selectors: options.selectors.clone(),
+            selectors: options.selected(),
+            shard: options.shard.map(|shard| shard.to_string()),
+            require: options.require.clone(),
+            allow_skip: options.allow_skip.clone(),
+            stopped_by: None,
+            not_run: Vec::new(),
             on: stage.on.clone(),
             // JSON numbers are exact up to 2^53 for every reader.
             seed: seed & ((1 << 53) - 1),
@@ -183,6 +290,7 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             interrupted: None,
             exit: None,
             calibration: Vec::new(),
+            co_tenants: Vec::new(),
             warnings: stage.notes.clone(),
             host_unsafe: None,
             parent_peak_rss_bytes: None,

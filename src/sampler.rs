@@ -52,7 +52,11 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
         Ok(gpus) => gpus,
         Err(unavailable) => return channel.send(&unavailable),
     };
-    channel.send(&Event::Ready(Box::new(inventory::take(&nvml, &gpus, init_ns))))?;
+    let first = inventory::take(&nvml, &gpus, init_ns);
+    channel.send(&first)?;
+    if !matches!(first, Event::Ready(_)) {
+        return Ok(());
+    }
     let mut free: Option<Running> = None;
     loop {
         while let Some(command) = channel.take()? {

@@ -221,6 +221,7 @@ impl Hazard {
 
 /// Which verdict is expected, where, and on what evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Expectation {
     /// `reproduced` or `not_reproduced`.
     pub verdict: Expected,
@@ -246,6 +247,7 @@ pub enum Expected {
 
 /// Conditions on the machine; all that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct When {
     /// A range for the driver's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]

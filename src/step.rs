@@ -17,6 +17,8 @@ mod toolkit;
 pub mod constants;
 pub mod layout;
 
+use std::sync::LazyLock;
+
 use constants::Constants;
 use layout::{Layout, Template};
 
@@ -233,7 +235,13 @@ pub fn all() -> impl Iterator<Item = &'static StepKind> {
 
 /// The row of a step by its exact name.
 pub fn find(name: &str) -> Option<&'static StepKind> {
-    all().find(|kind| kind.name == name)
+    static SORTED: LazyLock<Vec<&StepKind>> = LazyLock::new(|| {
+        let mut sorted: Vec<&StepKind> = all().collect();
+        sorted.sort_unstable_by_key(|kind| kind.name);
+        sorted
+    });
+    let index = SORTED.binary_search_by_key(&name, |kind| kind.name).ok()?;
+    SORTED.get(index).copied()
 }
 
 // The rows below are written with these; their names are short because a table is read, not typed.

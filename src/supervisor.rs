@@ -15,8 +15,9 @@ mod sampling;
 mod spawn;
 
 pub use attempt::{Trouble, signal_name};
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
+pub use spawn::{begin, begin_fresh};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -40,6 +41,11 @@ const ORPHAN_GRACE_MS: u64 = 300;
 const TERM_GRACE_MS: u64 = 2_000;
 /// From SIGKILL to giving a process up as unkillable.
 const KILL_GRACE_MS: u64 = 5_000;
+/// From a process's end to having its exit status.
+const REAP_MS: u64 = 2_000;
+/// The look at the libraries, and the sampler's start, are tried so often: whatever ended them may
+/// have been a signal that was not meant for them.
+const STARTS: u32 = 3;
 
 /// Starts and watches every process of a run.
 pub struct Supervisor {
@@ -56,10 +62,14 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the sampler on the libraries that `links` names.
+    /// Starts the sampler on the libraries that `links` names. A sampler that cannot be had is told of
+    /// in its inventory.
+    ///
+    /// # Errors
+    /// Orphans of workers cannot be adopted.
     pub fn start(program: &Path, links: &Path, home: &Path, interrupt: Interrupt) -> Result<Supervisor, Trouble> {
         end::adopt_orphans()?;
-        let sampler = SamplerClient::start(program, links, home)?;
+        let sampler = SamplerClient::start(program, links, home);
         Ok(Supervisor {
             program: program.to_path_buf(),
             links: links.to_path_buf(),
@@ -67,6 +77,11 @@ impl Supervisor {
             sampler,
             interrupt,
         })
+    }
+
+    /// The PID of a sampler that could not be ended, if there is one.
+    pub fn unkillable(&self) -> Option<i32> {
+        self.sampler.unkillable
     }
 
     /// Points workers at another folder of links, for another libcudart.
@@ -77,7 +92,26 @@ impl Supervisor {
 
 /// Asks a process of its own what the libraries are. Without `links`, the libraries that the
 /// system's loader finds.
+///
+/// # Errors
+/// Why it could not be asked, several times over.
 pub fn versions(
+    program: &Path,
+    links: Option<&Path>,
+    home: &Path,
+    libcudart: Option<&Path>,
+) -> Result<Versions, Trouble> {
+    let mut found = ask_versions(program, links, home, libcudart);
+    for _ in 1..STARTS {
+        if found.is_ok() || is_overdue() {
+            break;
+        }
+        found = ask_versions(program, links, home, libcudart);
+    }
+    found
+}
+
+fn ask_versions(
     program: &Path,
     links: Option<&Path>,
     home: &Path,
@@ -95,6 +129,7 @@ pub fn versions(
         capture: false,
     })?;
     let found = sampling::receive_within(&mut channel, 30_000);
+    drop(channel);
     end::finish(child, 1_000);
     found.map_err(|error| Trouble::Protocol(format!("the look at the libraries failed: {error}")))
 }

@@ -20,8 +20,19 @@ pub struct Verdict {
     /// Which expectations failed, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<String>,
+    /// Which facts could not be judged because of who else is on the GPUs, in words. They are
+    /// neither met nor failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unobservable: Vec<String>,
     /// Who answered the calls.
     pub provenance: Provenance,
+}
+
+impl Verdict {
+    /// Whether it did not run for want of something that the question needs.
+    pub fn lacks_a_need(&self) -> bool {
+        self.kind == Kind::Skipped && self.reason.is_some_and(Reason::is_need)
+    }
 }
 
 /// What was found.
@@ -144,6 +155,31 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether it says that the machine, its software or what was allowed lacks something the
+    /// question needs. Such a question is not applicable here: that is no failure, and has no
+    /// effect on the exit code unless it was asked for by its exact name.
+    pub const fn is_need(self) -> bool {
+        self.is_no_gpu()
+            || matches!(
+                self,
+                Reason::NoLibcudart
+                    | Reason::TooFewGpus
+                    | Reason::DriverVersion
+                    | Reason::LibcudartVersion
+                    | Reason::ComputeCapability
+                    | Reason::NoPeerAccess
+                    | Reason::Restricted
+                    | Reason::MissingSymbol
+                    | Reason::NotRoot
+                    | Reason::HazardNotAllowed
+            )
+    }
+
+    /// Whether it says that there is no working GPU at all, so that no question can be asked here.
+    pub const fn is_no_gpu(self) -> bool {
+        matches!(self, Reason::NoNvml | Reason::NoDriver | Reason::NoGpu | Reason::NoLibcuda)
+    }
+
     /// The word in reports.
     pub fn name(self) -> String {
         match serde_json::to_value(self) {

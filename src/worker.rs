@@ -9,6 +9,7 @@ mod action;
 mod call;
 mod leaving;
 mod library;
+mod maps;
 mod probe;
 mod symbols;
 pub mod versions;
@@ -71,10 +72,16 @@ pub unsafe fn run(fd: RawFd) -> ! {
     // Processes that steps start get their own descriptor and no other.
     leaving::close_at_exec(channels.values().copied().chain([fd]));
     let (symbols, missing) = Symbols::resolve(&steps, probes);
+    let mapped = library::mapped();
+    if let Some(path) = mapped.unknown.first() {
+        let message = format!("{path} is mapped, and it cannot be told whether it is simulated");
+        let _ = channel.send(&Event::Broken { message });
+        std::process::exit(70);
+    }
     let ready = Event::Ready {
         protocol: PROTOCOL,
         pid: std::process::id(),
-        libraries: library::mapped(),
+        libraries: mapped.known,
         missing,
         injected: library::injected(),
     };

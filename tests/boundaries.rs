@@ -98,7 +98,7 @@ fn each_library_has_one_user() {
 fn what_judges_is_pure() {
     let modules = [
         "scenario", "plan", "observe", "judge", "render", "page", "verdict", "report", "claim", "compare", "survey",
-        "mask",
+        "mask", "preview", "exit",
     ];
     let words = [
         "std::fs",

@@ -106,6 +106,21 @@ fn when_the_parent_is_killed_a_forked_process_dies_with_it() {
     killed("child-hangs-long");
 }
 
+#[test]
+fn when_the_parent_is_killed_a_spawned_process_dies_with_it() {
+    killed("spawned-hangs-long");
+}
+
+#[test]
+fn when_the_parent_is_killed_a_process_made_by_vfork_dies_with_it() {
+    killed("vforked-hangs-long");
+}
+
+#[test]
+fn when_the_parent_is_killed_a_process_in_another_session_dies_with_it() {
+    killed("session-hangs-long");
+}
+
 /// A report that cannot be written is not a success, and still one document on stdout.
 fn not_durable(ran: &Ran) {
     ran.ended(74, "not_durable");
@@ -150,15 +165,59 @@ fn a_junit_file_that_cannot_be_opened_is_known_before_anything_runs() {
 }
 
 #[test]
-fn a_junit_file_that_cannot_be_written_is_exit_code_74() {
+fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
     let scratch = Scratch::new();
-    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
-    arguments.extend(["--repeat", "1", "--junit", "/dev/full"].map(String::from));
+    let pipe = scratch.path().join("pipe.xml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    for path in ["/dev/full", &pipe.to_string_lossy()] {
+        let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
+        arguments.extend(["--repeat", "1", "--junit", path].map(String::from));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        // A pipe without a reader would hold whoever opens it to write.
+        let ran = scratch.start(scratch.command(&arguments)).wait(Duration::from_secs(10));
+        ran.ended(2, "usage");
+        assert!(Path::new(path).exists(), "a device must not be replaced by a file");
+    }
+}
+
+/// What a run before left, and what CI would read as success.
+const STALE: &str = "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"/>";
+
+#[test]
+fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
+    let scratch = Scratch::new();
+    let junit = scratch.path().join("junit.xml");
+    fs::write(&junit, STALE).expect("a file of our own");
+    let path = junit.to_string_lossy().into_owned();
+    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml", "tests/selftest/hang-long.toml"]);
+    arguments.extend(["--repeat", "1", "--junit", &path].map(String::from));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let ran = scratch.run(&arguments);
-    ran.ended(74, "not_durable");
-    // The report itself is whole, on disk and on stdout, and says what could not be written beside it.
-    assert_eq!(ran.json()["run"]["exit"]["code"], 74);
-    assert!(ran.stderr.contains("cannot write `/dev/full`"), "{}", ran.stderr);
-    assert!(Path::new("/dev/full").exists(), "a device must not be replaced by a file");
+    let running = scratch.start(scratch.command(&arguments));
+    eventually("the first scenario's result is on disk", Duration::from_secs(30), || {
+        scratch.stored().filter(|report| report.scenarios.len() == 1)
+    });
+    running.signal(Signal::KILL);
+    running.wait(Duration::from_secs(5));
+    let left = fs::read_to_string(&junit).expect("the file is there");
+    assert!(left.contains("errors=\"1\""), "a killed run looks like a success: {left}");
+    // The same where the report cannot be written: it is exit code 74, and no success.
+    fs::write(&junit, STALE).expect("a file of our own");
+    let file = "tests/selftest/clean.toml";
+    let ran = scratch.run(&["run", file, "--on", MACHINE, "--json", "--junit", &path, "--out", "/dev/full/x"]);
+    not_durable(&ran);
+    let left = fs::read_to_string(&junit).expect("the file is there");
+    assert!(left.contains("errors=\"1\"") && left.contains("cannot"), "{left}");
+}
+
+#[test]
+fn a_report_that_cannot_be_handed_over_ends_alike_on_disk_and_for_the_shell() {
+    let scratch = Scratch::new();
+    let arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
+    let mut command = scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let status = command.stdout(full).stderr(std::process::Stdio::null()).status().expect("the program starts");
+    assert_eq!(status.code(), Some(74));
+    let exit = scratch.stored().expect("the report is whole").run.exit.expect("the run ended");
+    assert_eq!(exit.code, 74);
 }

@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::output::print_report;
 use super::{fail, is_styled, named, print};
 use crate::exit::Exit;
-use crate::render::{self, Format, escape};
+use crate::render::escape;
 use crate::report::ExitCode;
 use crate::{catalogue, judge, report};
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
-pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, allow_skip: bool) -> Exit {
+pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Exit {
     let mut report = match report::read(path) {
         Ok(report) => report,
         Err(error) => return fail(&error.to_string(), Exit::Usage, json),
@@ -35,13 +36,15 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, allow_skip: bool
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not come to an end");
     }
     judge::rejudge(&mut report);
-    let exit = Exit::of_report(&report, allow_skip);
+    report.run.allow_skip = allow_skip.or(report.run.allow_skip);
+    report.run.require = report.requirements();
+    let exit = Exit::of_report(&report);
     // What the run came to was judged by what was expected then.
     report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
     let shown = if json {
         print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
     } else {
-        print(&render::render(&report, Format::Text))
+        print_report(&mut report, verbose)
     };
     named(exit.worst(shown))
 }

@@ -1,12 +1,15 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use crate::exit::Exit;
+use crate::render::npd;
+use crate::report::Report;
+use crate::{catalogue, judge, render, terminal};
 
 /// Whether diagnostics may use colour.
 pub(super) fn is_styled() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    terminal::is_coloured(&std::io::stderr())
 }
 
 /// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
@@ -18,6 +21,26 @@ pub(super) fn print(text: &str) -> Exit {
             Exit::NotDurable
         }
         _ => Exit::Ok,
+    }
+}
+
+/// Prints a stored report for a person: its answers, or with `verbose` every case.
+pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
+    let width = terminal::width(&std::io::stdout());
+    if verbose {
+        return print(&render::text::report(report, width));
+    }
+    ask_as_today(report);
+    print(&render::answer::report(report, width))
+}
+
+/// Reports from before questions were worded so that `reproduced` is a yes are told in today's
+/// words, where today's file makes the same calls.
+pub(super) fn ask_as_today(report: &mut Report) {
+    if report.scenarios.iter().any(|part| part.remedy.is_none())
+        && let Ok(scenarios) = catalogue::select(&[])
+    {
+        judge::ask_as_today(report, &scenarios);
     }
 }
 
@@ -43,4 +66,15 @@ pub(super) fn explain(why: &str, exit: Exit) {
 pub(super) fn named(exit: Exit) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
     exit
+}
+
+/// How a plugin of node-problem-detector ends: by that program's codes, not by ours, so it is named
+/// on stderr in that program's words.
+pub(super) fn plugin(status: npd::Status) -> Exit {
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", status.code(), status.name());
+    match status {
+        npd::Status::Ok => Exit::Ok,
+        npd::Status::Problem => Exit::Unexpected,
+        npd::Status::Unknown => Exit::Usage,
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Asked, with_workers};
+use super::run::Asked;
+use super::with_workers;
 use crate::exit::Exit;
 use crate::run::{self, MOST_GENERATED, SurveyOptions};
 use crate::survey::Kind;

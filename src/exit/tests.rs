@@ -4,7 +4,7 @@ mod survey;
 
 use super::Exit;
 use crate::judge::fixture::{report, scenario};
-use crate::report::Report;
+use crate::report::{Report, Required, Requirement, ScenarioReport};
 use crate::verdict::{ExpectationMet, Kind, Reason};
 
 /// What a run came to: a bit for each thing.
@@ -29,6 +29,10 @@ const SIGINT: u32 = 8;
 const SIGTERM: u32 = 9;
 const ALLOW_SKIP: u32 = 10;
 const WITHOUT_ATTEMPTS: u32 = 11;
+const SKIPPED_BY_NAME: u32 = 12;
+const REQUIREMENT_UNMET: u32 = 13;
+const STOPPED: u32 = 14;
+const BITS: u32 = 15;
 
 fn made(came: Came) -> Report {
     use ExpectationMet::{AsExpected, NoExpectation, Unexpected};
@@ -38,12 +42,21 @@ fn made(came: Came) -> Report {
         (UNEXPECTED, Kind::Reproduced, None, Unexpected, 2),
         (INCONCLUSIVE, Kind::Inconclusive, Some(Reason::Intermittent), NoExpectation, 2),
         (SKIPPED, Kind::Skipped, Some(Reason::TooFewGpus), NoExpectation, 0),
+        (SKIPPED_BY_NAME, Kind::Skipped, Some(Reason::TooFewGpus), NoExpectation, 0),
         (HARNESS_ERROR, Kind::HarnessError, Some(Reason::System), NoExpectation, 1),
         (WITHOUT_ATTEMPTS, Kind::Reproduced, None, AsExpected, 0),
     ];
     let scenarios = table.into_iter().filter(|row| came.to(row.0));
-    let scenarios = scenarios.map(|(_, kind, reason, met, attempts)| scenario(kind, reason, met, attempts)).collect();
+    let scenarios = scenarios.map(|(bit, kind, reason, met, attempts)| ScenarioReport {
+        asked_by_name: bit == SKIPPED_BY_NAME,
+        ..scenario(kind, reason, met, attempts)
+    });
+    let scenarios = scenarios.collect();
     let mut report = report(scenarios, !came.to(INCOMPLETE));
+    report.run.allow_skip = came.to(ALLOW_SKIP).then(|| "one GPU".to_string());
+    report.run.stopped_by = came.to(STOPPED).then(|| "test/question".to_string());
+    let found = if came.to(REQUIREMENT_UNMET) { 1 } else { 2 };
+    report.run.require = vec![Requirement::new(Required::Gpus, 2).with(found)];
     report.run.host_unsafe = came.to(UNSAFE).then(|| "a worker is left".to_string());
     report.run.interrupted = match (came.to(SIGINT), came.to(SIGTERM)) {
         (true, _) => Some("SIGINT".into()),
@@ -57,7 +70,7 @@ fn made(came: Came) -> Report {
 fn oracle(came: Came) -> i32 {
     let interrupted = came.to(SIGINT) || came.to(SIGTERM);
     let measured = [FINE, NO_EXPECTATION, UNEXPECTED, INCONCLUSIVE].iter().any(|&bit| came.to(bit));
-    if came.to(HARNESS_ERROR) || (came.to(INCOMPLETE) && !interrupted) {
+    if came.to(HARNESS_ERROR) || (came.to(INCOMPLETE) && !interrupted && !came.to(STOPPED)) {
         return 70;
     }
     if came.to(UNSAFE) {
@@ -66,11 +79,14 @@ fn oracle(came: Came) -> i32 {
     if interrupted {
         return if came.to(SIGINT) { 130 } else { 143 };
     }
-    match (came.to(UNEXPECTED), came.to(INCONCLUSIVE), came.to(SKIPPED), came.to(ALLOW_SKIP), measured) {
+    let missed = came.to(SKIPPED_BY_NAME) && !came.to(ALLOW_SKIP);
+    match (came.to(UNEXPECTED), came.to(INCONCLUSIVE), missed, measured, came.to(REQUIREMENT_UNMET)) {
         (true, ..) => 1,
         (_, true, ..) => 3,
-        (_, _, true, false, true) => 5,
-        (_, _, _, _, false) => 4,
+        (_, _, true, ..) => 5,
+        (_, _, _, false, _) | (.., true) => 4,
+        // A run that was stopped has an unexpected verdict; one that has none is not understood.
+        _ if came.to(INCOMPLETE) => 70,
         _ => 0,
     }
 }
@@ -78,10 +94,10 @@ fn oracle(came: Came) -> i32 {
 #[test]
 fn every_combination_has_the_code_that_a_second_oracle_gives() {
     let mut seen = std::collections::BTreeSet::new();
-    for bits in 0..1u32 << 12 {
+    for bits in 0..1u32 << BITS {
         let came = Came(bits);
-        let found = Exit::of_report(&made(came), came.to(ALLOW_SKIP)).code();
-        assert_eq!(found, oracle(came), "{bits:012b}");
+        let found = Exit::of_report(&made(came)).code();
+        assert_eq!(found, oracle(came), "{bits:015b}");
         seen.insert(found);
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 70, 130, 143]);
@@ -89,28 +105,29 @@ fn every_combination_has_the_code_that_a_second_oracle_gives() {
 
 #[test]
 fn zero_is_earned() {
-    for bits in 0..1u32 << 12 {
+    for bits in 0..1u32 << BITS {
         let came = Came(bits);
-        if Exit::of_report(&made(came), came.to(ALLOW_SKIP)) == Exit::Ok {
+        if Exit::of_report(&made(came)) == Exit::Ok {
             assert!(came.to(FINE) || came.to(NO_EXPECTATION));
             let bad = [UNEXPECTED, INCONCLUSIVE, HARNESS_ERROR, INCOMPLETE, UNSAFE, SIGINT, SIGTERM];
             assert!(!bad.iter().any(|&bit| came.to(bit)));
-            assert!(!came.to(SKIPPED) || came.to(ALLOW_SKIP));
+            assert!(!came.to(SKIPPED_BY_NAME) || came.to(ALLOW_SKIP));
+            assert!(!came.to(REQUIREMENT_UNMET));
         }
     }
 }
 
 #[test]
 fn an_empty_report_measured_nothing_and_a_partial_one_is_a_fault() {
-    assert_eq!(Exit::of_report(&report(vec![], true), true), Exit::NothingMeasured);
-    assert_eq!(Exit::of_report(&report(vec![], false), true), Exit::Internal);
+    assert_eq!(Exit::of_report(&report(vec![], true)), Exit::NothingMeasured);
+    assert_eq!(Exit::of_report(&report(vec![], false)), Exit::Internal);
 }
 
 #[test]
 fn an_unkillable_worker_makes_the_host_unsafe_whoever_noted_it() {
     let mut fine = made(Came(1 << FINE));
     fine.scenarios[0].cases[0].attempts[0].exit.unkillable = true;
-    assert_eq!(Exit::of_report(&fine, false), Exit::HostUnsafe);
+    assert_eq!(Exit::of_report(&fine), Exit::HostUnsafe);
 }
 
 #[test]
@@ -126,39 +143,112 @@ fn the_worse_of_two_is_the_one_listed_first() {
 }
 
 #[test]
-fn meanings_are_sentences() {
+fn meanings_are_clauses() {
     for exit in Exit::WORST_FIRST {
-        assert!(exit.meaning().ends_with('.') && !exit.name().is_empty());
+        assert!(!exit.meaning().ends_with('.') && !exit.name().is_empty());
+        assert!(Exit::help().contains(exit.name()));
     }
 }
 
 #[test]
-fn what_a_run_of_everything_leaves_out_does_not_count_unless_it_was_asked_for() {
+fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
     use ExpectationMet::{AsExpected, NoExpectation};
     let fine = || scenario(Kind::Reproduced, None, AsExpected, 2);
-    let hazard = || scenario(Kind::Skipped, Some(Reason::HazardNotAllowed), NoExpectation, 0);
-    let unknown = || {
-        let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
-        unknown.verdict.provenance = crate::report::Provenance::Simulated;
-        unknown
-    };
     let code = |scenarios, selectors: &[&str]| {
         let mut report = report(scenarios, true);
         report.run.selectors = selectors.iter().map(|selector| (*selector).to_string()).collect();
-        Exit::of_report(&report, false)
+        Exit::of_report(&report)
     };
-    assert_eq!(code(vec![fine(), hazard(), unknown()], &[]), Exit::Ok);
-    assert_eq!(code(vec![fine(), hazard()], &["fault"]), Exit::Skipped);
-    assert_eq!(code(vec![fine(), unknown()], &["memory"]), Exit::Ok);
-    assert_eq!(code(vec![unknown()], &["memory"]), Exit::Inconclusive);
-    assert_eq!(code(vec![hazard()], &[]), Exit::NothingMeasured);
-    let too_small = |by| {
-        let mut skipped = scenario(Kind::Skipped, Some(Reason::TooFewGpus), NoExpectation, 0);
-        skipped.verdict.provenance = by;
-        skipped
+    let skipped = |reason| ScenarioReport {
+        name: "test/other".into(),
+        scenario: "test/other".into(),
+        ..scenario(Kind::Skipped, Some(reason), NoExpectation, 0)
     };
-    use crate::report::Provenance::{Measured, Simulated};
-    assert_eq!(code(vec![fine(), too_small(Simulated)], &[]), Exit::Ok);
-    assert_eq!(code(vec![fine(), too_small(Simulated)], &["context"]), Exit::Skipped);
-    assert_eq!(code(vec![fine(), too_small(Measured)], &[]), Exit::Skipped);
+    // Every reason for which a scenario can be skipped.
+    for word in [
+        "no_nvml",
+        "no_driver",
+        "no_gpu",
+        "no_libcuda",
+        "no_libcudart",
+        "too_few_gpus",
+        "driver_version",
+        "libcudart_version",
+        "compute_capability",
+        "no_peer_access",
+        "restricted",
+        "missing_symbol",
+        "not_root",
+        "hazard_not_allowed",
+        "busy",
+        "host_unsafe",
+    ] {
+        let reason: Reason = serde_json::from_value(word.into()).unwrap();
+        for selectors in [&[][..], &["test"], &["test/*"], &["a-tag"], &["!test/third"]] {
+            let expected = match word {
+                "host_unsafe" => Exit::HostUnsafe,
+                "busy" => Exit::Skipped,
+                _ => Exit::Ok,
+            };
+            assert_eq!(code(vec![fine(), skipped(reason)], selectors), expected, "{word} {selectors:?}");
+        }
+        if !reason.is_need() {
+            continue;
+        }
+        // A report that was made before scenarios said how they were selected.
+        let by_name = if reason.is_no_gpu() { Exit::Ok } else { Exit::Skipped };
+        assert_eq!(code(vec![fine(), skipped(reason)], &["test/other"]), by_name, "{word}");
+        let alone = if reason.is_no_gpu() { Exit::NothingMeasured } else { Exit::Skipped };
+        assert_eq!(code(vec![skipped(reason)], &["test/other"]), alone, "{word}");
+        assert_eq!(code(vec![skipped(reason)], &["test"]), Exit::NothingMeasured, "{word}");
+    }
+}
+
+#[test]
+fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else() {
+    use ExpectationMet::{AsExpected, NoExpectation};
+    let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+    unknown.verdict.provenance = crate::report::Provenance::Simulated;
+    let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
+    assert_eq!(Exit::of_report(&report(vec![fine, unknown.clone()], true)), Exit::Ok);
+    assert_eq!(Exit::of_report(&report(vec![unknown], true)), Exit::Inconclusive);
+}
+
+#[test]
+fn answers_are_counted_in_the_report_as_it_is() {
+    let mut report = made(Came(1 << FINE | 1 << NO_EXPECTATION | 1 << SKIPPED));
+    report.run.require = vec![Requirement::new(Required::Answers, 3)];
+    assert_eq!(Exit::of_report(&report), Exit::NothingMeasured);
+    assert_eq!(report.requirements()[0].found, Some(2));
+    report.run.require = vec![Requirement::new(Required::Answers, 2)];
+    assert_eq!(Exit::of_report(&report), Exit::Ok);
+}
+
+/// A CI system that reads JUnit and one that reads the exit code come to the same conclusion.
+#[test]
+fn junit_has_a_failure_exactly_where_the_exit_code_is_not_zero() {
+    let mut seen = std::collections::BTreeSet::new();
+    for bits in (0..1u32 << BITS).filter(|bits| bits.count_ones() <= 3) {
+        let report = made(Came(bits));
+        let exit = Exit::of_report(&report);
+        let xml = crate::render::junit::report(&report);
+        let fails = xml.contains("<failure") || xml.contains("<error");
+        // A run that was stopped without a reason is a fault of the harness, whatever it has.
+        assert_eq!(fails, exit != Exit::Ok, "{bits:015b} ends with {exit:?}:\n{xml}");
+        seen.insert(exit.code());
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 70, 130, 143]);
+}
+
+#[test]
+fn junit_agrees_on_what_the_simulated_machine_does_not_model() {
+    use ExpectationMet::{AsExpected, NoExpectation};
+    let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+    unknown.verdict.provenance = crate::report::Provenance::Simulated;
+    let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
+    for (scenarios, exit) in [(vec![fine, unknown.clone()], Exit::Ok), (vec![unknown], Exit::Inconclusive)] {
+        let report = report(scenarios, true);
+        assert_eq!(Exit::of_report(&report), exit);
+        assert_eq!(crate::render::junit::report(&report).contains("<error"), exit != Exit::Ok);
+    }
 }

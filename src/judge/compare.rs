@@ -6,6 +6,7 @@ use crate::event::Value;
 use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::scenario::{Matcher, Operand};
+use crate::verdict::Reason;
 
 /// One fact held against one predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +15,12 @@ pub(super) enum Held {
     Yes,
     /// It is not so: what is, and what should be.
     No(String),
+    /// It is not so, of memory.
+    NoOfMemory(String),
     /// It could not be told, and why.
     Unknown(String),
+    /// Other processes on the GPUs, or an instrument that was not sound, keep it from being told.
+    Unobservable(Reason, String),
 }
 
 /// A value that can be compared: wide enough for every integer a report holds.

@@ -1,6 +1,5 @@
 //! From the attempts of trap and control to a verdict.
 
-use crate::observe::Scene;
 use crate::plan::Plan;
 use crate::report::Doubt;
 use crate::scenario::Check;
@@ -28,7 +27,7 @@ fn inconclusive(reason: Reason, detail: String) -> Decision {
 }
 
 /// What the attempts say.
-pub(super) fn decide(plan: &Plan, seen: &[Seen], scene: &Scene, facts: &Facts) -> Decision {
+pub(super) fn decide(plan: &Plan, seen: &[Seen], facts: &Facts) -> Decision {
     if let Some(decision) = too_few(plan, seen) {
         return decision;
     }
@@ -37,29 +36,32 @@ pub(super) fn decide(plan: &Plan, seen: &[Seen], scene: &Scene, facts: &Facts) -
     };
     let trap = match effect(plan, trap, facts) {
         Ok(counted) => counted,
-        Err(words) => return inconclusive(Reason::Unobservable, format!("trap: {words}")),
+        Err((reason, words)) => return inconclusive(reason, format!("trap: {words}")),
     };
     let control = match find(seen, "control").map(|control| effect(plan, control, facts)).transpose() {
         Ok(counted) => counted,
-        Err(words) => return inconclusive(Reason::Unobservable, format!("control: {words}")),
+        Err((reason, words)) => return inconclusive(reason, format!("control: {words}")),
     };
-    if let Some(control) = control
-        && control.shown > 0
-    {
-        let detail = format!("{} and {}", trap.words("traps"), control.words("controls show the effect"));
-        return inconclusive(Reason::ControlShowsEffect, detail);
+    if let Some(control) = &control {
+        if control.shown > 0 {
+            let detail = format!("{} and {}", trap.words("traps"), control.words("controls show the effect"));
+            return inconclusive(Reason::ControlShowsEffect, detail);
+        }
+        // What tells control and trap apart is hidden in the control.
+        if let Some((reason, words)) = &control.hidden {
+            return inconclusive(*reason, format!("control: {words}"));
+        }
+    } else if let Some((reason, words)) = &trap.hidden {
+        return inconclusive(*reason, format!("trap: {words}"));
     }
-    separated(plan, trap, control, scene, facts)
+    separated(plan, &trap, control.as_ref())
 }
 
 /// What follows once no control shows the effect.
-fn separated(plan: &Plan, trap: Count, control: Option<Count>, scene: &Scene, facts: &Facts) -> Decision {
+fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
     let numbers = numbers(trap, control);
     let found = |kind, strength: String| Decision { kind, reason: None, detail: format!("{numbers}; {strength}") };
     if trap.shown == 0 {
-        if let Some(why) = blind(plan, scene, facts) {
-            return inconclusive(Reason::Uncalibrated, format!("{numbers}, but {why}"));
-        }
         let most = percent(upper_bound(trap.of));
         return found(Kind::NotReproduced, format!("at 95 % confidence it shows in at most {most} of attempts"));
     }
@@ -85,33 +87,47 @@ fn find<'s, 'p>(seen: &'s [Seen<'p>], name: &str) -> Option<&'s Seen<'p>> {
 }
 
 /// How many attempts show the effect.
-#[derive(Clone, Copy)]
 struct Count {
+    /// Those in which everything that could be judged of the effect holds.
     shown: usize,
     of: usize,
+    /// What could not be judged in some of them.
+    hidden: Option<(Reason, String)>,
 }
 
 impl Count {
-    fn words(self, what: &str) -> String {
+    fn words(&self, what: &str) -> String {
         format!("{} of {} {what}", self.shown, self.of)
     }
 }
 
-fn numbers(trap: Count, control: Option<Count>) -> String {
-    match control {
+fn numbers(trap: &Count, control: Option<&Count>) -> String {
+    let numbers = match control {
         Some(control) => format!("{} and {}", trap.words("traps"), control.words("controls show the effect")),
         None => trap.words("traps show the effect"),
+    };
+    match &trap.hidden {
+        Some((_, words)) => format!("{numbers}, as far as it could be judged ({words})"),
+        None => numbers,
     }
 }
 
 /// Counts the attempts of a case that show the effect, or says why it cannot be told of one.
-fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, String> {
-    let mut count = Count { shown: 0, of: seen.valid.len() };
+///
+/// A trap counts in which every fact that can be judged holds, because those facts are what sets it
+/// apart from the control. A control in which they hold is not said to show the effect.
+fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, (Reason, String)> {
+    let mut count = Count { shown: 0, of: seen.valid.len(), hidden: None };
     for shown in &seen.valid {
         match in_attempt(&plan.effect, shown, plan, facts) {
             Shows::Yes => count.shown += 1,
             Shows::No(_) => {}
-            Shows::Unknown(words) => return Err(words),
+            Shows::Partly(reason, words) => {
+                count.shown += usize::from(seen.case.name == "trap");
+                count.hidden = count.hidden.or(Some((reason, words)));
+            }
+            Shows::Unobservable(reason, words) => return Err((reason, words)),
+            Shows::Unknown(words) => return Err((Reason::Unobservable, words)),
         }
     }
     Ok(count)
@@ -131,23 +147,6 @@ pub(super) fn in_attempt(checks: &[Check], shown: &Shown, plan: &Plan, facts: &F
         Shows::No(failed) => Shows::No(failed),
         _ => Shows::Unknown(format!("at {}: memory was not read during the call", check.at)),
     }
-}
-
-/// Why the absence of an effect may not be concluded, where the effect is one of memory.
-fn blind(plan: &Plan, scene: &Scene, facts: &Facts) -> Option<String> {
-    let of_memory = |check: &Check| {
-        !check.memory.is_empty()
-            || !check.used_bytes.is_empty()
-            || !check.grown_bytes.is_empty()
-            || !check.peak_bytes.is_empty()
-            || !check.process_bytes.is_empty()
-    };
-    if !applicable(&plan.effect, plan, facts).any(of_memory) {
-        return None;
-    }
-    let sound = |uuid: &String| scene.calibration_of(uuid).is_some_and(|calibration| calibration.sound);
-    let blind = plan.gpus.iter().take(plan.used_gpus).find(|uuid| !sound(uuid))?;
-    Some(format!("the instrument was not shown to see such an effect on {blind}"))
 }
 
 /// Too few attempts count, in some case. The reason is the doubt that struck most attempts.

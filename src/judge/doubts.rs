@@ -8,7 +8,7 @@ use crate::scenario::{Class, ExitCheck};
 use crate::status::SIM_NOT_MODELLED;
 use crate::verdict::Reason;
 
-use super::tenant;
+use super::co_tenant;
 
 /// The reasons computed here. Others are known to the supervisor alone (memory did not settle, the
 /// sampler was lost, the run was interrupted, …) and are kept as they were recorded.
@@ -47,8 +47,8 @@ pub fn doubts(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) ->
         (Reason::Unkillable, attempt.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),
         (Reason::LeakedChildren, leaked(attempt)),
         (Reason::Injected, injected(attempt)),
-        (Reason::Contaminated, tenant::contaminated(case, attempt, scene)),
-        (Reason::Residue, tenant::residue(attempt, scene)),
+        (Reason::Contaminated, co_tenant::contaminated(case, attempt, scene)),
+        (Reason::Residue, co_tenant::residue(attempt, scene)),
         (Reason::Contradiction, contradiction(plan, case, attempt, scene)),
     ];
     for (reason, detail) in found {

@@ -1,7 +1,7 @@
 //! A conclusive verdict held against what the file says for this machine.
 
 use crate::plan::Plan;
-use crate::scenario::Expected;
+use crate::scenario::{Check, Expected};
 use crate::verdict::{ExpectationMet, Kind};
 
 use super::decide::in_attempt;
@@ -9,15 +9,33 @@ use super::outcomes::Seen;
 use super::shows::{Shows, applicable};
 use super::{Facts, matches};
 
-/// Whether all is as expected, and what is not.
-pub(super) fn compare(plan: &Plan, seen: &[Seen], kind: Kind, facts: &Facts) -> (ExpectationMet, Vec<String>) {
+/// A verdict held against its file.
+pub(super) struct Comparison {
+    /// Whether all is as expected.
+    pub(super) met: ExpectationMet,
+    /// What is not.
+    pub(super) unexpected: Vec<String>,
+    /// What could not be judged because of other processes on the GPUs.
+    pub(super) unobservable: Vec<String>,
+    /// A fact of memory that held in some attempts and failed in others: somebody else may have been
+    /// at work, and nothing is concluded.
+    pub(super) disagreement: Option<String>,
+}
+
+/// Holds what was found against what the file says for this machine.
+pub(super) fn compare(plan: &Plan, seen: &[Seen], kind: Kind, facts: &Facts) -> Comparison {
+    let mut comparison = Comparison {
+        met: ExpectationMet::NoExpectation,
+        unexpected: Vec::new(),
+        unobservable: Vec::new(),
+        disagreement: None,
+    };
     let found = match kind {
         Kind::Reproduced => Expected::Reproduced,
         Kind::NotReproduced => Expected::NotReproduced,
         // What concludes nothing has nothing to be held against.
-        Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => return (ExpectationMet::NoExpectation, Vec::new()),
+        Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => return comparison,
     };
-    let mut unexpected = Vec::new();
     let expectation = plan.expect.iter().find(|expectation| matches(&expectation.when, facts, &plan.parameters));
     if let Some(expectation) = expectation
         && expectation.verdict != found
@@ -26,46 +44,75 @@ pub(super) fn compare(plan: &Plan, seen: &[Seen], kind: Kind, facts: &Facts) -> 
             Expected::Reproduced => Kind::Reproduced,
             Expected::NotReproduced => Kind::NotReproduced,
         };
-        unexpected.push(format!(
+        comparison.unexpected.push(format!(
             "the verdict is {}, expected {}: {}",
             kind.name(),
             expected.name(),
             expectation.because
         ));
     }
-    let mut any_check = false;
+    let mut any = expectation.is_some();
     for case in seen {
-        any_check |= applicable(&case.case.expect, plan, facts).next().is_some();
-        unexpected.extend(failures(plan, case, facts));
+        for check in applicable(&case.case.expect, plan, facts) {
+            any |= checked(plan, case, check, facts, &mut comparison);
+        }
     }
-    let met = match (unexpected.is_empty(), expectation.is_some() || any_check) {
+    comparison.met = match (comparison.unexpected.is_empty(), any) {
         (false, _) => ExpectationMet::Unexpected,
         (true, true) => ExpectationMet::AsExpected,
         (true, false) => ExpectationMet::NoExpectation,
     };
-    (met, unexpected)
+    comparison
 }
 
-/// The checks of a case that failed, each with the number of attempts in which it did. A fact that
-/// could not be told is a failure too: the file says that every attempt must show it.
-fn failures(plan: &Plan, seen: &Seen, facts: &Facts) -> Vec<String> {
-    let mut counted: Vec<(String, usize)> = Vec::new();
+/// Holds one check of a case against every attempt that counts, and says whether any could be judged.
+/// A fact that could not be told is a failure too: the file says that every attempt must show it.
+fn checked(plan: &Plan, seen: &Seen, check: &Check, facts: &Facts, comparison: &mut Comparison) -> bool {
+    let (mut failed, mut hidden) = (Tally::default(), Tally::default());
+    let (mut held, mut of_memory) = (0, true);
     for shown in &seen.valid {
-        for check in applicable(&seen.case.expect, plan, facts) {
-            let words = match in_attempt(std::slice::from_ref(check), shown, plan, facts) {
-                Shows::Yes => continue,
-                Shows::No(words) => words,
-                Shows::Unknown(words) => vec![format!("could not be observed: {words}")],
-            };
-            for words in words {
-                match counted.iter_mut().find(|(known, _)| *known == words) {
-                    Some((_, count)) => *count += 1,
-                    None => counted.push((words, 1)),
-                }
+        match in_attempt(std::slice::from_ref(check), shown, plan, facts) {
+            Shows::Yes => held += 1,
+            Shows::Partly(_, words) => {
+                held += 1;
+                hidden.add(words);
+            }
+            Shows::Unobservable(_, words) => hidden.add(words),
+            Shows::No(all) => {
+                of_memory &= all.iter().all(|failed| failed.of_memory);
+                all.into_iter().for_each(|one| failed.add(one.words));
+            }
+            Shows::Unknown(words) => {
+                of_memory = false;
+                failed.add(format!("could not be observed: {words}"));
             }
         }
     }
     let of = seen.valid.len();
-    let name = &seen.case.name;
-    counted.into_iter().map(|(words, count)| format!("{name}: {words} ({count} of {of} attempts)")).collect()
+    let failures = failed.sentences(&seen.case.name, of);
+    let is_judged = held > 0 || !failures.is_empty();
+    comparison.unobservable.extend(hidden.sentences(&seen.case.name, of));
+    if held > 0 && of_memory && !plan.nondeterministic {
+        comparison.disagreement = comparison.disagreement.take().or_else(|| failures.into_iter().next());
+    } else {
+        comparison.unexpected.extend(failures);
+    }
+    is_judged
+}
+
+/// Sentences, each with the number of attempts that gave it.
+#[derive(Default)]
+struct Tally(Vec<(String, usize)>);
+
+impl Tally {
+    fn add(&mut self, words: String) {
+        match self.0.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((words, 1)),
+        }
+    }
+
+    fn sentences(self, case: &str, of: usize) -> Vec<String> {
+        self.0.into_iter().map(|(words, count)| format!("{case}: {words} ({count} of {of} attempts)")).collect()
+    }
 }

@@ -1,8 +1,11 @@
 //! What each attempt showed, which attempts count, and how often each outcome was seen.
 
-use crate::observe::{Observation, Scene, observe};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::observe::{Hidden, MemoryObservation, Observation, Scene, observe};
 use crate::plan::{CasePlan, Plan};
 use crate::report::{Attempt, CaseReport, Doubt, Outcome};
+use crate::scenario::Class;
 
 use super::doubts;
 
@@ -45,12 +48,17 @@ pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Sc
 
 fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
     let mut groups: Vec<Group> = Vec::new();
+    let mut observed: Vec<(usize, Observation)> = Vec::new();
     for (place, attempt) in report.attempts.iter().enumerate() {
-        if !attempt.invalid.is_empty() {
+        if attempt.invalid.is_empty() {
+            observed.push((place, observe(plan, seen.case, attempt, scene)));
+        } else {
             seen.invalid.push(attempt.invalid.clone());
-            continue;
         }
-        let observation = observe(plan, seen.case, attempt, scene);
+    }
+    mark_wavering(&mut observed);
+    for (place, observation) in observed {
+        let Some(attempt) = report.attempts.get(place) else { continue };
         let key = observation.outcome();
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.attempts.push(place),
@@ -67,6 +75,30 @@ fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
         let count = u32::try_from(group.attempts.len()).unwrap_or(u32::MAX);
         report.outcomes.push(Outcome { count, observation: group.first });
     }
+}
+
+/// Marks the GPUs on which attempts of one case differ at a step by no more than a
+/// driver-initialisation footprint. A co-tenant that no list shows may have taken it, or given it
+/// back, in some of them.
+fn mark_wavering(observed: &mut [(usize, Observation)]) {
+    let footprint = |memory: &MemoryObservation| memory.class.filter(|class| *class <= Class::Touch);
+    let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
+    for (label, (gpu, memory)) in observed.iter().flat_map(|(_, observation)| memory_of(observation)) {
+        classes.entry((gpu.clone(), label.clone())).or_default().extend(footprint(memory));
+    }
+    let wavering: BTreeSet<String> =
+        classes.into_iter().filter(|(_, seen)| seen.len() > 1).map(|((gpu, _), _)| gpu).collect();
+    for (_, observation) in observed {
+        for (gpu, memory) in observation.steps.iter_mut().flat_map(|step| &mut step.memory) {
+            if wavering.contains(gpu) && memory.hidden != Some(Hidden::Uncalibrated) {
+                memory.hidden = Some(Hidden::Wavering);
+            }
+        }
+    }
+}
+
+fn memory_of(observation: &Observation) -> impl Iterator<Item = (&String, (&String, &MemoryObservation))> {
+    observation.steps.iter().flat_map(|step| step.memory.iter().map(move |memory| (&step.label, memory)))
 }
 
 /// Attempts that showed the same.

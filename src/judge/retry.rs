@@ -1,14 +1,15 @@
-//! Attempts that may be made again because somebody else disturbed them.
+//! Attempts that may be made again: those that somebody else disturbed, and those that a surprise
+//! of one or two attempts does not stand on.
 
 use crate::plan::Plan;
-use crate::report::{Attempt, CaseReport};
-use crate::verdict::Reason;
+use crate::report::{Attempt, CaseReport, Doubt};
+use crate::verdict::{ExpectationMet, Reason, Verdict};
 
 /// Cases, by place in the plan, of which one more attempt each may be made now; the same place
 /// comes more than once where several are missing.
 ///
-/// Only contamination is a reason to try again: it is found without a look at the effect, so
-/// trying again cannot favour an answer. All extra attempts of a scenario together are at most
+/// Only contamination and residue are reasons to try again: they are found without a look at the
+/// effect, so trying again cannot favour an answer. All extra attempts of a scenario together are at most
 /// twice its repeat count, and all of them stay in the report.
 pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
@@ -33,11 +34,21 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
 
 /// How many valid attempts a case lacks because of contamination.
 fn missing(attempts: &[Attempt], repeat: usize) -> usize {
-    let contaminated = |attempt: &&Attempt| attempt.invalid.iter().any(|doubt| doubt.reason == Reason::Contaminated);
+    let is_disturbance = |doubt: &Doubt| matches!(doubt.reason, Reason::Contaminated | Reason::Residue);
+    let contaminated = |attempt: &&Attempt| attempt.invalid.iter().any(is_disturbance);
     let valid = attempts.iter().filter(|attempt| attempt.invalid.is_empty()).count();
     let lost = attempts.iter().filter(|attempt| !attempt.invalid.is_empty() && !contaminated(attempt)).count();
     // An attempt lost for another reason is not made up for; nor is one that was not made at all.
     attempts.len().min(repeat).saturating_sub(valid).saturating_sub(lost)
+}
+
+/// An unexpected verdict stands on at least this many attempts of each case.
+const CONFIRMING: u32 = 3;
+
+/// How many attempts of each case an unexpected verdict still lacks. More attempts are made and none
+/// is discarded: they can show that attempts disagree, and never turn a surprise into an answer.
+pub fn confirming_attempts(plan: &Plan, verdict: &Verdict) -> u32 {
+    if verdict.expectation == ExpectationMet::Unexpected { CONFIRMING.saturating_sub(plan.repeat) } else { 0 }
 }
 
 #[cfg(test)]

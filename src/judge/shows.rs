@@ -1,10 +1,11 @@
 //! Whether an observation shows what a list of checks says.
 
-use std::collections::BTreeMap;
+mod memory;
 
-use crate::observe::{MemoryObservation, Observation, StepObservation};
+use crate::observe::{Observation, StepObservation};
 use crate::plan::Plan;
-use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher};
+use crate::scenario::{Check, ExitCheck, GpuList, Matcher};
+use crate::verdict::Reason;
 
 use super::compare::{Datum, Held, compare};
 use super::{Facts, matches};
@@ -17,10 +18,23 @@ const NO_DEVICE: [&str; 2] = ["CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice"];
 pub enum Shows {
     /// Every check that applies holds.
     Yes,
-    /// Some do not, in words.
-    No(Vec<String>),
+    /// Some do not.
+    No(Vec<Failed>),
+    /// Every fact that could be judged holds, at least one; another could not, for this reason.
+    Partly(Reason, String),
+    /// None fails and none could be judged, for this reason.
+    Unobservable(Reason, String),
     /// None fails, and this could not be told.
     Unknown(String),
+}
+
+/// A fact that is not as a check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// What is, and what should be.
+    pub words: String,
+    /// Whether it is a fact of device memory, which other processes on the GPU can disturb.
+    pub of_memory: bool,
 }
 
 /// Holds an observation against checks, of which all that apply to the machine must hold.
@@ -32,20 +46,26 @@ pub fn shows(checks: &[Check], observation: &Observation, plan: &Plan, facts: &F
     if applicable.is_empty() {
         return Shows::Unknown("no check applies to this machine".to_string());
     }
-    let (mut failed, mut unknown) = (Vec::new(), None);
+    let (mut failed, mut unknown, mut hidden, mut any) = (Vec::new(), None, None, false);
     for check in applicable {
         for held in (Asked { check, observation, plan, facts }).held() {
             match held {
-                Held::Yes => {}
-                Held::No(words) => failed.push(placed(check, &words)),
+                Held::Yes => any = true,
+                Held::No(words) => failed.push(Failed { words: placed(check, &words), of_memory: false }),
+                Held::NoOfMemory(words) => failed.push(Failed { words: placed(check, &words), of_memory: true }),
                 Held::Unknown(words) => unknown = unknown.or_else(|| Some(placed(check, &words))),
+                Held::Unobservable(reason, words) => {
+                    hidden = hidden.or_else(|| Some((reason, placed(check, &words))));
+                }
             }
         }
     }
-    match unknown {
+    match (unknown, hidden) {
         _ if !failed.is_empty() => Shows::No(failed),
-        Some(words) => Shows::Unknown(words),
-        None => Shows::Yes,
+        (Some(words), _) => Shows::Unknown(words),
+        (None, Some((reason, words))) if any => Shows::Partly(reason, words),
+        (None, Some((reason, words))) => Shows::Unobservable(reason, words),
+        (None, None) => Shows::Yes,
     }
 }
 
@@ -80,7 +100,7 @@ impl Asked<'_> {
             Some((place, step)) => {
                 self.called(step, &mut held);
                 self.looked(place, step, &mut held);
-                self.memory(place, step, &mut held);
+                held.extend(memory::held(self, place, step));
             }
         }
         held
@@ -113,6 +133,11 @@ impl Asked<'_> {
             });
         }
         for (name, matcher) in &self.check.value {
+            if step.shared {
+                let why = "the call counts every process on the GPU, and a co-tenant is there";
+                held.push(Held::Unobservable(Reason::Unobservable, format!("{name} cannot be told: {why}")));
+                continue;
+            }
             held.push(match step.values.get(name).or_else(|| step.varying.get(name)) {
                 None => Held::Unknown(format!("the call gave no {name}")),
                 Some(value) => self.compare(name, &Datum::value(self.plan, value), matcher),
@@ -169,66 +194,6 @@ impl Asked<'_> {
                 uuids.map(|uuid| self.plan.gpu_name(uuid).unwrap_or_else(|| uuid.clone())).collect()
             }
         }
-    }
-
-    fn memory(&self, place: usize, step: &StepObservation, held: &mut Vec<Held>) {
-        let check = self.check;
-        for (gpu, classes) in self.by_gpu(&check.memory) {
-            let class = step.memory.get(&gpu).and_then(|memory| memory.class);
-            held.push(match class {
-                None => Held::Unknown(format!("memory of {gpu} could not be observed")),
-                Some(class) if classes.contains(&class) => Held::Yes,
-                Some(class) => {
-                    let expected: Vec<&str> = classes.iter().copied().map(Class::name).collect();
-                    Held::No(format!("memory of {gpu} is {}, expected {}", class.name(), expected.join(" or ")))
-                }
-            });
-        }
-        let used = |memory: &MemoryObservation| memory.used_bytes.map(i128::from);
-        self.bytes("used_bytes", &check.used_bytes, held, |gpu| step.memory.get(gpu).and_then(used));
-        let process = |memory: &MemoryObservation| memory.process_bytes.map(i128::from);
-        self.bytes("process_bytes", &check.process_bytes, held, |gpu| step.memory.get(gpu).and_then(process));
-        let before = place.checked_sub(1).and_then(|place| self.observation.steps.get(place));
-        self.bytes("grown_bytes", &check.grown_bytes, held, |gpu| {
-            let start = before.map_or(Some(0), |before| before.memory.get(gpu).and_then(used));
-            Some(step.memory.get(gpu).and_then(used)? - start?)
-        });
-        self.bytes("peak_bytes", &check.peak_bytes, held, |gpu| {
-            // No peak of its own means that the larger of the two ends was the largest seen.
-            let now = step.memory.get(gpu)?;
-            let start = before.map_or(Some(0), |before| before.memory.get(gpu).and_then(used));
-            now.peak_bytes.map(i128::from).or_else(|| Some(used(now)?.max(start?)))
-        });
-    }
-
-    fn bytes(
-        &self,
-        what: &str,
-        matchers: &BTreeMap<String, Matcher>,
-        held: &mut Vec<Held>,
-        of: impl Fn(&str) -> Option<i128>,
-    ) {
-        for (gpu, matcher) in self.by_gpu(matchers) {
-            let subject = format!("{what} of {gpu}");
-            held.push(match of(&gpu) {
-                None => Held::Unknown(format!("{subject} could not be observed")),
-                Some(bytes) => self.compare(&subject, &Datum::Int(bytes), matcher),
-            });
-        }
-    }
-
-    /// What is asked, GPU by GPU: `others` is every GPU of the machine that is not named.
-    fn by_gpu<'m, T>(&self, asked: &'m BTreeMap<String, T>) -> Vec<(String, &'m T)> {
-        let mut by_gpu: Vec<(String, &T)> = Vec::new();
-        for (key, value) in asked {
-            if key == "others" {
-                let names = (0..self.plan.gpus.len()).map(|place| format!("gpu{place}"));
-                by_gpu.extend(names.filter(|name| !asked.contains_key(name)).map(|name| (name, value)));
-            } else {
-                by_gpu.push((key.clone(), value));
-            }
-        }
-        by_gpu
     }
 
     fn compare(&self, subject: &str, actual: &Datum, matcher: &Matcher) -> Held {

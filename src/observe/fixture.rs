@@ -15,6 +15,9 @@ pub(crate) const CONTEXT: u64 = 500 << 20;
 pub(crate) fn calibration(uuid: &str) -> Calibration {
     Calibration {
         uuid: uuid.into(),
+        at_ns: 0,
+        baseline_bytes: None,
+        init_bytes: Some(3 << 20),
         null_bytes: 0,
         context_bytes: CONTEXT,
         allocation_bytes: 64 << 20,
@@ -22,6 +25,8 @@ pub(crate) fn calibration(uuid: &str) -> Calibration {
         epsilon_bytes: 2 << 20,
         pid_listed: true,
         sound: true,
+        why_unsound: None,
+        attempts: Vec::new(),
     }
 }
 
@@ -156,6 +161,7 @@ impl Script {
             stdout_bytes: 0,
             stderr_tail: String::new(),
             outcome: None,
+            elsewhere: None,
         }
     }
 }

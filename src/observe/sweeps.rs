@@ -7,8 +7,8 @@ use crate::plan::{CasePlan, Plan};
 use crate::report::{Attempt, AttemptSweep, Calibration};
 use crate::sample::{Gpu, Reading};
 
-use super::memory::{classify, epsilon};
-use super::{MemoryObservation, Scene};
+use super::memory::{classify, epsilon, is_sound};
+use super::{Hidden, MemoryObservation, Scene};
 
 /// What is needed to say what memory was after a step.
 pub(super) struct Memory<'a> {
@@ -35,12 +35,16 @@ impl<'a> Memory<'a> {
             let name = self.plan.gpu_name(&gpu.uuid)?;
             let start = baseline.sweep.gpus.get(place)?;
             let now = sweep.sweep.gpus.get(place)?;
-            let mut seen = change(start, now, self.scene.calibration_of(&gpu.uuid));
+            let mut seen = change(start, now, self.calibration_of(gpu));
             seen.peak_bytes = self.peak(step, place, gpu, now);
             seen.process_bytes = self.process_bytes(gpu, now);
             Some((name, seen))
         })
         .collect()
+    }
+
+    fn calibration_of(&self, gpu: &Gpu) -> Option<&'a Calibration> {
+        self.scene.calibration_of(&gpu.uuid, self.attempt)
     }
 
     /// The sweep taken after a step. One that is missing was equal to the one before, if the step
@@ -69,7 +73,7 @@ impl<'a> Memory<'a> {
         let changes = self.attempt.free_run.as_ref()?.changes.iter();
         let within = changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
         let highest = within.map(|change| change.used_bytes).max()?;
-        let noise = epsilon(self.scene.calibration_of(&gpu.uuid));
+        let noise = epsilon(self.calibration_of(gpu));
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
     }
 
@@ -101,7 +105,7 @@ impl<'a> Memory<'a> {
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
         let listed = now.processes.as_ref()?.iter().filter(|process| self.pids.contains(&process.pid));
         let bytes: Vec<u64> = listed.map(|process| process.used_bytes).collect::<Option<_>>()?;
-        let matched = !bytes.is_empty() || self.scene.calibration_of(&gpu.uuid).is_some_and(|it| it.pid_listed);
+        let matched = !bytes.is_empty() || self.calibration_of(gpu).is_some_and(|it| it.pid_listed);
         matched.then(|| bytes.into_iter().fold(0, u64::saturating_add))
     }
 }
@@ -127,6 +131,8 @@ pub(crate) fn own_pids(case: &CasePlan, attempt: &Attempt) -> Vec<u32> {
             _ => {}
         }
     }
+    pids.sort_unstable();
+    pids.dedup();
     pids
 }
 
@@ -137,8 +143,19 @@ fn change(start: &Reading, now: &Reading, calibration: Option<&Calibration>) -> 
         class: used.and_then(|delta| classify(delta, calibration)),
         used_bytes: used,
         v1_used_bytes: v1_used.filter(|_| v1_used != used),
+        hidden: hidden(calibration),
         ..MemoryObservation::default()
     }
+}
+
+/// What is known to hide on a GPU. Calibrations of older reports do not say what `cuInit` alone
+/// took; they were made on idle machines.
+fn hidden(calibration: Option<&Calibration>) -> Option<Hidden> {
+    if !is_sound(calibration) {
+        return Some(Hidden::Uncalibrated);
+    }
+    let is_prepaid = |it: &Calibration| it.init_bytes.is_some_and(|bytes| bytes <= it.epsilon_bytes);
+    calibration.is_some_and(is_prepaid).then_some(Hidden::Prepaid)
 }
 
 fn both(start: Option<u64>, now: Option<u64>) -> Option<i64> {

@@ -57,6 +57,7 @@ impl Filler<'_> {
             None => Err(Unmet {
                 reason: Reason::TooFewGpus,
                 detail: format!("the scenario names gpu{place}, and the machine has {} GPUs", self.gpus.len()),
+                lacks: format!("{} GPUs", place + 1),
             }),
         }
     }

@@ -28,7 +28,11 @@ pub(super) fn first_unmet(
 ) -> Option<Unmet> {
     let asked = Asked { scenario, instances, machine, options };
     NEEDS.iter().find_map(|need| {
-        (need.probe)(&asked).map(|detail| Unmet { reason: need.reason, detail: format!("{}: {detail}", need.name) })
+        (need.probe)(&asked).map(|detail| Unmet {
+            reason: need.reason,
+            detail: format!("{}: {detail}", need.name),
+            lacks: asked.lacks(need),
+        })
     })
 }
 
@@ -117,6 +121,22 @@ impl Asked<'_> {
         self.machine.unavailable.iter().find(|found| wanted(&found.reason)).map(|found| found.detail.clone())
     }
 
+    /// What would have to be there, in a few words.
+    fn lacks(&self, need: &Need) -> String {
+        let needs = &self.scenario.needs;
+        let range = |what: &str, range: Option<&Range>| format!("{what} {}", range.map_or("", |range| &range.0));
+        match need.reason {
+            Reason::TooFewGpus => gpus(self.wanted()),
+            Reason::Restricted => "a worker without a mask".to_string(),
+            Reason::DriverVersion => range("driver", needs.driver.as_ref()),
+            Reason::LibcudartVersion => range("libcudart", needs.libcudart.as_ref()),
+            Reason::ComputeCapability => range("compute capability", needs.compute_capability.as_ref()),
+            Reason::HazardNotAllowed => self.refused().join(" "),
+            Reason::NoGpu => gpus(1),
+            _ => need.name.to_string(),
+        }
+    }
+
     /// Only a scenario that calls the runtime needs one.
     fn libcudart(&self) -> Option<String> {
         let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
@@ -164,17 +184,22 @@ impl Asked<'_> {
             .find_map(|gpu| Some(format!("{}: {}", gpu.uuid, outside(needed, gpu.compute_capability.as_deref())?)))
     }
 
-    fn hazards(&self) -> Option<String> {
-        let refused: Vec<&str> = self
-            .scenario
-            .hazards
-            .iter()
-            .filter(|hazard| !self.options.allow.contains(hazard))
-            .map(|hazard| hazard.name())
-            .collect();
-        let flags: Vec<String> = refused.iter().map(|name| format!("`--allow {name}`")).collect();
-        (!refused.is_empty()).then(|| format!("{} not allowed; {} would", refused.join(" and "), flags.join(" with ")))
+    /// The options that would allow the hazards that are not allowed.
+    fn refused(&self) -> Vec<String> {
+        let refused = self.scenario.hazards.iter().filter(|hazard| !self.options.allow.contains(hazard));
+        refused.map(|hazard| format!("--allow {}", hazard.name())).collect()
     }
+
+    fn hazards(&self) -> Option<String> {
+        let flags = self.refused();
+        let names: Vec<&str> = flags.iter().filter_map(|flag| flag.strip_prefix("--allow ")).collect();
+        let flags: Vec<String> = flags.iter().map(|flag| format!("`{flag}`")).collect();
+        (!flags.is_empty()).then(|| format!("{} not allowed; {} would", names.join(" and "), flags.join(" with ")))
+    }
+}
+
+fn gpus(count: usize) -> String {
+    format!("{count} GPU{}", if count == 1 { "" } else { "s" })
 }
 
 /// Why a version is outside a range. A version that could not be read is outside every range:

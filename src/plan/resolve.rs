@@ -34,6 +34,8 @@ pub struct Unmet {
     pub reason: Reason,
     /// What is missing, in words.
     pub detail: String,
+    /// What would have to be there, in as few words as a list of such needs has room for: `2 GPUs`.
+    pub lacks: String,
 }
 
 /// One instance of a scenario on this machine, with nothing left to decide.

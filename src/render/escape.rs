@@ -19,8 +19,10 @@ pub fn visible(text: &str) -> String {
             // A CI system takes `::` for a command where a line begins, even after blanks. Nobody
             // knows where a line will be broken, so no word may begin with it.
             ':' if starts_word && rest.peek() == Some(&':') => out.push_str("\\x3a"),
-            // And it takes this one for a command anywhere in a line.
-            '#' if before == Some('#') && rest.peek() == Some(&'[') => out.push_str("\\x23"),
+            // And it takes `##[` and `##vso[` for commands anywhere in a line.
+            '#' if before == Some('#') && rest.clone().find(|c| !c.is_ascii_alphanumeric()) == Some('[') => {
+                out.push_str("\\x23")
+            }
             c if acts(c) && (c as u32) < 0x100 => out.push_str(&format!("\\x{:02x}", c as u32)),
             c if acts(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
             c => out.push(c),
@@ -157,6 +159,8 @@ mod tests {
         assert_eq!(visible("ok\n ::error::x"), "ok\\n \\x3a:error::x");
         assert_eq!(visible("a ##[group]b std::mem"), "a #\\x23[group]b std::mem");
         assert_eq!(visible("###[x]"), "##\\x23[x]");
+        assert_eq!(visible("a ##vso[task.setvariable]b"), "a #\\x23vso[task.setvariable]b");
+        assert_eq!(visible("## vso[ ##"), "## vso[ ##");
     }
 
     #[test]

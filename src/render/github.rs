@@ -3,8 +3,10 @@
 //! GitHub shows the first ten of each level, so the summary comes first and what is as expected
 //! gets no line of its own.
 
+use crate::exit;
 use crate::report::{Report, ScenarioReport};
 
+use super::applicable;
 use super::escape::{github_message, github_property};
 use super::facts;
 use super::tally::{self, Standing};
@@ -17,16 +19,22 @@ pub fn report(report: &Report) -> String {
     }
     let worst = report.scenarios.iter().map(|scenario| Standing::of(&scenario.verdict)).max();
     out.push_str(&annotation(worst.map_or("warning", level), "cuda-pitfalls", &[tally::sentence(report)]));
+    for note in applicable::notes(report) {
+        out.push_str(&annotation("notice", "cuda-pitfalls", std::slice::from_ref(&note)));
+    }
     for warning in &report.run.warnings {
         out.push_str(&annotation("warning", "cuda-pitfalls: doubt", std::slice::from_ref(warning)));
     }
-    let mut worst_first: Vec<&ScenarioReport> = report.scenarios.iter().collect();
+    // What does not apply here has its line above.
+    let applicable = report.scenarios.iter().filter(|scenario| !report.is_not_applicable(scenario));
+    let mut worst_first: Vec<&ScenarioReport> = applicable.collect();
     worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::of(&scenario.verdict)));
     for scenario in worst_first {
         let standing = Standing::of(&scenario.verdict);
         if standing > Standing::Answered {
             let title = format!("{}: {}", scenario.name, facts::verdict(&scenario.verdict));
-            out.push_str(&annotation(level(standing), &title, &message(scenario)));
+            let level = if exit::is_missed(report, scenario) { "error" } else { level(standing) };
+            out.push_str(&annotation(level, &title, &message(scenario)));
         }
     }
     out
@@ -69,12 +77,15 @@ mod tests {
         let lines = report(&fixture::report());
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines[0], "::error title=cuda-pitfalls::1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
+        assert_eq!(
+            lines[1], "::notice title=cuda-pitfalls::not applicable here: 1 (1 needs too few gpus)",
+            "what does not apply is one line"
+        );
         assert!(
-            lines[1].starts_with("::error title=context/set-device-makes-no-context%3A not_reproduced::Does CUDA"),
+            lines[2].starts_with("::error title=context/set-device-makes-no-context%3A not_reproduced::Does CUDA"),
             "{lines:?}"
         );
-        assert!(lines[2].starts_with("::warning title=memory/heap-growth[limit=64 MiB]%3A inconclusive"), "{lines:?}");
-        assert!(lines[3].starts_with("::notice title=peer/needs-two"), "{lines:?}");
+        assert!(lines[3].starts_with("::warning title=memory/heap-growth[limit=64 MiB]%3A inconclusive"), "{lines:?}");
         assert_eq!(lines.len(), 4, "what is as expected has no line");
     }
 

@@ -1,17 +1,20 @@
 //! Test results for CI systems, in the dialect of Jenkins: a suite per run, a test per scenario.
 //!
 //! An unexpected verdict is a failure. What could not be concluded is an error, because a test that
-//! did not measure has not passed either. What did not run is skipped.
+//! did not measure has not passed either. What does not apply to the machine is skipped. A file has
+//! a failure or an error exactly where the run did not end with 0; what is about the run and not
+//! about a scenario has a test of its own.
 
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
 
+use crate::exit;
 use crate::report::{Provenance, Report, ScenarioReport};
 
 use super::escape::{shorten, tail, xml};
 use super::tally::{self, Standing};
-use super::{facts, text, units};
+use super::{applicable, facts, lines, text, units};
 
 /// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
 /// for CI systems that load it whole.
@@ -25,11 +28,11 @@ pub fn report(report: &Report) -> String {
     for (name, value) in properties(report) {
         suite.add_property(Property::new(name, xml(&value)));
     }
-    if !report.complete {
-        suite.add_test_case(partial(report));
+    for case in about_the_run(report) {
+        suite.add_test_case(case);
     }
     for scenario in &report.scenarios {
-        suite.add_test_case(test_case(scenario));
+        suite.add_test_case(test_case(report, scenario));
     }
     let mut file = Xml::new("cuda-pitfalls");
     file.set_time(Duration::from_nanos(report.run.elapsed_ns));
@@ -57,6 +60,7 @@ fn properties(report: &Report) -> Vec<(&'static str, String)> {
     }
     properties.extend(report.machine.libcudart.iter().filter_map(|it| it.version.clone()).map(|it| ("libcudart", it)));
     properties.extend(tally::banners(report).into_iter().map(|banner| ("banner", banner)));
+    properties.extend(applicable::notes(report).into_iter().map(|note| ("note", note)));
     properties.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
     properties
 }
@@ -68,15 +72,36 @@ fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-/// The test that stands for the run itself where the run did not come to its end: a file without it
-/// would look like a smaller success.
-fn partial(report: &Report) -> TestCase {
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    let words = tally::banners(report).join(" ");
-    status.set_type("partial").set_message(shorten(&xml(&words), LIMIT));
-    let mut case = TestCase::new("the run came to its end", status);
-    case.set_classname(classname(report.provenance, "run"));
-    case
+/// The tests that stand for the run itself: a file without them would look like a smaller success.
+fn about_the_run(report: &Report) -> Vec<TestCase> {
+    let banners = tally::banners(report).join(" ");
+    let mut cases = Vec::new();
+    let mut add = |name: &str, kind: &str, wrong: Option<String>| {
+        let mut status = TestCaseStatus::success();
+        if let Some(message) = wrong {
+            status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_type(kind).set_message(shorten(&xml(&message), LIMIT));
+        }
+        let mut case = TestCase::new(xml(name), status);
+        case.set_classname(classname(report.provenance, "run"));
+        cases.push(case);
+    };
+    if !report.complete || report.run.interrupted.is_some() {
+        add("the run came to its end", "partial", Some(banners.clone()));
+    }
+    if exit::is_host_unsafe(report) {
+        let why = report.run.host_unsafe.clone().unwrap_or_else(|| "a worker could not be killed".to_owned());
+        add("the host is safe to go on with", "host_unsafe", Some(why));
+    }
+    if !report.scenarios.iter().any(exit::is_measured) {
+        let why = applicable::report(report).unwrap_or_else(|| tally::sentence(report));
+        add("the run measured something", "nothing_measured", Some(why));
+    }
+    for requirement in report.requirements() {
+        let name = format!("--require {}={}", requirement.what.name(), requirement.wanted);
+        add(&name, "require", requirement.is_unmet().then(|| requirement.sentence()));
+    }
+    cases
 }
 
 /// `cuda-pitfalls.visibility`, or `cuda-pitfalls.simulated.visibility`.
@@ -87,10 +112,13 @@ fn classname(provenance: Provenance, subject: &str) -> String {
     }
 }
 
-fn test_case(scenario: &ScenarioReport) -> TestCase {
+fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
     let verdict = &scenario.verdict;
     let mut status = match Standing::of(verdict) {
         Standing::Unexpected => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        // A simulated machine that does not model a call says nothing about it.
+        Standing::Inconclusive if exit::is_unmodelled(verdict) => TestCaseStatus::skipped(),
+        Standing::Skipped if exit::is_missed(report, scenario) => TestCaseStatus::non_success(NonSuccessKind::Error),
         Standing::Inconclusive | Standing::HarnessError => TestCaseStatus::non_success(NonSuccessKind::Error),
         Standing::Skipped => TestCaseStatus::skipped(),
         Standing::AsExpected | Standing::Answered => TestCaseStatus::success(),
@@ -126,7 +154,7 @@ fn test_case(scenario: &ScenarioReport) -> TestCase {
         case.add_property(Property::new(name, units::delta_or_unread(bytes)));
     }
     // What the terminal shows; its lines cannot be taken for commands of a CI system.
-    case.set_system_out(shorten(&text::scenario(scenario, text::WIDTH, text::Style::Plain), 2 * LIMIT));
+    case.set_system_out(shorten(&text::scenario(scenario, lines::WIDTH, text::Style::Plain), 2 * LIMIT));
     let said: String =
         scenario.cases.iter().filter_map(facts::example).map(|attempt| tail(&attempt.stderr_tail, LIMIT / 2)).collect();
     if !said.is_empty() {
@@ -186,6 +214,6 @@ mod tests {
         let xml = report(&fixture::hostile());
         assert!(!xml.contains("<img") && !xml.contains('\u{1b}'), "{xml}");
         let back = Xml::deserialize_from_str(&xml).unwrap();
-        assert_eq!(back.test_suites[0].test_cases.len(), 5);
+        assert_eq!(back.test_suites[0].test_cases.len(), 6);
     }
 }

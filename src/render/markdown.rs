@@ -7,7 +7,7 @@ use crate::report::{Report, ScenarioReport};
 
 use super::escape::{markdown, shorten};
 use super::tally::{self, Standing};
-use super::{facts, units, words};
+use super::{applicable, facts, units, words};
 
 /// Output tails are cut to this many bytes each.
 const TAIL: usize = 2048;
@@ -17,6 +17,9 @@ pub fn report(report: &Report) -> String {
     let mut out = format!("# cuda-pitfalls: {}\n\n", tally::sentence(report));
     for banner in tally::banners(report) {
         let _ = writeln!(out, "> **{}**\n", markdown(&banner));
+    }
+    for note in applicable::notes(report) {
+        let _ = writeln!(out, "{}\n", markdown(&note));
     }
     machine(&mut out, report);
     if !report.scenarios.is_empty() {

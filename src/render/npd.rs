@@ -1,5 +1,7 @@
-//! One line for node-problem-detector, which keeps 80 bytes of a plugin's output.
+//! One line for node-problem-detector, which keeps 80 bytes of a plugin's output, and the status
+//! that it takes from the plugin's exit code.
 
+use crate::exit::Exit;
 use crate::report::Report;
 
 use super::escape::{shorten, visible};
@@ -7,6 +9,46 @@ use super::tally::{self, Standing};
 
 /// What node-problem-detector keeps, the newline included.
 pub const LIMIT: usize = 80;
+
+/// What a plugin of node-problem-detector says with its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// 0: all is as expected.
+    Ok,
+    /// 1: a verdict is not as expected, or the host is unsafe to go on with.
+    Problem,
+    /// 2: nothing can be said.
+    Unknown,
+}
+
+impl Status {
+    /// What the report says of the machine.
+    pub fn of(report: &Report) -> Status {
+        match Exit::of_report(report) {
+            Exit::Ok => Status::Ok,
+            Exit::Unexpected | Exit::HostUnsafe => Status::Problem,
+            _ => Status::Unknown,
+        }
+    }
+
+    /// The exit code.
+    pub const fn code(self) -> i32 {
+        match self {
+            Status::Ok => 0,
+            Status::Problem => 1,
+            Status::Unknown => 2,
+        }
+    }
+
+    /// The word beside the code on stderr.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Problem => "problem",
+            Status::Unknown => "unknown",
+        }
+    }
+}
 
 /// The line: how many stand worst, and the name of the first of them.
 pub fn report(report: &Report) -> String {
@@ -39,6 +81,18 @@ pub fn report(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::render::fixture;
+
+    #[test]
+    fn the_status_is_what_the_report_says_of_the_machine() {
+        assert_eq!(Status::of(&fixture::report()), Status::Problem);
+        assert_eq!(Status::of(&fixture::empty()), Status::Unknown);
+        assert_eq!(Status::of(&fixture::partial()), Status::Unknown);
+        let mut fine = fixture::report();
+        fine.scenarios.truncate(1);
+        assert_eq!(Status::of(&fine), Status::Ok);
+        fine.run.host_unsafe = Some("a GPU was lost".into());
+        assert_eq!(Status::of(&fine), Status::Problem);
+    }
 
     #[test]
     fn the_line_names_the_worst_and_fits() {

@@ -1,6 +1,7 @@
 //! How the answers of a run stand: what each calls for, and how many there are of each.
 
-use crate::report::{Provenance, Report};
+use super::{escape, lines};
+use crate::report::{Provenance, Report, Requirement};
 use crate::verdict::{ExpectationMet, Kind, Verdict};
 
 /// What a verdict calls for, mildest first. Renderers choose marks, colours and elements by this,
@@ -107,16 +108,34 @@ pub fn banners(report: &Report) -> Vec<String> {
         banners.push(SIMULATED.to_owned());
     }
     if !report.complete {
-        let why = match &report.run.interrupted {
-            Some(signal) => format!("{PARTIAL} Interrupted by {signal}."),
-            None => PARTIAL.to_owned(),
+        let why = match (&report.run.interrupted, &report.run.stopped_by) {
+            (Some(signal), _) => format!("{PARTIAL} Interrupted by {signal}."),
+            (None, Some(name)) => {
+                format!("{PARTIAL} Stopped by --fail-fast after {name}; {} not run.", report.run.not_run.len())
+            }
+            (None, None) => PARTIAL.to_owned(),
         };
         banners.push(why);
     }
     if let Some(reason) = &report.run.host_unsafe {
         banners.push(format!("HOST UNSAFE — {reason}"));
     }
+    let unmet = report.requirements().into_iter().filter(Requirement::is_unmet);
+    banners.extend(unmet.map(|requirement| format!("REQUIREMENT NOT MET — {}.", requirement.sentence())));
     banners
+}
+
+/// A banner that nobody overlooks: between rows of asterisks, in lines of at most `width` columns.
+pub fn loud(banner: &str, width: usize) -> String {
+    let lines = lines::words(&escape::terminal(banner), width.saturating_sub(8).max(1));
+    let longest = lines.iter().map(|line| lines::columns(line)).max().unwrap_or(0);
+    let rule = "*".repeat(longest + 8);
+    let mut out = format!("{rule}\n");
+    for line in lines {
+        let fill = " ".repeat(longest.saturating_sub(lines::columns(&line)));
+        out.push_str(&format!("*** {line}{fill} ***\n"));
+    }
+    out + &rule + "\n"
 }
 
 /// What is said above every simulated result.

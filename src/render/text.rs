@@ -1,4 +1,5 @@
-//! What the terminal shows: a header, a block per scenario as it is answered, and the totals.
+//! All of a report as text, as `run --verbose` prints it: a header, a block per scenario as it is
+//! answered, and the totals. [`super::answer`] has the short form.
 //!
 //! Each part is a function of its own, so that a run can print them as it goes.
 
@@ -11,13 +12,12 @@ use std::fmt::Write as _;
 
 use crate::report::{Report, ScenarioReport};
 
+use super::applicable;
 use super::escape::terminal;
 use super::facts;
+use super::lines::{sentence, wrap};
 use super::tally::{self, Standing};
 use super::units;
-
-/// The width that fits a CI log and half a screen.
-pub const WIDTH: usize = 100;
 
 /// Whether words are coloured. Nothing is said by colour alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Style {
 }
 
 impl Style {
-    fn paint(self, standing: Standing, words: &str) -> String {
+    pub(super) fn paint(self, standing: Standing, words: &str) -> String {
         let code = match standing {
             Standing::AsExpected => "32",
             Standing::Answered => "36",
@@ -44,22 +44,30 @@ impl Style {
             Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
         }
     }
+
+    /// What stands beside something more important.
+    pub(super) fn dim(self, words: &str) -> String {
+        match self {
+            Style::Plain => words.to_owned(),
+            Style::Colour => format!("\x1b[2m{words}\x1b[0m"),
+        }
+    }
 }
 
-/// The whole report as the run printed it.
-pub fn report(report: &Report) -> String {
-    let mut out = header(&report.run, &report.machine, report.provenance);
+/// The whole report as a run with `--verbose` printed it.
+pub fn report(report: &Report, width: usize) -> String {
+    let mut out = header(&report.run, &report.machine, report.provenance, width);
     // Who reads a stored report from the top learns at the top what it is not.
     for banner in tally::banners(report).iter().filter(|banner| *banner != tally::SIMULATED) {
-        out.push_str(&sentence("*** ", banner, WIDTH));
+        out.push_str(&sentence("*** ", banner, width));
     }
     for one in &report.scenarios {
         out.push('\n');
-        out.push_str(&scenario(one, WIDTH, Style::Plain));
+        out.push_str(&scenario(one, width, Style::Plain));
     }
     let exit = report.run.exit.as_ref().map(|exit| (exit.code, exit.name.as_str()));
     out.push('\n');
-    out.push_str(&ending(report, "", exit));
+    out.push_str(&ending(report, "", exit, width));
     out
 }
 
@@ -85,7 +93,8 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
     } else if 2 + length(&name) + beside <= width {
         let _ = writeln!(out, "{mark} {name}  {verdict}{libcudart}");
     } else {
-        let _ = writeln!(out, "{mark} {name}\n    {verdict}{libcudart}");
+        out.push_str(&sentence(&format!("{mark} "), &report.name, width));
+        let _ = writeln!(out, "    {verdict}{libcudart}");
     }
     let longest = report.cases.iter().map(|case| terminal(&case.name).chars().count()).max().unwrap_or(0).min(24);
     for case in &report.cases {
@@ -103,25 +112,29 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
 }
 
 /// The end of a run: a table, the counts, the time, and where the report is.
-pub fn totals(report: &Report, path: &str, exit: (i32, &str)) -> String {
-    ending(report, path, Some(exit))
+pub fn totals(report: &Report, path: &str, exit: (i32, &str), width: usize) -> String {
+    ending(report, path, Some(exit), width)
 }
 
-fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>) -> String {
+fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>, width: usize) -> String {
     let mut out = String::new();
     if !report.scenarios.is_empty() {
-        out.push_str(&table::table(report));
+        out.push_str(&table::table(report, width));
         out.push('\n');
     }
     for banner in tally::banners(report) {
-        out.push_str(&sentence("*** ", &banner, WIDTH));
+        out.push_str(&sentence("*** ", &banner, width));
     }
-    let _ = writeln!(out, "{} in {}", tally::sentence(report), units::duration(report.run.elapsed_ns));
+    for note in applicable::notes(report) {
+        out.push_str(&sentence("", &note, width));
+    }
+    let counts = format!("{} in {}", tally::sentence(report), units::duration(report.run.elapsed_ns));
+    out.push_str(&sentence("", &counts, width));
     for (kind, met, count) in tally::by_verdict(report) {
         let _ = writeln!(out, "  {count:>4}  {}, {}", kind.name(), met.name().replace('_', " "));
     }
     if !path.is_empty() {
-        let _ = writeln!(out, "report  {}", terminal(path));
+        out.push_str(&sentence("report  ", path, width));
     }
     match exit {
         Some((code, name)) => {
@@ -135,52 +148,11 @@ fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>) -> String {
 /// The column in which verdicts stand, unless a name is longer.
 const NAME: usize = 44;
 
-/// A sentence behind a head, broken between words; foreign words cannot begin a line with anything
-/// but blanks before them, and [`terminal`] has made sure that is harmless.
-pub(super) fn sentence(head: &str, text: &str, width: usize) -> String {
-    let text = terminal(text);
-    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    wrap(head, &words, " ", width)
-}
-
-/// Parts behind a head, joined, and continued under the first part where the line is full. A part
-/// is broken only between its words, and only where it does not fit a line of its own.
-fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String {
-    let indent = head.chars().count();
-    let room = width.saturating_sub(indent).max(20);
-    let length = |text: &str| text.chars().count();
-    let mut lines: Vec<String> = vec![String::new()];
-    for part in parts {
-        let glue = |line: &str| if line.is_empty() { "" } else { between };
-        let last = lines.last().map(String::as_str).unwrap_or_default();
-        if !last.is_empty() && length(last) + length(between) + length(part) > room {
-            lines.push(String::new());
-        }
-        for (place, word) in part.split(' ').enumerate() {
-            let last = lines.last().map(String::as_str).unwrap_or_default();
-            let joint = if place == 0 { glue(last) } else { " " };
-            if !last.is_empty() && length(last) + length(joint) + length(word) > room {
-                lines.push(word.to_owned());
-            } else if let Some(last) = lines.last_mut() {
-                last.push_str(joint);
-                last.push_str(word);
-            }
-        }
-    }
-    let mut out = String::new();
-    for (place, line) in lines.iter().enumerate() {
-        let _ = match place {
-            0 => writeln!(out, "{}", format!("{head}{line}").trim_end()),
-            _ => writeln!(out, "{:indent$}{line}", ""),
-        };
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::render::fixture;
+    use crate::render::lines::WIDTH;
 
     #[test]
     fn a_block_is_compact_and_speaks_in_words() {
@@ -207,18 +179,15 @@ mod tests {
 
     #[test]
     fn every_line_fits_and_simulated_verdicts_say_so() {
-        let text = super::report(&fixture::simulated());
-        for line in text.lines() {
-            assert!(line.chars().count() <= WIDTH, "{line}");
+        for width in 60..=140 {
+            let text = super::report(&fixture::simulated(), width);
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
         }
+        let text = super::report(&fixture::simulated(), WIDTH);
         for line in text.lines().filter(|line| line.contains("reproduced") && line.contains('/')) {
             assert!(line.contains("simulated"), "{line}");
         }
-    }
-
-    #[test]
-    fn wrapping_breaks_between_words_only() {
-        let parts = ["aaaa bbbb cccc".to_owned(), "dddddddddddddddddddddddddddd".to_owned(), "e".to_owned()];
-        assert_eq!(wrap("> ", &parts, " · ", 24), "> aaaa bbbb cccc\n  dddddddddddddddddddddddddddd\n  e\n");
     }
 }

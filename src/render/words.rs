@@ -5,6 +5,7 @@
 use crate::machine::{Isolation, Machine};
 use crate::report::Calibration;
 use crate::sample::Gpu;
+use crate::verdict::Reason;
 
 use super::units;
 
@@ -90,4 +91,48 @@ pub fn calibration(found: &Calibration) -> String {
         words.push_str("; NOT SOUND: nothing can be concluded from the absence of a change");
     }
     words
+}
+
+/// Why a question has no answer, in words.
+pub fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NotModelled => "the simulated machine does not model it",
+        Reason::Intermittent => "some attempts show it and others do not",
+        Reason::ControlShowsEffect => "the control shows it too, so the order is not the cause",
+        Reason::Contaminated => "another process changed its memory on the GPU meanwhile",
+        Reason::Unsettled => "memory did not come to rest",
+        Reason::Residue => "memory did not come back after the worker's end",
+        Reason::Contradiction => "the API and NVML contradict each other",
+        Reason::Unobservable => "what it asks for could not be read here",
+        Reason::Hang => "a call did not return before its deadline",
+        Reason::Signalled => "the worker was ended from outside",
+        Reason::OomKilled => "the kernel ended the worker for want of host memory",
+        Reason::Crashed => "the worker crashed",
+        Reason::ExitedEarly => "the worker exited before it had made its calls",
+        Reason::LeakedChildren => "the worker left processes behind",
+        Reason::Unkillable => "the worker could not be killed",
+        Reason::SamplerLost => "the process that reads NVML did not answer",
+        Reason::Injected => "a library was injected into the worker",
+        Reason::Uncalibrated => "the instrument was not shown to see such an effect here",
+        Reason::Interrupted => "the run was interrupted",
+        Reason::TooFewAttempts => "too few attempts count",
+        Reason::NoNvml => "NVML is not here",
+        Reason::NoDriver => "the driver is not loaded",
+        Reason::NoGpu => "there is no GPU",
+        Reason::NoLibcuda => "libcuda is not here",
+        Reason::NoLibcudart => "libcudart is not here",
+        Reason::TooFewGpus => "it needs more GPUs",
+        Reason::DriverVersion => "it needs another driver",
+        Reason::LibcudartVersion => "it needs another libcudart",
+        Reason::ComputeCapability => "it needs another GPU architecture",
+        Reason::NoPeerAccess => "the GPUs have no peer access",
+        Reason::Restricted => "it needs a worker without a mask",
+        Reason::MissingSymbol => "a call or library that it needs is not here",
+        Reason::NotRoot => "it needs root",
+        Reason::HazardNotAllowed => "its hazard was not allowed",
+        Reason::Busy => "the GPU is in use by another process",
+        Reason::HostUnsafe => "the host was left in an unsafe state",
+        Reason::Protocol => "the worker could not be started or understood",
+        Reason::System => "the system refused something the harness needs",
+    }
 }

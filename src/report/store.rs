@@ -2,14 +2,13 @@
 //! reading one back.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
-use super::{MAJOR, Report, SCHEMA};
+use super::{MAJOR, Report, SCHEMA, ScenarioReport};
 use crate::input;
 use crate::render::escape::terminal;
 
@@ -53,12 +52,21 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
 }
 
 impl Store {
-    /// Makes the folder of a run.
+    /// Makes the folder of a run. One that is there already belongs to another.
+    ///
+    /// # Errors
+    /// The folder is there, or cannot be made.
     pub fn create(reports: &Path, run: &str) -> Result<Store, StoreError> {
-        Store::at(&reports.join(run))
+        fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
+        let folder = reports.join(run);
+        fs::create_dir(&folder).map_err(io_error("create the folder", &folder))?;
+        Ok(Store { folder })
     }
 
     /// The folder of a run by its own path, made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
         Ok(Store { folder: folder.to_path_buf() })
@@ -79,14 +87,36 @@ impl Store {
     pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io_error("write in", &self.folder))?;
-        let text = serde_json::to_vec(document).map_err(|error| io_error("write", &path)(error.into()))?;
-        file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(io_error("write", &path))?;
+        // Not as one text in memory: a report can be larger than the parent may be.
+        let mut writer = BufWriter::new(file.as_file_mut());
+        serde_json::to_writer(&mut writer, document).map_err(|error| io_error("write", &path)(error.into()))?;
+        writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(io_error("write", &path))?;
+        drop(writer);
         file.as_file().sync_all().map_err(io_error("flush", &path))?;
         file.persist(&path).map_err(|error| io_error("rename to", &path)(error.error))?;
         let flushed = File::open(&self.folder).and_then(|folder| folder.sync_all());
         flushed.map_err(io_error("flush", &self.folder))?;
         Ok(path)
     }
+}
+
+/// What every document begins to be understood by.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    schema: HeadSchema,
+    /// What a reader must know that is to believe the document.
+    #[serde(default)]
+    must_understand: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct HeadSchema {
+    #[serde(default)]
+    name: String,
+    major: Option<u64>,
+    #[serde(default)]
+    must_understand: Vec<String>,
 }
 
 /// A document that was read and not yet understood.
@@ -105,11 +135,13 @@ impl Stored {
         let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
         let text = input::read(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
         let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
-        let document: Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-        let schema = document.get("schema").cloned().unwrap_or_default();
-        let name = schema.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
-        let major = schema.get("major").and_then(Value::as_u64);
-        Ok(Stored { path, text, name, major })
+        // The rest is read past, and kept nowhere: a document may be a thousand times as large in
+        // memory as it is on disk.
+        let head: Head = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+        if let Some(what) = head.must_understand.iter().chain(&head.schema.must_understand).next() {
+            return Err(unreadable(format!("it says that `{what}` must be understood, which this program does not")));
+        }
+        Ok(Stored { path, text, name: head.schema.name, major: head.schema.major })
     }
 
     /// The document, if it is of this schema and major.
@@ -133,5 +165,12 @@ impl Stored {
 
 /// Reads a report: a file, or the folder of a run.
 pub fn read(path: &Path) -> Result<Report, StoreError> {
-    Stored::open(path)?.parse(SCHEMA, MAJOR)
+    let stored = Stored::open(path)?;
+    let report: Report = stored.parse(SCHEMA, MAJOR)?;
+    let of_nothing = |scenario: &&ScenarioReport| scenario.plan.as_ref().is_some_and(|plan| plan.repeat == 0);
+    match report.scenarios.iter().find(of_nothing) {
+        // Any number of attempts is enough where none is needed.
+        Some(scenario) => Err(stored.unreadable(format!("`plan.repeat` of {} is 0", scenario.name))),
+        None => Ok(report),
+    }
 }

@@ -1,134 +1,280 @@
-//! The instrument, measured before the first question: a worker that makes no CUDA call must show
-//! nothing, and one that makes a context and a known allocation must show both.
+//! The instrument, measured before the first question and in the presence of whoever is there: a
+//! worker that makes no CUDA call must show nothing; what `cuInit` alone takes; and one that makes a
+//! context and a known allocation must show both.
 //!
-//! Without the first, a change that is seen may be noise; without the second, a change that is not
-//! seen may be blindness. Both are ordinary attempts.
+//! Without the first, a change that is seen may be noise; without the last, no change may mean that
+//! we cannot see it. What `cuInit` takes is paid once per GPU by the first client, so a co-tenant
+//! changes it. All of it are ordinary attempts, kept in the report, each made twice: where two differ,
+//! or somebody else was at work, the GPU's calibration is not sound and its memory is not judged.
+
+mod controls;
+mod reading;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::stage::Stage;
-use crate::plan::{CasePlan, Timeouts};
-use crate::report::{Attempt, Calibration, Report};
-use crate::scenario::{Scalar, Step};
+use crate::clock;
+use crate::judge;
+use crate::observe::Scene;
+use crate::plan::CasePlan;
+use crate::report::{Attempt, Calibration, CaseReport, CoTenancy, Report};
+use crate::sample::{FreeRun, Sweep};
+use controls::{ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case};
+use reading::{change, is_listed, largest_change, used_before};
 
-/// How much the positive control allocates: far from what contexts cost, small enough for any GPU.
-const ALLOCATED_BYTES: u64 = 256 << 20;
 /// Nothing smaller than this is told apart from noise: the driver takes memory in 2 MiB blocks.
 const SMALLEST_EPSILON: u64 = 2 << 20;
+/// How long memory has to stay as it is before anything is calibrated. A process that only calls
+/// `cuInit` again and again leaves the GPU alone for a fraction of a second in between.
+const QUIET: Duration = Duration::from_millis(400);
+/// How often a calibration that somebody disturbed is made again.
+const TRIES: u32 = 3;
+/// How often a run may calibrate again because co-tenants came or left.
+const MOST_AGAIN: u32 = 5;
 
-/// The first start of CUDA on a machine can take long; a hang must still end.
-const TIMEOUTS: Timeouts = Timeouts { step_ms: 60_000, attempt_ms: 120_000 };
+/// The calibration of a run, and of the GPUs that may be used.
+pub(super) struct Calibrator {
+    usable: Vec<String>,
+    again: u32,
+}
 
-/// Measures every GPU that may be used, and warns of what it could not tell.
-pub(super) fn calibrate(stage: &mut Stage, report: &mut Report) {
-    let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let usable = stage.restrict.clone().unwrap_or_else(|| all.clone());
-    let null = attempt(stage, vec![step("mark", "before"), step("mark", "after")], None);
-    let mut listed = Vec::new();
-    for uuid in usable.iter().filter(|uuid| all.contains(uuid)) {
-        if stage.supervisor.interrupt.check() {
-            return;
+impl Calibrator {
+    /// Records who is there, measures every GPU that may be used, and warns of what it could not tell.
+    pub(super) fn calibrate(stage: &mut Stage, report: &mut Report) -> Calibrator {
+        let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let restrict = stage.restrict.clone().unwrap_or_else(|| all.clone());
+        let usable: Vec<String> = restrict.into_iter().filter(|uuid| all.contains(uuid)).collect();
+        if let Ok(sweep) = stage.supervisor.sampler.sweep() {
+            report.run.co_tenants = co_tenants(&all, &sweep);
         }
-        let Some(gpu) = all.iter().position(|known| known == uuid) else { continue };
-        let null_bytes = null.as_ref().map_or(0, |null| largest_change(null, gpu));
-        let epsilon_bytes = SMALLEST_EPSILON.max(3 * null_bytes);
-        let positive = attempt(stage, positive_steps(), Some(uuid));
-        let used = |label: usize| positive.as_ref().and_then(|attempt| used_after(attempt, label, gpu));
-        let before = positive.as_ref().and_then(|attempt| used_before(attempt, gpu));
-        let change = |later: Option<u64>, earlier: Option<u64>| {
-            later.zip(earlier).map_or(0, |(later, earlier)| later.saturating_sub(earlier))
+        let mut calibrator = Calibrator { usable, again: 0 };
+        calibrator.measure(stage, report, &calibrator.usable.clone());
+        calibrator.tell(stage, report);
+        calibrator
+    }
+
+    /// Calibrates again where it is needed: on GPUs whose memory is not what it was when they were
+    /// calibrated, and, if `unsound_too`, where the last calibration was not sound. At most a few
+    /// times in a run, so that a busy machine does not keep it from asking. True if it did.
+    pub(super) fn renew(&mut self, stage: &mut Stage, report: &mut Report, unsound_too: bool) -> bool {
+        if self.again >= MOST_AGAIN || stage.supervisor.interrupt.check() {
+            return false;
+        }
+        let Ok(sweep) = stage.supervisor.sampler.sweep() else { return false };
+        let is_stale = |uuid: &&String| {
+            let last = report.run.calibration.iter().rfind(|calibration| calibration.uuid == **uuid);
+            let Some(last) = last else { return unsound_too };
+            if !last.sound {
+                return unsound_too;
+            }
+            let place = stage.machine.gpus.iter().position(|gpu| gpu.uuid == **uuid);
+            let now = place.and_then(|place| sweep.gpus.get(place)?.used_bytes);
+            now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
         };
-        let context_bytes = change(used(1), before);
-        let allocation_bytes = change(used(3), used(2));
-        let pid_listed = positive.as_ref().is_some_and(|attempt| is_listed(attempt, gpu));
-        let sound = null.is_some()
-            && context_bytes > 4 * epsilon_bytes
-            && allocation_bytes.abs_diff(ALLOCATED_BYTES) <= epsilon_bytes;
-        if !sound {
-            report.run.warnings.push(format!(
-                "the positive control was not seen on {uuid} (context {context_bytes} B, {ALLOCATED_BYTES} B allocated, \
-                 {allocation_bytes} B seen): absence of memory effects cannot be concluded there"
-            ));
+        let stale: Vec<String> = self.usable.iter().filter(is_stale).cloned().collect();
+        if stale.is_empty() {
+            return false;
         }
-        listed.push(pid_listed);
-        report.run.calibration.push(Calibration {
+        self.again += 1;
+        self.measure(stage, report, &stale);
+        true
+    }
+
+    /// Calibrates some GPUs, each until it is sound or its tries are used up.
+    fn measure(&mut self, stage: &mut Stage, report: &mut Report, gpus: &[String]) {
+        let mut left = gpus.to_vec();
+        for turn in 1..=TRIES {
+            let quiet = quiet(stage);
+            let null = made(stage, null_case());
+            let mut taken = Vec::new();
+            for uuid in &left {
+                if stage.supervisor.interrupt.check() {
+                    return;
+                }
+                taken.push(gpu(stage, uuid, &quiet, &null));
+            }
+            left = taken.iter().filter(|found| !found.sound).map(|found| found.uuid.clone()).collect();
+            // Of an unsound one the last try is kept.
+            report.run.calibration.extend(taken.into_iter().filter(|found| found.sound || turn == TRIES));
+            if left.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What the first calibration means for the whole run.
+    fn tell(&self, stage: &mut Stage, report: &mut Report) {
+        let found = &report.run.calibration;
+        let warnings: Vec<String> = found
+            .iter()
+            .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
+            .map(|(found, why)| {
+                format!("the instrument is not sound on {}: {why}; its memory is not judged", found.uuid)
+            })
+            .collect();
+        let own = (!found.is_empty()).then(|| found.iter().all(|found| found.pid_listed));
+        report.run.warnings.extend(warnings);
+        report.machine.isolation.own_pid_listed = own;
+        stage.machine.isolation.own_pid_listed = own;
+        if own == Some(false) {
+            report.run.warnings.push(
+                "NVML does not list the worker's own PID (a PID namespace?): memory per process cannot be told, and \
+                 foreign processes are noticed by their memory"
+                    .to_string(),
+            );
+        }
+    }
+}
+
+/// Who holds memory on which GPU.
+fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
+    let there = uuids.iter().zip(&sweep.gpus).filter(|(_, reading)| {
+        let listed = reading.processes.as_ref().is_some_and(|processes| !processes.is_empty());
+        listed || reading.used_bytes.is_some_and(|bytes| bytes > SMALLEST_EPSILON)
+    });
+    there
+        .map(|(uuid, reading)| CoTenancy {
             uuid: uuid.clone(),
-            null_bytes,
-            context_bytes,
-            allocation_bytes,
-            allocated_bytes: ALLOCATED_BYTES,
-            epsilon_bytes,
-            pid_listed,
-            sound,
-        });
-    }
-    let own = (!listed.is_empty()).then(|| listed.iter().all(|listed| *listed));
-    report.machine.isolation.own_pid_listed = own;
-    stage.machine.isolation.own_pid_listed = own;
-    if own == Some(false) {
-        report.run.warnings.push(
-            "NVML does not list the worker's own PID (a PID namespace?): memory per process cannot be told, and \
-             foreign processes are noticed only by their memory"
-                .to_string(),
-        );
-    }
+            used_bytes: reading.used_bytes,
+            processes: reading.processes.clone(),
+        })
+        .collect()
 }
 
-fn step(call: &str, label: &str) -> Step {
-    Step {
-        call: call.to_string(),
-        args: BTreeMap::new(),
-        bind: None,
-        on: None,
-        from: None,
-        label: label.to_string(),
-        line: 0,
-    }
-}
-
-fn positive_steps() -> Vec<Step> {
-    let mut retain = step("cuDevicePrimaryCtxRetain", "context");
-    retain.args.insert("device".to_string(), Scalar::Int(0));
-    retain.bind = Some("context".to_string());
-    let mut current = step("cuCtxSetCurrent", "current");
-    current.args.insert("context".to_string(), Scalar::Text("context".to_string()));
-    let mut allocate = step("cuMemAlloc_v2", "allocation");
-    allocate.args.insert("bytes".to_string(), Scalar::Int(ALLOCATED_BYTES as i64));
-    allocate.bind = Some("memory".to_string());
-    vec![step("cuInit", "init"), retain, current, allocate]
-}
-
-fn attempt(stage: &mut Stage, steps: Vec<Step>, mask: Option<&String>) -> Option<Attempt> {
-    let case = CasePlan {
-        name: "calibration".to_string(),
-        does: String::new(),
-        mask: mask.map(|uuid| vec![uuid.clone()]),
-        env: BTreeMap::new(),
-        probes: false,
-        steps,
-        expect: Vec::new(),
+/// Watches memory while no worker is there. An error says what changed, by place of the GPU.
+fn quiet(stage: &mut Stage) -> Result<(), BTreeMap<usize, String>> {
+    let nobody_knows = |why: String| (0..stage.machine.gpus.len()).map(|gpu| (gpu, why.clone())).collect();
+    let sampler = &mut stage.supervisor.sampler;
+    let watched = sampler.free_run().and_then(|()| {
+        std::thread::sleep(QUIET);
+        sampler.stop_free_run()
+    });
+    let run: FreeRun = match watched {
+        Ok(run) => run,
+        Err(trouble) => return Err(nobody_knows(trouble.to_string())),
     };
-    stage.supervisor.attempt(TIMEOUTS, &case, 0).ok().filter(|attempt| attempt.invalid.is_empty())
+    let mut changes: BTreeMap<usize, usize> = BTreeMap::new();
+    for change in &run.changes {
+        *changes.entry(change.gpu).or_default() += 1;
+    }
+    // The first entry of a GPU is what was there.
+    let moved: BTreeMap<usize, String> = changes
+        .into_iter()
+        .filter(|(_, seen)| *seen > 1)
+        .map(|(gpu, _)| (gpu, "another process took or gave back memory while nothing of ours ran".to_string()))
+        .collect();
+    if moved.is_empty() { Ok(()) } else { Err(moved) }
 }
 
-/// `used` before the first step.
-fn used_before(attempt: &Attempt, gpu: usize) -> Option<u64> {
-    attempt.sweeps.first()?.sweep.gpus.get(gpu)?.used_bytes
+/// One GPU, measured twice.
+fn gpu(
+    stage: &mut Stage,
+    uuid: &str,
+    quiet: &Result<(), BTreeMap<usize, String>>,
+    null: &Result<(CasePlan, Attempt), String>,
+) -> Calibration {
+    let at_ns = clock::now_ns();
+    let mut found = Calibration {
+        uuid: uuid.to_string(),
+        at_ns,
+        baseline_bytes: None,
+        init_bytes: None,
+        null_bytes: 0,
+        context_bytes: 0,
+        allocation_bytes: 0,
+        allocated_bytes: ALLOCATED_BYTES,
+        epsilon_bytes: SMALLEST_EPSILON,
+        pid_listed: false,
+        sound: false,
+        why_unsound: None,
+        attempts: Vec::new(),
+    };
+    let place = stage.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
+    let mut tries: Vec<(CasePlan, Attempt)> = Vec::new();
+    let mut why = quiet.as_ref().err().and_then(|moved| moved.get(&place).cloned());
+    match null {
+        Ok(null) => tries.push(null.clone()),
+        Err(words) => why = why.or(Some(words.clone())),
+    }
+    // Twice, the second time backwards.
+    for case in [init_case(uuid), positive_case(uuid), positive_case(uuid), init_case(uuid)] {
+        if why.is_some() {
+            break;
+        }
+        match made(stage, case) {
+            Ok(made) => tries.push(made),
+            Err(words) => why = Some(words),
+        }
+    }
+    read(&mut found, &tries, place);
+    why = why.or_else(|| disturbed(stage, &found, &tries)).or_else(|| differs(&found, &tries, place));
+    found.sound = why.is_none();
+    found.why_unsound = why;
+    found.attempts = tries
+        .into_iter()
+        .map(|(case, attempt)| CaseReport { name: case.name, outcomes: Vec::new(), attempts: vec![attempt] })
+        .collect();
+    found
 }
 
-/// `used` after a step: the last sweep up to it, since equal ones are left out.
-fn used_after(attempt: &Attempt, step: usize, gpu: usize) -> Option<u64> {
-    let up_to = |sweep: &&crate::report::AttemptSweep| !sweep.after_exit && sweep.step.is_none_or(|at| at <= step);
-    attempt.sweeps.iter().rfind(up_to)?.sweep.gpus.get(gpu)?.used_bytes
+/// Takes the figures from the attempts: those of the first of each kind.
+fn read(found: &mut Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) {
+    let of = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, attempt)| attempt);
+    if let Some(null) = of(NULL) {
+        found.null_bytes = largest_change(null, gpu);
+        found.epsilon_bytes = SMALLEST_EPSILON.max(3 * found.null_bytes);
+    }
+    if let Some(init) = of(INIT) {
+        found.init_bytes = change(init, None, 0, gpu);
+    }
+    if let Some(positive) = of(POSITIVE) {
+        found.baseline_bytes = used_before(positive, gpu);
+        found.context_bytes = change(positive, None, 1, gpu).unwrap_or(0);
+        found.allocation_bytes = change(positive, Some(2), 3, gpu).unwrap_or(0);
+        found.pid_listed = is_listed(positive, gpu);
+    }
 }
 
-fn largest_change(attempt: &Attempt, gpu: usize) -> u64 {
-    let Some(before) = used_before(attempt, gpu) else { return 0 };
-    let seen = attempt.sweeps.iter().filter_map(|sweep| sweep.sweep.gpus.get(gpu)?.used_bytes);
-    seen.map(|used| used.abs_diff(before)).max().unwrap_or(0)
+/// Whether an attempt does not count, by the rules that every attempt is held against.
+fn disturbed(stage: &Stage, found: &Calibration, tries: &[(CasePlan, Attempt)]) -> Option<String> {
+    let provisional = [found.clone()];
+    let scene = Scene { calibration: &provisional, gpus: &stage.machine.gpus };
+    tries.iter().find_map(|(case, attempt)| {
+        let doubts = judge::doubts(&plan_of(case), case, attempt, &scene);
+        doubts.first().map(|doubt| format!("{}: {}", doubt.reason.name(), doubt.detail))
+    })
 }
 
-fn is_listed(attempt: &Attempt, gpu: usize) -> bool {
-    let lists = attempt.sweeps.iter().filter_map(|sweep| sweep.sweep.gpus.get(gpu)?.processes.as_ref());
-    lists.flatten().any(|process| process.pid == attempt.pid)
+/// Whether controls did not show what they must, or two that are alike did not show the same.
+fn differs(found: &Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) -> Option<String> {
+    let near = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2);
+    for (case, attempt) in tries {
+        let baseline = used_before(attempt, gpu);
+        if !near(baseline, found.baseline_bytes) {
+            return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));
+        }
+        let (again, first) = match case.name.as_str() {
+            INIT => (change(attempt, None, 0, gpu), found.init_bytes),
+            POSITIVE => (change(attempt, None, 1, gpu), Some(found.context_bytes)),
+            _ => continue,
+        };
+        if !near(again, first) {
+            return Some(format!("`{}` took {first:?} bytes and then {again:?}", case.name));
+        }
+    }
+    let (context, allocation) = (found.context_bytes, found.allocation_bytes);
+    if context <= 4 * found.epsilon_bytes || allocation.abs_diff(ALLOCATED_BYTES) > found.epsilon_bytes {
+        return Some(format!(
+            "the positive control was not seen (context {context} B; {ALLOCATED_BYTES} B allocated, {allocation} B seen)"
+        ));
+    }
+    None
+}
+
+fn made(stage: &mut Stage, case: CasePlan) -> Result<(CasePlan, Attempt), String> {
+    match stage.supervisor.attempt(TIMEOUTS, &case, 0) {
+        Ok(attempt) => Ok((case, attempt)),
+        Err(trouble) => Err(format!("`{}` could not be run: {trouble}", case.name)),
+    }
 }

@@ -1,39 +1,82 @@
-//! The private folder of a run: links, the simulated node, what workers write. It goes with the
+//! The private folder of a run: links, the simulated machine, what workers write. It goes with the
 //! run; those that killed runs left behind go with the next one.
 
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::TempDir;
 
+use crate::render::escape;
+
 const PREFIX: &str = "cuda-pitfalls-";
 /// Locked as long as the run lives; the kernel unlocks it however the run ends.
 const LOCK: &str = "lock";
+/// What the lock file holds. A folder without it is not one of ours, whatever its name.
+const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
+/// Only this user may enter: links in the folder decide which code workers run.
+const MODE: u32 = 0o700;
 
 /// A private folder, removed when it is dropped.
 pub(super) struct Folder {
-    folder: TempDir,
+    folder: Option<TempDir>,
     _lock: File,
 }
 
 impl Folder {
     /// Makes a folder that only this user can enter, after removing those of dead runs.
+    ///
+    /// # Errors
+    /// What the system refused; or a place whose name the loader would not take as it is.
     pub(super) fn create() -> io::Result<Folder> {
-        remove_dead(&std::env::temp_dir());
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
-        // Locked before it bears its name: a folder whose lock is free is taken for dead.
+        let place = std::path::absolute(std::env::temp_dir())?;
+        // The loader splits LD_LIBRARY_PATH at the first two and expands what follows the third.
+        if let Some(byte) = place.as_os_str().as_bytes().iter().find(|byte| b":;$".contains(byte)) {
+            let why = format!("its name has a `{}`, which LD_LIBRARY_PATH cannot carry", char::from(*byte));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        remove_dead(&place);
+        let private = Permissions::from_mode(MODE);
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(&place)?;
+        // The umask takes from the mode at creation; it must not take from the owner.
+        fs::set_permissions(folder.path(), private)?;
+        // Locked and marked before it bears its name: a folder whose lock is free is taken for dead.
         let unnamed = folder.path().join("unlocked");
-        let lock = File::create(&unnamed)?;
+        let mut lock = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
         lock.lock()?;
+        lock.write_all(MARK)?;
         fs::rename(&unnamed, folder.path().join(LOCK))?;
-        Ok(Folder { folder, _lock: lock })
+        Ok(Folder { folder: Some(folder), _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.folder.path()
+        self.folder.as_ref().map_or(Path::new(""), TempDir::path)
     }
+}
+
+impl Drop for Folder {
+    /// What stays behind is said: nobody would look for it.
+    fn drop(&mut self) {
+        let Some(folder) = self.folder.take() else { return };
+        let path = folder.keep();
+        if let Err(error) = remove(&path) {
+            let path = escape::terminal(&path.to_string_lossy());
+            let warning = format!("cuda-pitfalls: warning: the private folder {path} could not be removed: {error}");
+            let _ = writeln!(io::stderr(), "{warning}");
+        }
+    }
+}
+
+/// Removes a folder. The standard library panics where a directory cannot be closed; that is no
+/// reason to end with another exit code than the report says.
+fn remove(path: &Path) -> io::Result<()> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let removed = std::panic::catch_unwind(|| fs::remove_dir_all(path));
+    std::panic::set_hook(hook);
+    removed.unwrap_or_else(|_| Err(io::Error::other("a directory could not be closed")))
 }
 
 /// Removes this user's folders whose run is dead. What cannot be removed stays: tidying up is no
@@ -41,28 +84,68 @@ impl Folder {
 fn remove_dead(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
-            && entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == rustix::process::geteuid().as_raw());
-        let lock = is_ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten();
-        if lock.is_some_and(|lock| lock.try_lock().is_ok()) {
-            let _ = fs::remove_dir_all(entry.path());
+        let named = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        if named && let Some(_held) = lock_of_dead(&entry.path()) {
+            let _ = remove(&entry.path());
         }
     }
+}
+
+/// The lock of a folder that is provably ours and whose run is dead, now held by us.
+fn lock_of_dead(folder: &Path) -> Option<File> {
+    let user = rustix::process::geteuid().as_raw();
+    let data = fs::symlink_metadata(folder).ok()?;
+    if !data.is_dir() || data.uid() != user || data.mode() & 0o7777 != MODE {
+        return None;
+    }
+    // Not waiting: a pipe of this name would wait for a writer that never comes.
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let mut lock = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)).ok()?;
+    let data = lock.metadata().ok()?;
+    if !data.is_file() || data.uid() != user || data.len() != MARK.len() as u64 {
+        return None;
+    }
+    let mut mark = vec![0; MARK.len()];
+    lock.read_exact(&mut mark).ok()?;
+    (mark == MARK && lock.try_lock().is_ok()).then_some(lock)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn folder(mode: u32, lock: Option<&[u8]>) -> std::path::PathBuf {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap().keep();
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        if let Some(text) = lock {
+            fs::write(folder.join(LOCK), text).unwrap();
+        }
+        folder
+    }
+
     #[test]
-    fn folders_of_dead_runs_go_and_those_of_living_ones_stay() {
+    fn folders_of_dead_runs_go_and_all_others_stay() {
         let living = Folder::create().unwrap();
-        let dead = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap().keep();
-        File::create(dead.join(LOCK)).unwrap();
-        let unfinished = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap();
+        let dead = folder(MODE, Some(MARK));
+        let others =
+            [folder(MODE, None), folder(MODE, Some(b"")), folder(MODE, Some(b"mine")), folder(0o755, Some(MARK))];
+        let pipe = folder(MODE, None);
+        let made = std::process::Command::new("mkfifo").arg(pipe.join(LOCK)).status().unwrap();
+        assert!(made.success());
+        let started = std::time::Instant::now();
         remove_dead(&std::env::temp_dir());
+        assert!(started.elapsed().as_secs() < 5, "it waited for the pipe");
         assert!(living.path().join(LOCK).exists());
         assert!(!dead.exists());
-        assert!(unfinished.path().exists());
+        for other in others.iter().chain([&pipe]) {
+            assert!(other.exists(), "not ours: {}", other.display());
+            fs::remove_dir_all(other).unwrap();
+        }
+    }
+
+    #[test]
+    fn only_the_owner_may_enter() {
+        let folder = Folder::create().unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o7777, MODE);
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct Stage {
     /// The GPUs the caller may use, if restricted.
     pub(super) restrict: Option<Vec<String>>,
     /// Private; removed when the run ends.
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Stage {
@@ -66,7 +66,7 @@ impl Stage {
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
             supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         }
-        let simulated = is_simulated(&supervisor, &found)?;
+        let simulated = is_simulated(&supervisor, &found, &on)?;
         let machine = machine(&supervisor, &found, &runtimes);
         let mut stage = Stage {
             supervisor,
@@ -76,12 +76,17 @@ impl Stage {
             notes,
             runtimes,
             restrict: options.gpus.clone(),
-            _folder: folder,
+            folder,
         };
         if !simulated && stage.restrict.is_none() {
             stage.obey_inherited_mask();
         }
         Ok(stage)
+    }
+
+    /// The private folder of the run.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Points workers at one of the libcudarts.
@@ -168,15 +173,26 @@ fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result
     Ok((links, libraries.found, runtimes, "cuda".to_string()))
 }
 
-/// What was loaded decides what results are, not what was asked for. A mixture is refused.
-fn is_simulated(supervisor: &Supervisor, found: &Versions) -> Result<bool, Failure> {
+/// What was loaded decides what results are, not what was asked for. Refused is a mixture, what
+/// cannot be told, and a real library where a simulated one was asked for.
+fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, Failure> {
+    let inventory = supervisor.sampler.inventory.as_ref().ok();
     let mut seen: Vec<bool> = found.libraries.iter().map(|library| library.simulated).collect();
-    seen.extend(supervisor.sampler.inventory.as_ref().ok().map(|inventory| inventory.simulated));
+    seen.extend(inventory.map(|inventory| inventory.simulated));
+    let refuse = |why: String| Err(Failure::Internal(format!("{why}: refusing to measure")));
+    let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
+    if let Some(path) = found.unknown.first() {
+        return refuse(format!("{path} is mapped, and it cannot be told whether it is simulated"));
+    }
+    if answers && found.libraries.is_empty() {
+        return refuse("a library answers that is not among those that are mapped".to_string());
+    }
+    let on_sim = on.starts_with("sim:");
     match (seen.contains(&true), seen.contains(&false)) {
-        (true, true) => {
-            Err(Failure::Internal("real and simulated libraries are mixed: refusing to measure".to_string()))
-        }
-        (simulated, _) => Ok(simulated),
+        (true, true) => refuse("real and simulated libraries are mixed".to_string()),
+        (true, false) => Ok(true),
+        (false, _) if on_sim => refuse(format!("`--on {on}`, and no simulated library is mapped")),
+        (false, _) => Ok(false),
     }
 }
 

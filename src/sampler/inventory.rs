@@ -20,18 +20,22 @@ pub(super) fn unavailable(error: &NvmlError) -> Event {
     Event::Unavailable { reason: reason.to_string(), detail: error.to_string() }
 }
 
-/// Reads the facts that do not change during a run.
-pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> Inventory {
-    let library = mapped_nvml();
-    Inventory {
+/// Reads the facts that do not change during a run. Without a library that is known to be real or
+/// simulated there is nobody whose answers could be believed.
+pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> Event {
+    let Some(library) = mapped_nvml() else {
+        let detail = "it cannot be told whether the NVML that answered is real or simulated".to_string();
+        return Event::Unavailable { reason: "nvml_error".to_string(), detail };
+    };
+    Event::Ready(Box::new(Inventory {
         driver_version: nvml.sys_driver_version().ok(),
         cuda_driver_version: nvml.sys_cuda_driver_version().ok(),
         nvml_version: nvml.sys_nvml_version().ok(),
         gpus: gpus.devices().iter().map(gpu).collect(),
-        nvml_path: library.as_ref().map(|library| library.path.clone()),
-        simulated: library.is_some_and(|library| library.simulated),
+        nvml_path: Some(library.path),
+        simulated: library.simulated,
         init_ns,
-    }
+    }))
 }
 
 fn gpu(device: &Device) -> Gpu {

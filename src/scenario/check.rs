@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Matcher, When};
 
 /// Facts that must all hold, at one step or at the end.
+///
+/// A key that is not known would be a fact that is not checked, so it is refused in reports too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Check {
     /// The label of the step; empty for `exit`.
     #[serde(default, skip_serializing_if = "String::is_empty")]

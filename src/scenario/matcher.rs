@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a value must be. All the bounds that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Matcher {
     /// Equal to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +29,7 @@ pub struct Matcher {
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operand {
     /// An integer. Text such as `"64 MiB"` becomes one when the file is read.
     Int(i64),

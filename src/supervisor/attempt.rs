@@ -31,6 +31,9 @@ pub enum Trouble {
     /// The sampler is lost.
     #[error("the sampler was lost: {0}")]
     Sampler(String),
+    /// A process could not be ended: the host must not be used further.
+    #[error("process {0} could not be killed")]
+    Unkillable(u32),
 }
 
 impl Trouble {
@@ -40,7 +43,7 @@ impl Trouble {
     }
 }
 
-/// When a step, and when the attempt, is late.
+/// When a step, and when the attempt, is late, by [`clock::running_ns`].
 struct Deadlines {
     step_ns: u64,
     last_ns: u64,
@@ -49,13 +52,13 @@ struct Deadlines {
 impl Deadlines {
     /// The deadlines of an attempt that begins now.
     fn from_now(timeouts: Timeouts) -> Deadlines {
-        let last_ns = clock::now_ns() + timeouts.attempt_ms * 1_000_000;
+        let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
         Deadlines { step_ns: timeouts.step_ms * 1_000_000, last_ns }
     }
 
     /// The deadline of something that begins now.
     fn of_next(&self) -> u64 {
-        (clock::now_ns() + self.step_ns).min(self.last_ns)
+        (clock::running_ns() + self.step_ns).min(self.last_ns)
     }
 }
 
@@ -87,9 +90,9 @@ impl Supervisor {
         let missing = missing_in(&talk);
         self.note(&mut attempt, &mut talk, ready, None);
         self.see_off(&deadlines, &mut attempt, &mut talk);
-        bury(talk, &before, &mut attempt);
+        bury(talk, &before, self.sampler.pid(), &mut attempt);
         if attempt.exit.unkillable {
-            return Err(Trouble::System(format!("process {} could not be killed", attempt.pid)));
+            return Err(Trouble::Unkillable(attempt.pid));
         }
         // Whatever else went wrong the attempts will meet, and keep.
         if missing.is_empty() { Ok(()) } else { Err(Trouble::Missing(missing)) }
@@ -114,7 +117,7 @@ impl Supervisor {
         }
         self.see_off(&deadlines, &mut attempt, &mut talk);
         attempt.wall_ns = clock::now_ns() - attempt.started_ns;
-        bury(talk, &before, &mut attempt);
+        bury(talk, &before, self.sampler.pid(), &mut attempt);
         match self.sampler.stop_free_run() {
             Ok(run) => {
                 attempt.free_run = Some(run);
@@ -164,8 +167,9 @@ impl Supervisor {
         if talk.ended || !attempt.exit.sent.is_empty() {
             return;
         }
-        for name in talk.channels.keys().rev() {
-            talk.say(name, &Command::Finish);
+        let names: Vec<String> = talk.channels.keys().rev().cloned().collect();
+        for name in names {
+            talk.say(&name, &Command::Finish);
         }
         let waited = talk.wait("", Want::End, deadlines.of_next(), &mut self.interrupt);
         self.note(attempt, talk, waited, None);
@@ -190,6 +194,7 @@ impl Supervisor {
             }
             Waited::Interrupted => doubt(attempt, Reason::Interrupted, "the run was interrupted"),
             Waited::Nonsense(what) => doubt(attempt, Reason::Protocol, what),
+            Waited::Failed(what) => doubt(attempt, Reason::System, what),
         }
         if !talk.ended {
             let (sent, gone) = end::kill(&mut talk.child, self.interrupt.is_impatient());
@@ -201,19 +206,24 @@ impl Supervisor {
 }
 
 /// Takes the exit status, everything that was said and printed, and whatever was left behind.
-fn bury(talk: Conversation, before: &Before, attempt: &mut Attempt) {
+fn bury(talk: Conversation, before: &Before, sampler: Option<i32>, attempt: &mut Attempt) {
     let Conversation { child, channels, events, .. } = talk;
     // Forked processes that still listen are told by this that nobody will speak to them.
     drop(channels);
-    let (leaked, gone) = end::reap_orphans(&before.children, child.pid);
+    let ours: Vec<i32> = sampler.into_iter().chain([child.pid.as_raw_nonzero().get()]).collect();
+    let (leaked, gone) = end::reap_orphans(&before.children, &ours);
     let exit = &mut attempt.exit;
     exit.leaked_children = leaked;
     exit.unkillable |= !gone;
-    if !exit.unkillable
-        && let Ok(output) = child.handle.wait()
-    {
-        exit.code = output.status.code();
-        exit.signal = output.status.signal().map(signal_name);
+    if !exit.unkillable {
+        match end::reap(&child) {
+            Some(status) => {
+                exit.code = status.code();
+                exit.signal = status.signal().map(signal_name);
+            }
+            // A debugger holds it.
+            None => exit.unkillable = true,
+        }
     }
     exit.said_bye = events.iter().any(|event| event.process.is_none() && event.event == Event::Bye);
     let killed = exit.signal.as_deref() == Some("SIGKILL") && exit.sent.is_empty();
@@ -247,6 +257,7 @@ fn blank(order: u32) -> Attempt {
         stdout_bytes: 0,
         stderr_tail: String::new(),
         outcome: None,
+        elsewhere: None,
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) enum Waited {
     Interrupted,
     /// Nonsense was said.
     Nonsense(String),
+    /// A channel, or waiting itself, failed.
+    Failed(String),
 }
 
 /// One worker and its channels.
@@ -46,19 +48,30 @@ pub(super) struct Conversation {
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) events: Vec<AttemptEvent>,
     pub(super) ended: bool,
+    /// What failed of our own. Nothing is waited for then: the answer may never come.
+    failed: Option<String>,
 }
 
 impl Conversation {
+    /// With a process that was just started.
+    pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
+        Conversation { child, channels, events: Vec::new(), ended: false, failed: None }
+    }
+
     /// Says something to a process. A process that is gone is noticed when waiting.
-    pub(super) fn say(&self, process: &str, command: &Command) {
-        if let Some(channel) = self.channels.get(process) {
-            let _ = channel.send(command);
+    pub(super) fn say(&mut self, process: &str, command: &Command) {
+        let sent = self.channels.get(process).map(|channel| channel.send(command));
+        if let Some(Err(error)) = sent
+            && !matches!(error, ChannelError::Closed)
+        {
+            self.failed.get_or_insert(format!("a process could not be spoken to: {error}"));
         }
     }
 
-    /// Waits, and keeps everything that is said meanwhile.
+    /// Waits, and keeps everything that is said meanwhile. The deadline is of [`clock::running_ns`].
     pub(super) fn wait(&mut self, process: &str, want: Want, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
         let from = self.events.len();
+        let mut is_late = false;
         loop {
             match self.take() {
                 Ok(()) => {}
@@ -71,11 +84,16 @@ impl Conversation {
             if self.ended || (closed && want != Want::End) {
                 return Waited::Gone;
             }
-            let left = deadline_ns.saturating_sub(clock::now_ns());
-            if left == 0 {
+            if let Some(why) = self.failed.take() {
+                return Waited::Failed(why);
+            }
+            if is_late {
                 return Waited::Deadline;
             }
-            if !self.poll(left, interrupt) {
+            // What came before the deadline counts, so one more look is taken after it.
+            let left = deadline_ns.saturating_sub(clock::running_ns());
+            is_late = left == 0;
+            if !self.poll(left.min(clock::SLICE_NS), interrupt) {
                 return Waited::Interrupted;
             }
         }
@@ -126,7 +144,11 @@ impl Conversation {
             fds.extend([&self.child.stdout, &self.child.stderr].into_iter().flatten().filter_map(|tail| tail.fd()));
             fds.extend(interrupt.fds());
             let mut fds: Vec<PollFd> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            let _ = poll(&mut fds, Some(&timespec(left_ns)));
+            if let Err(error) = poll(&mut fds, Some(&timespec(left_ns)))
+                && error != rustix::io::Errno::INTR
+            {
+                self.failed.get_or_insert(format!("poll: {error}"));
+            }
             fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>()
         };
         let is_ready = |place: usize| ready.get(place).copied().unwrap_or(false);
@@ -135,7 +157,10 @@ impl Conversation {
                 && let Some(channel) = self.channels.get_mut(name)
             {
                 // A closed channel remembers that it is; what it said before is still taken.
-                let _ = channel.fill();
+                match channel.fill() {
+                    Ok(()) | Err(ChannelError::Closed) => {}
+                    Err(error) => drop(self.failed.get_or_insert(error.to_string())),
+                }
             }
         }
         for tail in [&mut self.child.stdout, &mut self.child.stderr].into_iter().flatten() {

@@ -1,14 +1,17 @@
 //! Ending processes: politely, then not, and whatever they left behind.
 
 use std::collections::BTreeSet;
+use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
 };
 
 use super::spawn::Child;
-use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, TERM_GRACE_MS, Trouble};
+use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, TERM_GRACE_MS, Trouble};
 use crate::clock;
 
 /// Makes this process the parent of processes that lose theirs, so that none escapes by
@@ -19,9 +22,9 @@ pub(super) fn adopt_orphans() -> Result<(), Trouble> {
 
 /// Waits for the end of a process. False if it still runs.
 pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
-    let deadline = clock::now_ns() + milliseconds * 1_000_000;
+    let deadline = clock::running_ns() + milliseconds * 1_000_000;
     loop {
-        let left = deadline.saturating_sub(clock::now_ns());
+        let left = deadline.saturating_sub(clock::running_ns());
         let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
         // A process that floods its output must not block on a full pipe while it is to end.
         fds.extend(
@@ -30,17 +33,31 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
                 .flatten()
                 .filter_map(|tail| tail.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))),
         );
-        let ready = poll(&mut fds, Some(&timespec(left)));
+        let failed = poll(&mut fds, Some(&timespec(left.min(clock::SLICE_NS)))).is_err();
         let ended = fds.first().is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);
         for tail in [&mut child.stdout, &mut child.stderr].into_iter().flatten() {
             tail.drain();
         }
-        if ended {
-            return true;
+        if ended || left == 0 {
+            return ended;
         }
-        if left == 0 || ready.is_err_and(|error| error != rustix::io::Errno::INTR) {
-            return false;
+        if failed {
+            // Not at once again: the deadline decides.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Takes the exit status of a process that has ended; none if that cannot be had in time, as where
+/// a debugger holds the process.
+pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
+    let deadline = clock::running_ns() + REAP_MS * 1_000_000;
+    loop {
+        match child.handle.try_wait() {
+            Ok(Some(output)) => return Some(output.status),
+            Ok(None) | Err(_) if clock::running_ns() >= deadline => return None,
+            Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
 }
@@ -65,29 +82,32 @@ pub(super) fn kill(child: &mut Child, impatient: bool) -> (Vec<String>, bool) {
     (sent, has_ended(child, KILL_GRACE_MS))
 }
 
-/// Ends a helper process, and reaps it.
-pub(super) fn finish(mut child: Child, milliseconds: u64) {
-    if has_ended(&mut child, milliseconds) || kill(&mut child, true).1 {
-        let _ = child.handle.wait();
-    }
+/// Ends a helper process, and reaps it. False if it could not be ended.
+pub(super) fn finish(mut child: Child, milliseconds: u64) -> bool {
+    (has_ended(&mut child, milliseconds) || kill(&mut child, true).1) && reap(&child).is_some()
 }
 
-/// Our children right now.
+/// Our children right now. Not by `read_dir` of the standard library, which panics where a
+/// directory cannot be closed.
 pub(super) fn children() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return found };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(folder) = rustix::fs::open("/proc/self/task", flags, Mode::empty()) else { return found };
+    let Ok(tasks) = rustix::fs::Dir::new(folder) else { return found };
     for task in tasks.flatten() {
-        let listed = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let Ok(task) = task.file_name().to_str() else { continue };
+        let listed = std::fs::read_to_string(format!("/proc/self/task/{task}/children")).unwrap_or_default();
         found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     found
 }
 
-/// Waits for, then kills, processes that came to us from a worker. Returns how many had to be
-/// killed, and whether all are gone.
-pub(super) fn reap_orphans(before: &BTreeSet<i32>, worker: Pid) -> (u32, bool) {
+/// Waits for, then kills, processes that came to us from a worker. `ours` are the worker and the
+/// sampler, which may have been started anew meanwhile. Returns how many had to be killed, and
+/// whether all are gone.
+pub(super) fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     let strangers = || -> Vec<Pid> {
-        let known = |pid: &i32| before.contains(pid) || *pid == worker.as_raw_nonzero().get();
+        let known = |pid: &i32| before.contains(pid) || ours.contains(pid);
         children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()
     };
     let reap = |pids: &[Pid]| {
@@ -95,20 +115,20 @@ pub(super) fn reap_orphans(before: &BTreeSet<i32>, worker: Pid) -> (u32, bool) {
             let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
         }
     };
-    let patience = clock::now_ns() + ORPHAN_GRACE_MS * 1_000_000;
+    let patience = clock::running_ns() + ORPHAN_GRACE_MS * 1_000_000;
     let mut found = strangers();
-    while !found.is_empty() && clock::now_ns() < patience {
+    while !found.is_empty() && clock::running_ns() < patience {
         reap(&found);
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
         found = strangers();
     }
     let leaked = found.len() as u32;
-    let deadline = clock::now_ns() + KILL_GRACE_MS * 1_000_000;
-    while !found.is_empty() && clock::now_ns() < deadline {
+    let deadline = clock::running_ns() + KILL_GRACE_MS * 1_000_000;
+    while !found.is_empty() && clock::running_ns() < deadline {
         for pid in &found {
             let _ = kill_process(*pid, Signal::KILL);
         }
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
         reap(&found);
         // Killing a process hands us its children in turn.
         found = strangers();

@@ -39,10 +39,10 @@ impl Supervisor {
             inherit,
             capture: true,
         })?;
-        let mut talk = Conversation { child, channels, events: Vec::new(), ended: false };
+        let mut talk = Conversation::new(child, channels);
         let steps = case.steps.clone();
         talk.say("", &Command::Prepare { steps, channels: numbers, probes: case.probes, process: None });
-        let deadline = clock::now_ns() + timeouts.step_ms * 1_000_000;
+        let deadline = clock::running_ns() + timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
     }

@@ -39,7 +39,9 @@ impl Tail {
                 Ok(0) => self.pipe = None,
                 Ok(read) => self.keep(buffer.get(..read).unwrap_or_default()),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+                Err(rustix::io::Errno::AGAIN) => return,
+                // A pipe that failed would be ready for ever.
+                Err(_) => self.pipe = None,
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Supervisor;
+use super::{Supervisor, is_overdue};
 use crate::clock;
 use crate::report::{Attempt, AttemptSweep, Doubt};
 use crate::sample::Sweep;
@@ -20,7 +20,7 @@ impl Supervisor {
     /// Reads every GPU until two readings agree, and keeps the last. `step` is the step that has
     /// just ended; none for the baseline and for what is left after the worker's end.
     pub(super) fn read(&mut self, attempt: &mut Attempt, step: Option<usize>, after_exit: bool) {
-        let deadline = clock::now_ns() + SETTLE_MS * 1_000_000;
+        let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         let mut before: Option<Sweep> = None;
         let sweep = loop {
             let sweep = match self.sampler.sweep() {
@@ -30,7 +30,7 @@ impl Supervisor {
             if before.as_ref().is_some_and(|before| differ_by(before, &sweep) == Some(0)) {
                 break sweep;
             }
-            if clock::now_ns() > deadline {
+            if clock::running_ns() > deadline || is_overdue() {
                 let when =
                     step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
                 let detail = format!("memory did not come to rest within {SETTLE_MS} ms {when}");
@@ -51,10 +51,10 @@ impl Supervisor {
     /// back is judged later, from what is kept.
     pub(super) fn read_after_exit(&mut self, attempt: &mut Attempt) {
         let Some(baseline) = attempt.sweeps.first().map(|sweep| sweep.sweep.clone()) else { return };
-        let deadline = clock::now_ns() + SETTLE_MS * 1_000_000;
+        let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         while let Ok(sweep) = self.sampler.sweep() {
             let back = differ_by(&baseline, &sweep).is_none_or(|bytes| bytes < BACK_BYTES);
-            if back || clock::now_ns() > deadline {
+            if back || clock::running_ns() > deadline || is_overdue() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::end::{self, timespec};
 use super::spawn::{self, Child, Spawn};
-use super::{Trouble, environment, role};
+use super::{STARTS, Trouble, environment, is_overdue, role};
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
 use crate::sample::{Command, Event, FreeRun, Inventory, REST_US, Sweep};
@@ -16,8 +16,12 @@ use crate::sample::{Command, Event, FreeRun, Inventory, REST_US, Sweep};
 /// NVML calls block while another process is in `cuInit`, which takes seconds on 8 GPUs; longer
 /// than this is a hang.
 const ANSWER_MS: u64 = 20_000;
-/// A lost sampler is started again this often in a run.
-const MOST_RESTARTS: u32 = 2;
+/// So does `nvmlInit`, which also may load the driver.
+const START_MS: u64 = 30_000;
+/// A lost sampler is started again until this is spent; one that hung costs more, because each such
+/// loss is waited for.
+const MOST_LOSSES: u32 = 20;
+const COST_OF_A_HANG: u32 = 8;
 
 /// The sampler, seen from the parent.
 pub struct SamplerClient {
@@ -26,7 +30,9 @@ pub struct SamplerClient {
     home: PathBuf,
     child: Option<Child>,
     channel: Option<Channel>,
-    restarts: u32,
+    losses: u32,
+    /// One that could not be ended, if there is one.
+    pub(super) unkillable: Option<i32>,
     /// How long it rests between looks when it reads on its own.
     pub rest_us: u64,
     /// What the machine has, or why NVML cannot be asked (a closed word, and its own words).
@@ -34,19 +40,27 @@ pub struct SamplerClient {
 }
 
 impl SamplerClient {
-    pub(super) fn start(program: &Path, links: &Path, home: &Path) -> Result<SamplerClient, Trouble> {
+    /// Starts one. Where none can be had, the inventory says why.
+    pub(super) fn start(program: &Path, links: &Path, home: &Path) -> SamplerClient {
         let mut client = SamplerClient {
             program: program.to_path_buf(),
             links: links.to_path_buf(),
             home: home.to_path_buf(),
             child: None,
             channel: None,
-            restarts: 0,
+            losses: 0,
+            unkillable: None,
             rest_us: REST_US,
             inventory: Err(("nvml_error".to_string(), "the sampler was not started".to_string())),
         };
-        client.launch()?;
-        Ok(client)
+        for _ in 0..STARTS {
+            let Err(trouble) = client.launch() else { break };
+            client.inventory = Err(("nvml_error".to_string(), trouble.to_string()));
+            if client.unkillable.is_some() || is_overdue() {
+                break;
+            }
+        }
+        client
     }
 
     fn launch(&mut self) -> Result<(), Trouble> {
@@ -61,7 +75,7 @@ impl SamplerClient {
             inherit: vec![theirs],
             capture: false,
         })?;
-        let first: Result<Event, _> = receive_within(&mut channel, 3 * ANSWER_MS);
+        let first: Result<Event, _> = receive_within(&mut channel, START_MS);
         self.child = Some(child);
         match first {
             Ok(Event::Ready(inventory)) => {
@@ -72,53 +86,67 @@ impl SamplerClient {
                 self.inventory = Err((reason, detail));
                 self.stop();
             }
-            Ok(_) | Err(_) => {
+            other => {
+                drop(channel);
                 self.stop();
-                return Err(Trouble::Sampler("it did not say that it was ready".to_string()));
+                let why = other.err().map_or_else(|| "it said something else".to_string(), |error| error.to_string());
+                return Err(Trouble::Sampler(format!("it did not say that it was ready: {why}")));
             }
         }
         Ok(())
     }
 
     /// Reads every GPU once.
+    ///
+    /// # Errors
+    /// The sampler was lost; another has been started if that may help.
     pub fn sweep(&mut self) -> Result<Sweep, Trouble> {
         match self.ask(Command::Sweep)? {
             Event::Sweep(sweep) => Ok(sweep),
-            _ => Err(self.lost("it answered something else")),
+            _ => Err(self.lost("it answered something else", 1)),
         }
     }
 
     /// Lets it read on its own.
+    ///
+    /// # Errors
+    /// As for [`SamplerClient::sweep`].
     pub fn free_run(&mut self) -> Result<(), Trouble> {
         let command = Command::FreeRun { rest_us: self.rest_us };
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err(self.lost("it could not be spoken to")),
+            _ => Err(self.lost("it could not be spoken to", 1)),
         }
     }
 
     /// Stops it from reading on its own, and hands over what it saw.
+    ///
+    /// # Errors
+    /// As for [`SamplerClient::sweep`].
     pub fn stop_free_run(&mut self) -> Result<FreeRun, Trouble> {
         match self.ask(Command::Stop)? {
             Event::FreeRun(run) => Ok(run),
-            _ => Err(self.lost("it answered something else")),
+            _ => Err(self.lost("it answered something else", 1)),
         }
     }
 
     fn ask(&mut self, command: Command) -> Result<Event, Trouble> {
         let Some(channel) = &mut self.channel else {
-            return Err(self.lost("it is not running"));
+            return Err(self.lost("it is not running", 1));
         };
         let answer = channel.send(&command).and_then(|()| receive_within(channel, ANSWER_MS));
-        answer.map_err(|error| self.lost(&error.to_string()))
+        answer.map_err(|error| {
+            let hung = matches!(&error, ChannelError::Io(error) if error.kind() == std::io::ErrorKind::TimedOut);
+            self.lost(&error.to_string(), if hung { COST_OF_A_HANG } else { 1 })
+        })
     }
 
     /// Gives up on a sampler and starts another, if that may help.
-    fn lost(&mut self, why: &str) -> Trouble {
+    fn lost(&mut self, why: &str, cost: u32) -> Trouble {
         self.stop();
-        self.restarts += 1;
-        if self.restarts <= MOST_RESTARTS {
+        self.losses += cost;
+        if self.losses <= MOST_LOSSES && self.unkillable.is_none() && !is_overdue() {
             let _ = self.launch();
         }
         Trouble::Sampler(why.to_string())
@@ -132,7 +160,10 @@ impl SamplerClient {
     fn stop(&mut self) {
         self.channel = None;
         if let Some(child) = self.child.take() {
-            end::finish(child, 200);
+            let pid = child.pid.as_raw_nonzero().get();
+            if !end::finish(child, 200) {
+                self.unkillable = Some(pid);
+            }
         }
     }
 }
@@ -143,23 +174,26 @@ impl Drop for SamplerClient {
     }
 }
 
-/// Waits for one document, but not for ever.
+/// Waits for one document, but not for ever, and not for long once the user wants to stop.
 pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, milliseconds: u64) -> Result<T, ChannelError> {
-    let deadline = clock::now_ns() + milliseconds * 1_000_000;
+    let deadline = clock::running_ns() + milliseconds * 1_000_000;
+    let mut is_late = false;
     loop {
         if let Some(document) = channel.take()? {
             return Ok(document);
         }
-        let left = deadline.saturating_sub(clock::now_ns());
+        if is_late {
+            let why =
+                if is_overdue() { "interrupted".to_string() } else { format!("no answer within {milliseconds} ms") };
+            return Err(ChannelError::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why)));
+        }
+        // What came before the deadline counts, so one more look is taken after it.
+        let left = deadline.saturating_sub(clock::running_ns());
+        is_late = left == 0 || is_overdue();
         let mut fds = [PollFd::new(channel, PollFlags::IN)];
-        match poll(&mut fds, Some(&timespec(left))) {
-            Ok(0) => {
-                let late =
-                    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {milliseconds} ms"));
-                return Err(ChannelError::Io(late));
-            }
+        match poll(&mut fds, Some(&timespec(left.min(clock::SLICE_NS)))) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => channel.fill()?,
-            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(ChannelError::Io(error.into())),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
@@ -44,10 +44,22 @@ pub(super) fn number(channel: &Channel) -> RawFd {
     channel.as_fd().as_raw_fd()
 }
 
+/// Held while a process is started: the descriptors that it is to have are open to any other that
+/// would be started meanwhile.
+static STARTING: Mutex<()> = Mutex::new(());
+
 /// Starts a process. It dies with the thread that calls this, so that must be one that lives as
 /// long as the process should.
+///
+/// Nothing of ours runs between fork and exec: the child does the rest itself, in [`begin`]. So
+/// the standard library takes `posix_spawn`, which has no pipe from the child to wait on.
 pub(super) fn start(spawn: Spawn) -> Result<Child, Trouble> {
-    let mut command = duct::cmd(spawn.program, &spawn.arguments).full_env(&spawn.environment).stdin_null().unchecked();
+    let mut arguments = spawn.arguments;
+    arguments.extend([OsString::from("--parent"), OsString::from(getpid().as_raw_nonzero().to_string())]);
+    for channel in &spawn.inherit {
+        arguments.extend([OsString::from("--keep"), descriptor(channel)]);
+    }
+    let mut command = duct::cmd(spawn.program, &arguments).full_env(&spawn.environment).stdin_null().unchecked();
     let (mut stdout, mut stderr) = (None, None);
     if spawn.capture {
         let (tail, end) = Tail::pipe().map_err(Trouble::system)?;
@@ -59,34 +71,61 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, Trouble> {
     } else {
         command = command.stdout_null();
     }
-    let inherit: Vec<RawFd> = spawn.inherit.iter().map(number).collect();
-    let parent = getpid();
-    let command = command.before_spawn(move |command| {
+    let command = command.before_spawn(|command| {
         command.process_group(0);
-        let inherit = inherit.clone();
-        // SAFETY: between fork and exec only system calls are made, without allocation or locks.
-        unsafe { command.pre_exec(move || prepare(&inherit, parent)) };
         Ok(())
     });
-    let handle = command.start().map_err(Trouble::system)?;
-    drop(spawn.inherit);
+    let handle = {
+        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        for channel in &spawn.inherit {
+            rustix::io::fcntl_setfd(channel, FdFlags::empty()).map_err(|error| Trouble::system(error.into()))?;
+        }
+        let started = command.start();
+        // Ours are closed here, started or not.
+        drop(spawn.inherit);
+        started.map_err(Trouble::system)?
+    };
     let pid = handle.pids().first().and_then(|pid| Pid::from_raw(*pid as i32));
     let pid = pid.ok_or_else(|| Trouble::System("the started process has no PID".to_string()))?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Trouble::system(error.into()))?;
+    let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) => pidfd,
+        Err(error) => {
+            // A process that cannot be watched must not be left to itself.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            return Err(Trouble::system(error.into()));
+        }
+    };
     Ok(Child { handle, pid, pidfd, stdout, stderr })
 }
 
-/// What the child does between fork and exec.
-fn prepare(inherit: &[RawFd], parent: Pid) -> io::Result<()> {
-    for fd in inherit {
-        // SAFETY: the descriptor is open in the child, which is a copy of the parent.
-        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(*fd) };
-        rustix::io::fcntl_setfd(fd, FdFlags::empty())?;
+/// What a process that [`start`] started does first: it closes every descriptor that it was not
+/// given, and asks to be killed when its parent ends. False if the parent has ended already.
+pub fn begin(parent: i32, keep: &[RawFd]) -> bool {
+    let mut keep = keep.to_vec();
+    keep.sort_unstable();
+    let mut from = 3;
+    for fd in keep.into_iter().filter(|fd| *fd >= 3) {
+        close_range(from, fd - 1);
+        from = from.max(fd + 1);
     }
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before the line above took effect.
-    if getppid() != Some(parent) {
-        return Err(io::ErrorKind::BrokenPipe.into());
+    close_range(from, RawFd::MAX);
+    // A limit on the size of files is met by the parent; see `Interrupt::install`.
+    let bound = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
+    bound && getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent)
+}
+
+/// What a fresh process does first that a step of a worker started: it ends when its maker's
+/// thread does, as a forked one.
+pub fn begin_fresh() {
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+/// Closes the descriptors from `first` to `last`.
+fn close_range(first: RawFd, last: RawFd) {
+    if first > last {
+        return;
     }
-    Ok(())
+    // SAFETY: called before anything of this process has opened a descriptor; those of the range
+    // came from the caller's caller, and nothing here uses them.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }

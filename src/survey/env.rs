@@ -132,11 +132,12 @@ fn effect(case: &str, answered: &Answered<'_>, standing: &mut Standing) -> Optio
     let told = shown.iter().filter_map(|shown| match shown {
         Shows::Yes => Some(true),
         Shows::No(_) => Some(false),
-        Shows::Unknown(_) => None,
+        Shows::Partly(..) | Shows::Unobservable(..) | Shows::Unknown(_) => None,
     });
     let fact = if case == AT_EXEC { "at-exec" } else { case };
     let agreed = standing.agreed(fact, told);
-    agreed.filter(|_| !shown.iter().any(|shown| matches!(shown, Shows::Unknown(_))))
+    let is_open = |shown: &Shows| !matches!(shown, Shows::Yes | Shows::No(_));
+    agreed.filter(|_| !shown.iter().any(is_open))
 }
 
 /// What the last moment does at which setting the variable still took effect, if every earlier one

@@ -208,13 +208,23 @@ fn write(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
 /// Leaves a process behind that is no longer in the worker's process group.
 fn leave_grandchild(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let milliseconds = int(step, "milliseconds").unwrap_or(0).max(0) as u64;
-    // SAFETY: both children only sleep and exit.
+    // SAFETY: both children only make system calls, sleep and exit.
     unsafe {
+        let harness = libc::getppid();
         match libc::fork() {
             -1 => Err(errno()),
             0 => {
                 libc::setsid();
+                let maker = libc::getpid();
                 if libc::fork() == 0 {
+                    // The harness adopts it. Only then does the signal below follow the harness's end.
+                    while libc::getppid() == maker {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    if libc::getppid() != harness {
+                        libc::_exit(0);
+                    }
                     std::thread::sleep(Duration::from_millis(milliseconds));
                 }
                 libc::_exit(0)

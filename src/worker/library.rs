@@ -5,9 +5,11 @@
 //! a library is missing and stays usable afterwards, so the panic is caught and said.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, OnceLock};
 
+use super::maps;
 use crate::event::MappedLibrary;
 use crate::step::Library;
 
@@ -55,7 +57,7 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
 pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
-    let original = mapped().into_iter().find(|library| library.name == Library::Runtime.name());
+    let original = mapped().known.into_iter().find(|library| library.name == Library::Runtime.name());
     // The simulated node is driver and runtime in one, so that a copy of it would be another node.
     let Some(original) = original else { return Err(crate::status::SIM_NOT_MODELLED) };
     let file =
@@ -127,43 +129,66 @@ fn this() -> &'static libloading::Library {
     THIS.get_or_init(|| libloading::os::unix::Library::this().into())
 }
 
+/// What this process has mapped of the libraries of interest.
+#[derive(Default)]
+pub(super) struct Mapped {
+    /// Those whose origin is known, with links resolved.
+    pub(super) known: Vec<MappedLibrary>,
+    /// Files of which it could not be told whether they are the simulated machine's. They are
+    /// neither real nor simulated, and nothing may be measured on them.
+    pub(super) unknown: Vec<String>,
+}
+
 /// The libraries of interest that are mapped, with links resolved.
-pub(super) fn mapped() -> Vec<MappedLibrary> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut found: Vec<MappedLibrary> = Vec::new();
-    for path in maps.lines().filter_map(|line| line.split_whitespace().nth(5)) {
-        let file = path.rsplit('/').next().unwrap_or(path);
+pub(super) fn mapped() -> Mapped {
+    let mut mapped = Mapped::default();
+    let Ok(maps) = std::fs::read("/proc/self/maps") else {
+        mapped.unknown.push("/proc/self/maps could not be read".to_string());
+        return mapped;
+    };
+    let mut paths: Vec<Vec<u8>> = maps::paths(&maps).collect();
+    paths.dedup();
+    for path in paths {
+        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
         let library = match file {
-            _ if file.starts_with("libcudart") => Library::Runtime,
-            _ if file.starts_with("libcuda.") => Library::Driver,
-            _ if file.starts_with("libnvidia-ml") => Library::Nvml,
-            _ if file.starts_with("libcuda_pitfalls_node") => Library::Driver,
+            _ if file.starts_with(b"libcudart") => Library::Runtime,
+            _ if file.starts_with(b"libcuda.") => Library::Driver,
+            _ if file.starts_with(b"libnvidia-ml") => Library::Nvml,
+            _ if file.starts_with(b"libcuda_pitfalls_node") => Library::Driver,
             _ => continue,
         };
-        if !found.iter().any(|known| known.path == path) {
-            let simulated = is_simulated(path);
-            let name = if simulated { "simulated node" } else { library.name() };
-            found.push(MappedLibrary { name: name.to_string(), path: path.to_string(), simulated });
+        let unescaped = maps::unescaped(&path);
+        let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
+        // A report is text: bytes that are none are shown as what stands for them.
+        let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
+        match known {
+            Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
+                let name = if simulated { "simulated node" } else { library.name() };
+                mapped.known.push(MappedLibrary { name: name.to_string(), path: shown, simulated });
+            }
+            Some(_) => {}
+            None => mapped.unknown.push(shown),
         }
     }
-    found
+    mapped
 }
 
-/// Whether this worker runs on the simulated node.
+/// Whether this worker runs on the simulated machine. What is unknown counts as simulated here: a
+/// step that only a real driver can answer is then not made.
 pub(super) fn is_any_simulated() -> bool {
-    mapped().iter().any(|library| library.simulated)
+    let mapped = mapped();
+    !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)
 }
 
-/// Whether a library that is already mapped carries the simulated node's marker.
-pub(crate) fn is_simulated(path: &str) -> bool {
+/// Whether a library that is already mapped carries the simulated machine's marker; none if the
+/// loader does not know it by this path, so that nobody can tell.
+fn is_simulated(path: &[u8]) -> Option<bool> {
     use libloading::os::unix::{Library, RTLD_LAZY};
     const RTLD_NOLOAD: i32 = 4;
     // SAFETY: with RTLD_NOLOAD nothing is loaded and no constructor runs.
-    let Ok(library) = (unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_NOLOAD) }) else {
-        return false;
-    };
+    let library = unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
     // SAFETY: only the presence of the symbol is asked for.
-    unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok()
+    Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
 }
 
 /// Libraries that something outside put into this process.

@@ -21,6 +21,9 @@ pub struct Versions {
     pub runtime: Option<i32>,
     /// The loader's words for what is missing.
     pub missing: Vec<String>,
+    /// What is mapped and cannot be told to be real or simulated.
+    #[serde(default)]
+    pub unknown: Vec<String>,
 }
 
 /// Opens the libraries by name (or a libcudart by path), asks their versions and says them.
@@ -40,7 +43,8 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     if let Err(what) = library::address(Library::Nvml, "nvmlInit_v2") {
         found.missing.push(what);
     }
-    found.libraries = library::mapped();
+    let mapped = library::mapped();
+    (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
     let _ = channel.send(&found);
     std::process::exit(0)
 }
@@ -71,8 +75,9 @@ fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<
     (result == 0).then_some(number)
 }
 
-/// The NVML that this process has mapped.
+/// The NVML that this process has mapped; none if it cannot be told which that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
     let of_nvml = |library: &MappedLibrary| library.simulated || library.name == Library::Nvml.name();
-    library::mapped().into_iter().find(of_nvml)
+    let mapped = library::mapped();
+    mapped.known.into_iter().find(of_nvml).filter(|_| mapped.unknown.is_empty())
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -90,6 +91,16 @@ impl Scratch {
             .env("TMPDIR", self.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());
+        // The program respects what its caller ignores, and these tests may be run in the background.
+        // SAFETY: between fork and exec only the action of signals is set.
+        unsafe {
+            command.pre_exec(|| {
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                Ok(())
+            });
+        }
         command
     }
 

@@ -177,11 +177,15 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
     assert_eq!(reasons(&script), []);
     // In a PID namespace a newcomer may be the worker itself; one that was there before is not.
     let plan = pitfall();
-    let namespaced = [Calibration { pid_listed: false, ..calibration("GPU-0") }];
+    let namespaced = ["GPU-0", "GPU-1"].map(|uuid| Calibration { pid_listed: false, ..calibration(uuid) });
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), []);
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[]), [Reason::Contaminated]);
+    // Two newcomers are one more than the attempt has processes.
+    let mut crowd = script.clone();
+    crowd.process(1, 0, 79, Some(CONTEXT));
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &crowd, &namespaced), [Reason::Contaminated]);
     script.process(0, 1, 78, Some(CONTEXT));
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), [Reason::Contaminated]);
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::event::Value;
-use crate::judge::{Facts, Shows, shows};
+use crate::judge::{Facts, Failed, Shows, shows};
 use crate::observe::fixture::plan;
-use crate::observe::{MemoryObservation, Observation, StepObservation};
+use crate::observe::{Hidden, MemoryObservation, Observation, StepObservation};
 use crate::plan::fixture::machine;
 use crate::report::Provenance;
 use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
@@ -45,12 +45,14 @@ fn at() -> Check {
     Check { at: "it".into(), ..Check::default() }
 }
 
-/// `y`, `n` or `?`.
+/// `y`, `n` or `?`; `~` and `u` where other processes hide some or all of it.
 fn letter(shows: &Shows) -> char {
     match shows {
         Shows::Yes => 'y',
         Shows::No(_) => 'n',
         Shows::Unknown(_) => '?',
+        Shows::Partly(..) => '~',
+        Shows::Unobservable(..) => 'u',
     }
 }
 
@@ -121,7 +123,8 @@ fn what_was_not_observed_is_unknown() {
         Check { process_bytes: bytes("gpu0", 0), ..at() },
     ];
     for check in &checks {
-        assert_eq!(letter(&asked(blind.clone(), check.clone())), '?', "{check:?}");
+        let expected = if check.process_bytes.is_empty() { '?' } else { 'u' };
+        assert_eq!(letter(&asked(blind.clone(), check.clone())), expected, "{check:?}");
     }
     // Nor is anything known of a call that did not return.
     checks.push(Check { value: bytes("count", 2), ..at() });
@@ -154,14 +157,82 @@ fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
 fn a_check_that_fails_decides_whatever_could_not_be_told() {
     let check = Check { value: bytes("count", 1), contexts: names(&["gpu0"]), ..at() };
     let found = asked(StepObservation { contexts: None, ..step() }, check);
-    assert_eq!(found, Shows::No(vec!["at it: count is 2, expected 1".into()]));
+    assert_eq!(found, Shows::No(vec![failed("at it: count is 2, expected 1", false)]));
 }
 
 #[test]
 fn all_failures_are_named() {
     let check = Check { value: bytes("count", 1), memory: classes(&[("gpu1", Class::None)]), ..at() };
-    let words = ["at it: count is 2, expected 1", "at it: memory of gpu1 is context, expected none"];
-    assert_eq!(asked(step(), check), Shows::No(words.map(String::from).to_vec()));
+    let all = vec![
+        failed("at it: count is 2, expected 1", false),
+        failed("at it: memory of gpu1 is context, expected none", true),
+    ];
+    assert_eq!(asked(step(), check), Shows::No(all));
+}
+
+fn failed(words: &str, of_memory: bool) -> Failed {
+    Failed { words: words.into(), of_memory }
+}
+
+fn with_memory(memory: MemoryObservation) -> StepObservation {
+    StepObservation { memory: [("gpu0".to_string(), memory)].into(), ..step() }
+}
+
+#[test]
+fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
+    let mib = 1i64 << 20;
+    let seen = |class, used: i64, hidden| {
+        with_memory(MemoryObservation {
+            class: Some(class),
+            used_bytes: Some(used),
+            hidden,
+            ..MemoryObservation::default()
+        })
+    };
+    let class = |step: &StepObservation, class| {
+        letter(&asked(step.clone(), Check { memory: classes(&[("gpu0", class)]), ..at() }))
+    };
+    let all = [Class::None, Class::Touch, Class::Context, Class::Allocation];
+    let letters = |step: &StepObservation| all.map(|it| class(step, it)).into_iter().collect::<String>();
+    assert_eq!(letters(&seen(Class::None, 0, None)), "ynnn");
+    assert_eq!(letters(&seen(Class::None, 0, Some(Hidden::Prepaid))), "uunn");
+    assert_eq!(letters(&seen(Class::Touch, 3 * mib, Some(Hidden::Prepaid))), "nynn");
+    assert_eq!(letters(&seen(Class::Context, 524 * mib, Some(Hidden::Prepaid))), "nnyn");
+    assert_eq!(letters(&seen(Class::Touch, 3 * mib, Some(Hidden::Wavering))), "uunn");
+    assert_eq!(letters(&seen(Class::Context, 524 * mib, Some(Hidden::Uncalibrated))), "uuuu");
+
+    let bound =
+        |ge: i64, le: i64| Matcher { ge: Some(Operand::Int(ge)), le: Some(Operand::Int(le)), ..Matcher::default() };
+    let bytes = |used: i64, hidden, matcher: Matcher| {
+        let check = Check { used_bytes: [("gpu0".to_string(), matcher)].into(), ..at() };
+        letter(&asked(seen(Class::None, used, hidden), check))
+    };
+    assert_eq!(bytes(0, None, bound(mib, 16 * mib)), 'n');
+    assert_eq!(bytes(0, Some(Hidden::Prepaid), bound(mib, 16 * mib)), 'u');
+    assert_eq!(bytes(0, Some(Hidden::Prepaid), Matcher::equal(Operand::Int(3 * mib))), 'u');
+    assert_eq!(bytes(0, Some(Hidden::Prepaid), bound(100 * mib, 900 * mib)), 'n');
+    assert_eq!(bytes(524 * mib, Some(Hidden::Prepaid), bound(100 * mib, 900 * mib)), 'y');
+    assert_eq!(bytes(17 * mib, Some(Hidden::Prepaid), bound(mib, 16 * mib)), 'n');
+    assert_eq!(bytes(17 * mib, Some(Hidden::Wavering), bound(mib, 16 * mib)), 'u');
+    assert_eq!(bytes(524 * mib, Some(Hidden::Uncalibrated), bound(100 * mib, 900 * mib)), 'u');
+}
+
+#[test]
+fn what_hides_leaves_the_rest_of_a_check_standing() {
+    let prepaid = MemoryObservation {
+        class: Some(Class::None),
+        used_bytes: Some(0),
+        hidden: Some(Hidden::Prepaid),
+        ..MemoryObservation::default()
+    };
+    let touch = || classes(&[("gpu0", Class::Touch)]);
+    let with = |check: Check| letter(&asked(with_memory(prepaid.clone()), check));
+    assert_eq!(with(Check { memory: touch(), ..at() }), 'u');
+    assert_eq!(with(Check { memory: touch(), contexts: names(&["gpu1"]), ..at() }), '~');
+    assert_eq!(with(Check { memory: touch(), contexts: names(&["gpu0"]), ..at() }), 'n');
+    assert_eq!(with(Check { memory: touch(), value: bytes("nothing", 1), ..at() }), '?');
+    // NVML that does not list the worker's PID says nothing against it.
+    assert_eq!(with(Check { process_bytes: bytes("gpu0", 0), ..at() }), 'u');
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::words;
 use crate::claim::{Article, Evidence, Ledger, Row, Support, Weighed};
 use crate::render::escape::terminal;
+use crate::render::lines::{WIDTH, sentence};
 use crate::render::tally;
-use crate::render::text::{WIDTH, sentence};
 
 /// The whole page.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {

@@ -5,20 +5,19 @@ use std::fmt::Write as _;
 use crate::machine::Machine;
 use crate::report::{Provenance, Run};
 
-use super::{WIDTH, sentence};
 use crate::render::escape::terminal;
+use crate::render::lines::sentence;
 use crate::render::tally;
 use crate::render::words;
 
 /// The head of a run: GPUs, driver, libraries, and what one context costs on each GPU.
-pub fn header(run: &Run, machine: &Machine, provenance: Provenance) -> String {
+pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "cuda-pitfalls {}  {}  on {}", terminal(&run.version), terminal(&run.id), terminal(&run.on));
     if provenance == Provenance::Simulated {
-        let _ =
-            writeln!(out, "{0}\n*** {1} ***\n{0}", "*".repeat(tally::SIMULATED.chars().count() + 8), tally::SIMULATED);
+        out.push_str(&tally::loud(tally::SIMULATED, width));
     }
-    let row = |name: &str, text: String| sentence(&format!("{name:<13}"), &text, WIDTH);
+    let row = |name: &str, text: String| sentence(&format!("{name:<13}"), &text, width);
     out.push_str(&row("driver", words::driver(machine)));
     for runtime in &machine.libcudart {
         let version = runtime.version.as_deref().unwrap_or("of unknown version");

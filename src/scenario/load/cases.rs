@@ -140,8 +140,8 @@ fn steps_of(reader: &mut Reader<'_>, case: &str, node: Option<&Node>, hazards: &
             steps.reader.error(&node.place, format!("more than {MOST_STEPS} steps"), None);
         }
     }
-    steps.scope.complete = nodes.is_some();
-    for node in nodes.unwrap_or_default() {
+    steps.scope.complete = nodes.is_some_and(|nodes| nodes.len() <= MOST_STEPS);
+    for node in nodes.unwrap_or_default().iter().take(MOST_STEPS) {
         if steps.step(node).is_none() {
             steps.scope.complete = false;
         }
@@ -167,7 +167,7 @@ impl Steps<'_, '_> {
         let entries = self.reader.table(node)?;
         let Entry { key, value } = self.call(node, entries)?;
         let kind = step::find(&key.text);
-        if kind.is_none() {
+        if kind.is_none() && !self.reader.is_full() {
             let message = format!("unknown step `{}`", key.text);
             self.reader.error(&key.place, message, suggest(&key.text, step::all().map(|kind| kind.name)));
         }

@@ -2,8 +2,11 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::diagnostic::{Diagnostic, did_you_mean, place, suggest};
+use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::tree::{Data, Entry, Node, Place};
+
+/// More errors help nobody, and each costs a search for what was meant and a look at the whole file.
+pub(super) const MOST_ERRORS: usize = 100;
 
 /// The file being read and its errors so far. Every method that returns `None` has said why.
 pub(super) struct Reader<'a> {
@@ -15,11 +18,15 @@ pub(super) struct Reader<'a> {
     /// Where a parameter is written that the file does not have: what stands there means nothing,
     /// so nothing more is said about it.
     pub(super) unfilled: Vec<Range<usize>>,
+    /// Where each line ends: every step has its line, and counting from the top each time is what
+    /// reading all files would mostly do.
+    line_ends: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
-        Reader { file, source, kernels, errors: Vec::new(), unfilled: Vec::new() }
+        let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        Reader { file, source, kernels, errors: Vec::new(), unfilled: Vec::new(), line_ends }
     }
 
     pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
@@ -37,14 +44,27 @@ impl<'a> Reader<'a> {
         let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
         // Instances of a scenario repeat each other's errors.
         let same = |known: &Diagnostic| known.span == diagnostic.span && known.message == diagnostic.message;
-        if !self.unfilled.contains(&diagnostic.span) && !self.errors.iter().any(same) {
-            self.errors.push(diagnostic);
+        if self.is_full() || self.unfilled.contains(&diagnostic.span) || self.errors.iter().any(same) {
+            return;
         }
+        self.errors.push(diagnostic);
+        if self.errors.len() == MOST_ERRORS {
+            let message = format!("more than {MOST_ERRORS} errors: the others are not shown");
+            let file = self.file.to_string();
+            self.errors.push(Diagnostic { file, span: place.span.clone(), message, help: None, context: None });
+        }
+    }
+
+    /// Whether there are so many errors that no more are kept. Looking for what was meant may then be
+    /// spared.
+    pub(super) fn is_full(&self) -> bool {
+        self.errors.len() > MOST_ERRORS
     }
 
     /// The line of a part of the file.
     pub(super) fn line(&self, at: &Place) -> u32 {
-        place(self.source, at.start()).0
+        let before = self.line_ends.partition_point(|end| *end < at.start());
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
     fn mismatch(&mut self, node: &Node, wanted: &str) {
@@ -173,6 +193,9 @@ impl<'a> Reader<'a> {
 
     pub(super) fn known_keys(&mut self, entries: &[Entry], keys: &[&str]) {
         for Entry { key, .. } in entries {
+            if self.is_full() {
+                return;
+            }
             if !keys.contains(&key.text.as_str()) {
                 let help = suggest(&key.text, keys.iter().copied());
                 self.error(&key.place, format!("unknown key `{}`", key.text), help);

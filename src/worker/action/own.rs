@@ -12,7 +12,7 @@ use crate::event::Value;
 use crate::scenario::Step;
 use crate::status::SIM_NOT_MODELLED;
 use crate::step::constants::LIBRARY_FILES;
-use crate::worker::{Worker, library, lock};
+use crate::worker::{Worker, library, lock, maps};
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;
@@ -47,8 +47,9 @@ fn real_driver() -> Result<(), i64> {
 /// Base names of NVIDIA's libraries, without versions.
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let files = maps.lines().filter_map(|line| line.split_whitespace().nth(5)?.rsplit('/').next());
+    let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
+    let paths: Vec<String> = maps::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
+    let files = paths.iter().filter_map(|path| path.rsplit('/').next());
     let ours = |name: &str| ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start));
     let names = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).filter(|name| ours(name));
     let names: BTreeSet<&str> = names.collect();

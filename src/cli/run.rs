@@ -1,0 +1,212 @@
+//! `run`: its arguments, and where and how often workers are asked by `run` and `survey` alike.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::catalogue::Shard;
+use crate::exit::Exit;
+use crate::node;
+use crate::report::{Required, Requirement};
+use crate::run::{self, LOCK_FOLDER, Locking, On};
+use crate::scenario::Hazard;
+
+/// What can be given to `run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// `essential` (if none is given), `all`, names, folders, globs, tags, symptoms or paths of
+    /// files; what a selector behind a `!` matches is left out.
+    selectors: Vec<String>,
+    #[command(flatten)]
+    left_out: LeftOut,
+    #[command(flatten)]
+    asked: Asked,
+    /// Write JUnit XML too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Show every case of every scenario and a table, instead of one answer per question.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
+    #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
+    allow: Vec<Hazard>,
+    /// Exit 0 although scenarios selected by their exact names were skipped, for this reason.
+    #[arg(long, value_name = "REASON", value_parser = parse_reason)]
+    allow_skip: Option<String>,
+    /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
+    #[arg(long, value_name = "WHAT=N", value_parser = parse_requirement)]
+    require: Vec<Requirement>,
+    /// Ask only this part of what is selected: every N-th instance, from the I-th.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Stop after the first unexpected verdict.
+    #[arg(long)]
+    fail_fast: bool,
+    /// Say what would run here, what does not apply, and how long it would take; start no worker.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is left out of a selection.
+#[derive(Debug, clap::Args)]
+pub(super) struct LeftOut {
+    /// Leave out what this selector matches, as a `!` before it would; may be given several times.
+    #[arg(long, value_name = "SELECTOR")]
+    pub(super) exclude: Vec<String>,
+}
+
+/// Where and how often workers are asked, by `run` and `survey` alike.
+#[derive(Debug, clap::Args)]
+pub(super) struct Asked {
+    /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
+    #[arg(long, default_value = "cuda", value_parser = parse_on)]
+    on: On,
+    /// The folder that gets a folder for this run.
+    #[arg(long, default_value = "reports")]
+    out: PathBuf,
+    /// Attempts of each case: what the files say if not given, 3 in a survey, 1 of a generated mask.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// One attempt of each case: a first look, no statistics.
+    #[arg(long, conflicts_with = "repeat")]
+    quick: bool,
+    /// One JSON document on stdout (the report; on failure, the error).
+    #[arg(long)]
+    json: bool,
+    /// A libcudart to run on; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    libcudart: Vec<PathBuf>,
+    /// UUIDs of the GPUs that may be used, separated by commas.
+    #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
+    gpus: Option<Vec<String>>,
+    #[command(flatten)]
+    locks: Locks,
+    /// The seed of the order of attempts, below 2^53.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    seed: Option<u64>,
+}
+
+/// How other runs on the same GPUs are waited for.
+#[derive(Debug, clap::Args)]
+struct Locks {
+    /// The folder of the lock files, one for each GPU; the same for all who share the GPUs.
+    #[arg(long, value_name = "DIR", default_value = LOCK_FOLDER)]
+    lock_dir: PathBuf,
+    /// Take no lock: another run on these GPUs at the same time disturbs this one.
+    #[arg(long, conflicts_with_all = ["lock_dir", "wait"])]
+    no_lock: bool,
+    /// How long to wait for another run, such as 90s, 10m or 0s.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    wait: Duration,
+}
+
+impl Locks {
+    fn locking(self) -> Locking {
+        Locking { folder: (!self.no_lock).then_some(self.lock_dir), wait: self.wait }
+    }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|_| factor > 0);
+    seconds.map(Duration::from_secs).ok_or_else(|| "a number with s, m or h, such as 90s".to_string())
+}
+
+impl Asked {
+    pub(super) fn options(self, selectors: Vec<String>) -> run::Options {
+        run::Options {
+            selectors,
+            exclude: Vec::new(),
+            on: self.on,
+            out: self.out,
+            repeat: self.repeat,
+            quick: self.quick,
+            json: self.json,
+            verbose: false,
+            junit: None,
+            libcudart: self.libcudart,
+            gpus: self.gpus,
+            allow: Vec::new(),
+            allow_skip: None,
+            require: Vec::new(),
+            shard: None,
+            fail_fast: false,
+            dry_run: false,
+            seed: self.seed,
+            locking: self.locks.locking(),
+        }
+    }
+}
+
+fn parse_on(text: &str) -> Result<On, String> {
+    match text {
+        "cuda" => Ok(On::Cuda),
+        "auto" => Ok(On::Auto),
+        "sim" => Ok(On::Sim(None)),
+        _ => match text.strip_prefix("sim:") {
+            Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
+            _ => Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {}", node::machine_names().join(", "))),
+        },
+    }
+}
+
+fn parse_hazard(text: &str) -> Result<Hazard, String> {
+    let all = Hazard::ALL.map(Hazard::name);
+    Hazard::ALL.into_iter().find(|hazard| hazard.name() == text).ok_or_else(|| format!("one of {}", all.join(", ")))
+}
+
+/// A reason that says nothing would excuse anything.
+pub(super) fn parse_reason(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("a reason in words".to_string()) } else { Ok(text.to_string()) }
+}
+
+fn parse_requirement(text: &str) -> Result<Requirement, String> {
+    let read = |(what, wanted): (&str, &str)| {
+        let what = Required::ALL.into_iter().find(|known| known.name() == what)?;
+        let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
+        let wanted = wanted.parse().ok().filter(|wanted| is_number && *wanted > 0)?;
+        Some(Requirement::new(what, wanted))
+    };
+    let accepted = Required::ALL.map(|what| format!("{}=N", what.name())).join(" or ");
+    text.split_once('=').and_then(read).ok_or_else(|| format!("{accepted}, with N at least 1"))
+}
+
+/// Runs what the arguments say.
+pub(super) fn run(arguments: Arguments) -> Exit {
+    let Arguments { selectors, left_out, asked, junit, verbose, allow, allow_skip, require, shard, fail_fast, dry_run } =
+        arguments;
+    let options = run::Options {
+        exclude: left_out.exclude,
+        junit,
+        verbose,
+        allow,
+        allow_skip,
+        require,
+        shard,
+        fail_fast,
+        dry_run,
+        ..asked.options(selectors)
+    };
+    super::with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_read_strictly() {
+        assert_eq!(parse_requirement("gpus=2").unwrap(), Requirement::new(Required::Gpus, 2));
+        assert_eq!(parse_requirement("answers=150").unwrap(), Requirement::new(Required::Answers, 150));
+        for bad in
+            ["gpus", "gpus=", "gpus=0", "gpus=-1", "gpus=+1", "gpus=2.5", "GPUs=2", "gpu=2", "=2", "gpus=2,answers=1"]
+        {
+            assert_eq!(parse_requirement(bad).unwrap_err(), "gpus=N or answers=N, with N at least 1", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What other processes on the GPUs did meanwhile.
+//!
+//! NVML lists a process only once it has a context. One that has only called `cuInit` holds the
+//! driver-initialisation footprint and is in no list; in a container others may not be listed at
+//! all. So co-tenants are noticed by their process where it is listed, and otherwise by memory that
+//! changed where and when the worker cannot have changed it. None of the rules asks what the worker
+//! was found to do: an attempt must not be discarded for showing the effect, nor kept for not
+//! showing it.
+
+use crate::event::Event;
+use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
+use crate::plan::CasePlan;
+use crate::report::{Attempt, AttemptSweep};
+use crate::sample::{Gpu, Process};
+
+/// A foreign process whose memory changes by this much was at work.
+const AT_WORK_BYTES: u64 = 1 << 20;
+
+/// Steps that make no call into a driver, and wait for none: memory cannot change by them.
+const INERT: [&str; 6] = ["mark", "environ", "getenv", "getpid", "setenv", "unsetenv"];
+
+/// Steps by which a worker may come to a GPU that its mask does not name.
+const UNMASKING: [&str; 9] = [
+    "environ",
+    "setenv",
+    "unsetenv",
+    "posix_spawn",
+    "vfork",
+    "execve",
+    "cuIpcOpenMemHandle_v2",
+    "cudaIpcOpenMemHandle",
+    "cuMemImportFromShareableHandle",
+];
+
+/// The first sign of a co-tenant at work during an attempt, in words.
+pub(super) fn contaminated(case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Option<String> {
+    let baseline = baseline(attempt)?;
+    let watch = Watch { case, attempt, scene, baseline };
+    watch.processes().or_else(|| watch.level()).or_else(|| watch.fall()).or_else(|| watch.unprovoked())
+}
+
+/// Everything that the rules look at.
+struct Watch<'a> {
+    case: &'a CasePlan,
+    attempt: &'a Attempt,
+    scene: &'a Scene<'a>,
+    baseline: &'a AttemptSweep,
+}
+
+impl<'a> Watch<'a> {
+    /// The GPUs of the run, by their places in sweeps. Where some were calibrated, the others are
+    /// somebody else's, and what happens there is not our business.
+    fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
+        let scene = self.scene;
+        let ours =
+            |gpu: &Gpu| scene.calibration.is_empty() || scene.calibration.iter().any(|known| known.uuid == gpu.uuid);
+        scene.gpus.iter().enumerate().filter(move |(_, gpu)| ours(gpu))
+    }
+
+    /// The sweeps after the baseline.
+    fn later(&self) -> impl Iterator<Item = &'a AttemptSweep> {
+        let place = self.attempt.sweeps.iter().position(|sweep| std::ptr::eq(sweep, self.baseline)).unwrap_or(0);
+        self.attempt.sweeps.iter().skip(place.saturating_add(1))
+    }
+
+    fn noise(&self, gpu: &Gpu) -> u64 {
+        epsilon(self.scene.calibration_of(&gpu.uuid, self.attempt))
+    }
+
+    fn start(&self, gpu: usize) -> Option<u64> {
+        self.baseline.sweep.gpus.get(gpu)?.used_bytes
+    }
+
+    /// A process that is not of this attempt came, went, or changed its memory after the baseline.
+    /// Where a list could not be read, it says nothing.
+    fn processes(&self) -> Option<String> {
+        let own = own_pids(self.case, self.attempt);
+        let foreign = |list: &[Process]| -> Vec<Process> {
+            list.iter().filter(|process| !own.contains(&process.pid)).copied().collect()
+        };
+        for sweep in self.later() {
+            for (place, gpu) in self.gpus() {
+                let (before, now) = (self.baseline.sweep.gpus.get(place)?, sweep.sweep.gpus.get(place)?);
+                if let (Some(before), Some(now)) = (&before.processes, &now.processes)
+                    && let Some(words) = at_work(&foreign(before), &foreign(now), self.unlisted(own.len()))
+                {
+                    return Some(format!("{words} on {}", gpu.uuid));
+                }
+            }
+        }
+        None
+    }
+
+    /// How many newcomers may be the attempt's own: none where NVML lists PIDs as processes see them,
+    /// and all of its processes where it does not (a PID namespace). Without any calibration PIDs are
+    /// taken to match: a doubt too many is better than one too few.
+    fn unlisted(&self, own: usize) -> usize {
+        let calibration = self.scene.calibration;
+        let matched = calibration.is_empty() || calibration.iter().any(|calibration| calibration.pid_listed);
+        if matched { 0 } else { own }
+    }
+
+    /// Memory before the attempt is not what it was at the calibration: somebody came or left since,
+    /// and what `cuInit` and a context add here now is not known.
+    fn level(&self) -> Option<String> {
+        self.gpus().find_map(|(place, gpu)| {
+            let calibrated = self.scene.calibration_of(&gpu.uuid, self.attempt)?.baseline_bytes?;
+            let change = difference(self.start(place)?, calibrated);
+            (change.unsigned_abs() > self.noise(gpu))
+                .then(|| format!("before the attempt {} held {change:+} bytes against the calibration", gpu.uuid))
+        })
+    }
+
+    /// Memory fell below what was there before the worker, which held nothing then.
+    fn fall(&self) -> Option<String> {
+        self.gpus().find_map(|(place, gpu)| {
+            let readings = self.readings(place).map(|(_, used)| used);
+            let lowest = self.changes(place, u64::MAX).chain(readings).min()?;
+            let fall = self.start(place)?.saturating_sub(lowest);
+            (fall > self.noise(gpu))
+                .then(|| format!("{fall} bytes were given back on {} that were not the worker's", gpu.uuid))
+        })
+    }
+
+    /// Memory changed when or where the worker cannot have changed it: before its first step, at a
+    /// step that makes no call, or on a GPU that it does not see.
+    fn unprovoked(&self) -> Option<String> {
+        self.gpus().find_map(|(place, gpu)| {
+            let start = self.start(place)?;
+            let is_change = |used: u64, before: u64| used.abs_diff(before) > self.noise(gpu);
+            if self.changes(place, self.first_step()).any(|used| is_change(used, start)) {
+                return Some(format!("memory of {} changed before the first step", gpu.uuid));
+            }
+            if !self.sees(gpu) {
+                let mut seen = self.changes(place, u64::MAX).chain(self.readings(place).map(|(_, used)| used));
+                return seen
+                    .any(|used| is_change(used, start))
+                    .then(|| format!("memory of {} changed, which the worker does not see", gpu.uuid));
+            }
+            let readings: Vec<(Option<usize>, u64)> = self.readings(place).collect();
+            readings.windows(2).find_map(|pair| {
+                let [(_, before), (Some(step), used)] = pair else { return None };
+                let step = self.case.steps.get(*step)?;
+                (INERT.contains(&step.call.as_str()) && is_change(*used, *before))
+                    .then(|| format!("memory of {} changed at {}, which makes no call", gpu.uuid, step.label))
+            })
+        })
+    }
+
+    /// What the sampler saw by itself up to a moment, while the worker lived.
+    fn changes(&self, gpu: usize, until_ns: u64) -> impl Iterator<Item = u64> {
+        let end = self.attempt.started_ns.saturating_add(self.attempt.wall_ns).min(until_ns);
+        let run = self.attempt.free_run.iter().flat_map(|run| &run.changes);
+        run.filter(move |change| change.gpu == gpu && change.t_ns < end).map(|change| change.used_bytes)
+    }
+
+    /// The baseline and every reading after a step.
+    fn readings(&self, gpu: usize) -> impl Iterator<Item = (Option<usize>, u64)> {
+        let later = self.later().filter(|sweep| !sweep.after_exit);
+        std::iter::once(self.baseline)
+            .chain(later)
+            .filter_map(move |sweep| Some((sweep.step, sweep.sweep.gpus.get(gpu)?.used_bytes?)))
+    }
+
+    fn first_step(&self) -> u64 {
+        let begins = self.attempt.events.iter().filter_map(|said| match said.event {
+            Event::Begin { t_ns, .. } => Some(t_ns),
+            _ => None,
+        });
+        begins.min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a process of the attempt may come to a GPU.
+    fn sees(&self, gpu: &Gpu) -> bool {
+        let Some(mask) = &self.case.mask else { return true };
+        let may_unmask = self.case.steps.iter().any(|step| UNMASKING.contains(&step.call.as_str()));
+        mask.contains(&gpu.uuid) || may_unmask || self.case.env.contains_key("CUDA_VISIBLE_DEVICES")
+    }
+}
+
+/// What a foreign process did between two lists, of which so many newcomers may be our own.
+fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<String> {
+    for process in before {
+        let Some(still) = now.iter().find(|still| still.pid == process.pid) else {
+            return Some(format!("process {} disappeared", process.pid));
+        };
+        if let (Some(was), Some(is)) = (process.used_bytes, still.used_bytes)
+            && was.abs_diff(is) >= AT_WORK_BYTES
+        {
+            return Some(format!("process {} went from {was} to {is} bytes", process.pid));
+        }
+    }
+    let mut new = now.iter().filter(|process| !before.iter().any(|known| known.pid == process.pid));
+    new.nth(unlisted).map(|process| format!("process {} appeared", process.pid))
+}
+
+/// Memory that did not come back after the worker's end, on any GPU.
+pub(super) fn residue(attempt: &Attempt, scene: &Scene) -> Option<String> {
+    let baseline = baseline(attempt)?;
+    // The last sweep of all: if the one after the end was equal to the one before, it was left out.
+    let last = attempt.sweeps.iter().rev().find(|sweep| sweep.after_exit).or(attempt.sweeps.last())?;
+    let gpus = scene.gpus.iter().zip(baseline.sweep.gpus.iter().zip(&last.sweep.gpus));
+    gpus.filter_map(|(gpu, (before, after))| Some((gpu, difference(after.used_bytes?, before.used_bytes?))))
+        .find(|(gpu, delta)| delta.unsigned_abs() > epsilon(scene.calibration_of(&gpu.uuid, attempt)))
+        .map(|(gpu, delta)| format!("{delta:+} bytes on {} after the worker's end", gpu.uuid))
+}

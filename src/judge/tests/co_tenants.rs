@@ -1,0 +1,206 @@
+//! Verdicts where somebody else is on the GPUs: as on an idle machine, or open, and never a surprise.
+
+use super::{attempts, cases, count_is, pitfall, verdict_with};
+use crate::event::{Event, Value};
+use crate::judge::{confirming_attempts, doubts};
+use crate::observe::Scene;
+use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
+use crate::plan::fixture::machine;
+use crate::plan::{CasePlan, Plan};
+use crate::report::{Attempt, Calibration};
+use crate::sample::{Change, FreeRun};
+use crate::scenario::{Check, Class};
+use crate::verdict::{ExpectationMet, Kind, Reason};
+
+const FOOTPRINT: u64 = 3_407_872;
+
+/// The calibration beside a co-tenant that holds this much: `cuInit` adds nothing.
+fn prepaid(uuid: &str, held: u64) -> Calibration {
+    Calibration { baseline_bytes: Some(held), init_bytes: Some(0), ..calibration(uuid) }
+}
+
+fn memory_is(class: Class) -> Check {
+    Check { at: "cuInit".into(), memory: [("gpu0".to_string(), vec![class])].into(), ..Check::default() }
+}
+
+/// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.
+fn taking(count: i64, before: u64, taken: u64) -> Attempt {
+    let mut script = Script::new();
+    script.sweep(None, &[before, before]);
+    script.step(0, 0, &[]);
+    if taken > 0 {
+        script.sweep(Some(0), &[before + taken, before]);
+    }
+    script.step(1, 0, &[("count", Value::Int(count))]);
+    script.sweep_after_exit(&[before, before]);
+    script.attempt()
+}
+
+#[test]
+fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
+    let mut plan = pitfall();
+    plan.cases[1].expect = vec![count_is(2), memory_is(Class::Touch)];
+    let idle = [calibration("GPU-0"), calibration("GPU-1")];
+    let beside = [prepaid("GPU-0", CONTEXT), prepaid("GPU-1", CONTEXT)];
+    let judged = |before: u64, taken: u64, calibration: &[Calibration]| {
+        let control = vec![taking(2, before, taken); 5];
+        verdict_with(&plan, &mut cases(vec![taking(1, before, taken); 5], control), calibration)
+    };
+    let alone = judged(0, FOOTPRINT, &idle);
+    assert_eq!((alone.kind, alone.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert!(alone.unobservable.is_empty());
+    let shared = judged(CONTEXT, 0, &beside);
+    assert_eq!((shared.kind, shared.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert_eq!(shared.unobservable.len(), 1);
+    assert!(shared.unobservable[0].contains("(5 of 5 attempts)"), "{:?}", shared.unobservable);
+    // On an idle GPU the same memory is a surprise.
+    assert_eq!(judged(0, 0, &idle).expectation, ExpectationMet::Unexpected);
+    // A context where a footprint belongs is one, whoever else is there.
+    assert_eq!(judged(CONTEXT, CONTEXT, &beside).expectation, ExpectationMet::Unexpected);
+}
+
+#[test]
+fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
+    let mut plan = pitfall();
+    plan.effect = vec![memory_is(Class::Touch)];
+    let beside = [prepaid("GPU-0", CONTEXT), prepaid("GPU-1", CONTEXT)];
+    let attempts = || vec![taking(1, CONTEXT, 0); 5];
+    let verdict = verdict_with(&plan, &mut cases(attempts(), attempts()), &beside);
+    assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
+    assert!(verdict.detail.contains("co-tenant has paid"), "{}", verdict.detail);
+    // Beside a fact that tells trap and control apart it is left out, and the verdict says so.
+    plan.effect = vec![count_is(1), memory_is(Class::Touch)];
+    plan.cases[1].expect.clear();
+    let traps = || vec![taking(1, CONTEXT, 0); 5];
+    let verdict = verdict_with(&plan, &mut cases(traps(), vec![taking(2, CONTEXT, 0); 5]), &beside);
+    assert_eq!(verdict.kind, Kind::Reproduced);
+    assert!(verdict.detail.contains("as far as it could be judged"), "{}", verdict.detail);
+    // Where that fact is the same in both, the footprint would have had to decide.
+    let verdict = verdict_with(&plan, &mut cases(traps(), traps()), &beside);
+    assert_eq!(verdict.reason, Some(Reason::Unobservable));
+    plan.cases.truncate(1);
+    let verdict = verdict_with(&plan, &mut cases(traps(), vec![])[..1], &beside);
+    assert_eq!(verdict.reason, Some(Reason::Unobservable));
+}
+
+#[test]
+fn attempts_that_differ_by_a_footprint_are_no_surprise() {
+    let mut plan = pitfall();
+    plan.cases[1].expect = vec![count_is(2), memory_is(Class::Touch)];
+    let idle = [calibration("GPU-0"), calibration("GPU-1")];
+    let mut control = vec![taking(2, 0, FOOTPRINT); 5];
+    control[3] = taking(2, 0, 0);
+    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control.clone()), &idle);
+    assert_eq!((verdict.kind, verdict.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert_eq!(verdict.unobservable.len(), 1, "{verdict:?}");
+    // By more than a footprint: nothing is concluded from what only some attempts show.
+    plan.cases[1].expect = vec![memory_is(Class::Context)];
+    control.iter_mut().for_each(|attempt| *attempt = taking(2, 0, CONTEXT));
+    control[3] = taking(2, 0, 2 * CONTEXT);
+    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control), &idle);
+    assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Contaminated)));
+    assert_eq!(verdict.expectation, ExpectationMet::NoExpectation);
+    // What every attempt shows is a surprise all the same.
+    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), vec![taking(2, 0, 2 * CONTEXT); 5]), &idle);
+    assert_eq!(verdict.expectation, ExpectationMet::Unexpected);
+}
+
+#[test]
+fn a_surprise_of_one_attempt_is_looked_at_again() {
+    let mut plan = pitfall();
+    let surprise = |plan: &Plan| {
+        let count = plan.repeat as usize;
+        verdict_with(plan, &mut cases(attempts(&vec![2; count]), attempts(&vec![2; count])), &[calibration("GPU-0")])
+    };
+    assert_eq!(confirming_attempts(&plan, &surprise(&plan)), 0);
+    plan.repeat = 1;
+    assert_eq!(confirming_attempts(&plan, &surprise(&plan)), 2);
+    let met = verdict_with(&plan, &mut cases(attempts(&[1]), attempts(&[2])), &[calibration("GPU-0")]);
+    assert_eq!(met.expectation, ExpectationMet::AsExpected);
+    assert_eq!(confirming_attempts(&plan, &met), 0);
+}
+
+fn is_contaminated(case: &CasePlan, script: &Script, calibration: &[Calibration]) -> bool {
+    let (plan, machine) = (plan(2, vec![case.clone()]), machine(2));
+    let scene = Scene { calibration, gpus: &machine.gpus };
+    doubts(&plan, case, &script.attempt(), &scene).iter().any(|doubt| doubt.reason == Reason::Contaminated)
+}
+
+/// Two steps on two GPUs, of which the worker sees what `mask` names.
+fn two_steps(calls: &[&str], mask: Option<&[&str]>) -> CasePlan {
+    let mask = mask.map(|mask| mask.iter().map(|uuid| (*uuid).to_string()).collect());
+    CasePlan { mask, ..case("trap", calls) }
+}
+
+#[test]
+fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_elses() {
+    let idle = [calibration("GPU-0"), calibration("GPU-1")];
+    // After the second step this much is on each GPU.
+    let after = |used: [u64; 2]| {
+        let mut script = Script::new();
+        script.sweep(None, &[FOOTPRINT, FOOTPRINT]);
+        script.step(0, 0, &[]);
+        script.step(1, 0, &[]);
+        script.sweep(Some(1), &used);
+        script.sweep_after_exit(&[FOOTPRINT, FOOTPRINT]);
+        script
+    };
+    let more = 2 * FOOTPRINT;
+    let masked = two_steps(&["mark", "cuInit"], Some(&["GPU-0"]));
+    assert!(!is_contaminated(&masked, &after([more, FOOTPRINT]), &idle), "by the worker's own call");
+    assert!(is_contaminated(&masked, &after([FOOTPRINT, more]), &idle), "on a GPU that it does not see");
+    let all = two_steps(&["mark", "cuInit"], None);
+    assert!(!is_contaminated(&all, &after([FOOTPRINT, more]), &idle), "it sees both");
+    let unmasked = two_steps(&["unsetenv", "cuInit"], Some(&["GPU-0"]));
+    assert!(!is_contaminated(&unmasked, &after([FOOTPRINT, more]), &idle), "it may have taken off its mask");
+    let inert = two_steps(&["cuInit", "setenv"], None);
+    assert!(is_contaminated(&inert, &after([more, FOOTPRINT]), &idle), "at a step that makes no call");
+    assert!(is_contaminated(&all, &after([0, FOOTPRINT]), &idle), "less than before the worker");
+    // Another run was given the second GPU: what happens there says nothing here.
+    let ours = [calibration("GPU-0")];
+    assert!(!is_contaminated(&masked, &after([more, 0]), &ours));
+}
+
+#[test]
+fn memory_that_changes_before_the_first_step_is_somebody_elses() {
+    let idle = [calibration("GPU-0"), calibration("GPU-1")];
+    let with = |early: bool| {
+        let mut script = Script::new();
+        script.sweep(None, &[0, 0]);
+        script.step(0, 0, &[]);
+        script.sweep(Some(0), &[FOOTPRINT, 0]);
+        script.sweep_after_exit(&[0, 0]);
+        let began = script.events.iter().find_map(|event| match event {
+            Event::Begin { t_ns, .. } => Some(*t_ns),
+            _ => None,
+        });
+        let t_ns = if early { began.unwrap() - 1 } else { began.unwrap() + 1 };
+        let changes = vec![Change { t_ns, gpu: 0, used_bytes: FOOTPRINT }];
+        script.free_run = Some(FreeRun { changes, ..FreeRun::default() });
+        script
+    };
+    let case = two_steps(&["cuInit"], None);
+    assert!(is_contaminated(&case, &with(true), &idle));
+    assert!(!is_contaminated(&case, &with(false), &idle));
+}
+
+#[test]
+fn a_gpu_that_is_not_as_it_was_calibrated_is_somebody_elses() {
+    let case = two_steps(&["cuInit"], None);
+    let before = |held: u64, calibration: Calibration| {
+        let mut script = Script::new();
+        script.sweep(None, &[held, 0]);
+        script.step(0, 0, &[]);
+        script.sweep_after_exit(&[held, 0]);
+        is_contaminated(&case, &script, &[calibration])
+    };
+    let at = |held: u64| Calibration { baseline_bytes: Some(held), ..calibration("GPU-0") };
+    assert!(!before(0, at(0)));
+    assert!(!before(CONTEXT, at(CONTEXT)));
+    assert!(before(FOOTPRINT, at(0)), "a co-tenant that only called cuInit came");
+    assert!(before(0, at(FOOTPRINT)), "it left");
+    // A calibration that was taken later is not about this attempt.
+    assert!(!before(FOOTPRINT, Calibration { at_ns: u64::MAX, ..at(0) }));
+    // Older reports do not say.
+    assert!(!before(FOOTPRINT, calibration("GPU-0")));
+}

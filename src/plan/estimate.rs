@@ -1,0 +1,154 @@
+//! How long attempts will take, from what they do and on how many GPUs.
+//!
+//! A straight line through the attempts of the committed reports (2,225 cases on 1, 2 and 4 H200,
+//! driver 580.159.04): what a process costs, what initialising the driver costs for each GPU that it
+//! sees, what a context costs, what watching each GPU costs. A sum over many attempts is within a
+//! quarter of what was measured; a single attempt may be far from it. `tests/evidence.rs` holds the
+//! line against the reports.
+
+use std::time::Duration;
+
+use super::{CasePlan, Plan};
+
+/// A process: start, libraries, step barriers, end.
+const PROCESS_MS: f64 = 129.0;
+/// Each GPU that the worker sees, which the driver initialises.
+const VISIBLE_GPU_MS: f64 = 71.0;
+/// Each further process that makes CUDA calls.
+const FRESH_PROCESS_MS: f64 = 239.0;
+/// Each context, up to [`MOST_CONTEXTS`]: of calls in a row most find one.
+const CONTEXT_MS: f64 = 137.0;
+const MOST_CONTEXTS: usize = 4;
+/// Each GPU of the machine, which NVML reads at every step.
+const WATCHED_GPU_MS: f64 = 32.0;
+/// Before the first attempt: finding libraries, starting the sampler.
+const START_MS: f64 = 500.0;
+/// Calibration, for each GPU.
+const CALIBRATION_MS: f64 = 600.0;
+/// Between two attempts: writing the report, reading the machine.
+const BETWEEN_MS: f64 = 5.0;
+
+const FRESH: [&str; 3] = ["posix_spawn", "vfork", "execve"];
+const MAKES_A_CONTEXT: [&str; 6] = [
+    "cudaSetDevice",
+    "cudaInitDevice",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxCreate_v2",
+    "cuCtxCreate_v3",
+    "cuCtxCreate_v4",
+];
+const MAKES_ONE_IN_PASSING: [&str; 4] = ["cudaMalloc", "cudaFree", "cudaStreamCreate", "cudaLaunchKernel"];
+
+/// How fast this machine is, beside the one on which the figures were measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace(f64);
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace(1.0)
+    }
+}
+
+impl Pace {
+    /// The simulated machine, which has no driver to initialise.
+    pub const SIMULATED: Pace = Pace(0.1);
+
+    /// What attempts that were already made say of the pace: calibration, or a first round. The
+    /// default where there are none. Wild values, as from a first start of the driver, are bounded.
+    pub fn measured<'a>(attempts: impl IntoIterator<Item = (&'a CasePlan, Duration)>, gpus: usize) -> Pace {
+        let (mut expected, mut found) = (Duration::ZERO, Duration::ZERO);
+        for (case, wall) in attempts {
+            expected += attempt(case, gpus);
+            found += wall;
+        }
+        if expected.is_zero() || found.is_zero() {
+            return Pace::default();
+        }
+        Pace((found.as_secs_f64() / expected.as_secs_f64()).clamp(0.05, 5.0))
+    }
+
+    fn of(self, ms: f64) -> Duration {
+        Duration::from_secs_f64(self.0 * ms / 1000.0)
+    }
+}
+
+/// How long one attempt of a case takes on the machine of the figures, if that has so many GPUs.
+pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
+    let count = |names: &[&str]| case.steps.iter().filter(|step| names.contains(&step.call.as_str())).count();
+    let visible = match (&case.mask, case.env.get("CUDA_VISIBLE_DEVICES").map(String::as_str)) {
+        (_, Some("")) => 0,
+        (Some(mask), _) => mask.len(),
+        (None, _) => gpus,
+    };
+    let contexts = match count(&MAKES_A_CONTEXT) {
+        0 => usize::from(count(&MAKES_ONE_IN_PASSING) > 0),
+        several => several.min(MOST_CONTEXTS),
+    };
+    let ms = PROCESS_MS
+        + VISIBLE_GPU_MS * visible as f64
+        + FRESH_PROCESS_MS * count(&FRESH) as f64
+        + CONTEXT_MS * contexts as f64
+        + WATCHED_GPU_MS * gpus as f64;
+    Pace::default().of(ms)
+}
+
+/// How long all attempts of a plan take.
+pub fn plan(plan: &Plan, gpus: usize, pace: Pace) -> Duration {
+    let round: Duration = plan.cases.iter().map(|case| attempt(case, gpus)).sum();
+    let between = BETWEEN_MS * plan.cases.len() as f64;
+    pace.of((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
+}
+
+/// How long a run takes that makes all attempts of these plans, calibration included.
+pub fn run<'a>(plans: impl IntoIterator<Item = &'a Plan>, gpus: usize, pace: Pace) -> Duration {
+    let attempts: Duration = plans.into_iter().map(|one| plan(one, gpus, pace)).sum();
+    pace.of(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::{instance, machine, scenario};
+    use crate::plan::{Options, resolve};
+    use crate::scenario::Gpus;
+
+    fn planned(cases: &[(&str, Gpus)], gpus: usize, repeat: u32) -> Plan {
+        let options = Options { repeat: Some(repeat), ..Options::default() };
+        resolve(&scenario(), &instance(cases), &machine(gpus), &options).unwrap()
+    }
+
+    #[test]
+    fn more_gpus_contexts_processes_and_attempts_take_longer() {
+        let time = |cases: &[(&str, Gpus)], gpus, repeat| run([&planned(cases, gpus, repeat)], gpus, Pace::default());
+        let small = time(&[("trap", Gpus::Masked(1))], 2, 1);
+        assert!(time(&[("trap", Gpus::Masked(2))], 2, 1) > small);
+        assert!(time(&[("trap", Gpus::Masked(1))], 4, 1) > small);
+        assert!(time(&[("trap", Gpus::Masked(1))], 2, 3) > small);
+        let mut plan = planned(&[("trap", Gpus::Masked(1))], 2, 1);
+        let before = attempt(&plan.cases[0], 2);
+        plan.cases[0].steps[0].call = "cudaSetDevice".into();
+        let context = attempt(&plan.cases[0], 2);
+        assert_eq!(context - before, Duration::from_millis(137));
+        plan.cases[0].steps[0].call = "execve".into();
+        assert!(attempt(&plan.cases[0], 2) > context);
+    }
+
+    #[test]
+    fn a_mask_that_hides_all_gpus_spares_their_time() {
+        let mut plan = planned(&[("trap", Gpus::All)], 2, 1);
+        let all = attempt(&plan.cases[0], 2);
+        plan.cases[0].env.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
+        assert_eq!(all - attempt(&plan.cases[0], 2), Duration::from_millis(142));
+    }
+
+    #[test]
+    fn a_slow_machine_takes_longer_and_a_wild_measurement_is_bounded() {
+        let plan = planned(&[("trap", Gpus::Masked(1))], 2, 3);
+        let case = &plan.cases[0];
+        let half = Pace::measured([(case, attempt(case, 2) * 2)], 2);
+        let (usual, slow) = (super::plan(&plan, 2, Pace::default()), super::plan(&plan, 2, half));
+        assert!(slow.abs_diff(usual * 2) < Duration::from_millis(1), "{usual:?} {slow:?}");
+        assert_eq!(Pace::measured([(case, Duration::from_secs(1000))], 2), Pace(5.0));
+        assert_eq!(Pace::measured([], 2), Pace::default());
+    }
+}

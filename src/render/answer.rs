@@ -1,0 +1,125 @@
+//! A report as answers for a person: per question one line with **yes** or **no**, the workaround
+//! where the pitfall shows, and details of failures only. [`super::text`] has all the rest.
+//!
+//! Each part is a function of its own, so that a run can print them as it goes.
+
+mod aside;
+mod ending;
+mod head;
+mod question;
+mod values;
+
+pub use ending::{Ending, ending};
+pub use head::{Asked, head};
+pub use question::{is_yes_or_no, question};
+
+use std::collections::HashSet;
+
+use crate::report::{CaseReport, Report, ScenarioReport};
+use crate::verdict::{Kind, Reason, Verdict};
+
+use super::facts;
+use super::tally::Standing;
+use super::text::Style;
+
+/// The widest that an answer is laid out: on wider terminals a name would stand too far from its question.
+const WIDEST: usize = 140;
+
+/// What is kept of one finished instance until its question is told: no attempts, no readings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The instance's name.
+    name: String,
+    question: String,
+    /// The values of its parameters; empty where it has none.
+    values: String,
+    libcudart: Option<String>,
+    verdict: Verdict,
+    /// The workaround; none in reports that do not say whether `reproduced` is a yes.
+    remedy: Option<String>,
+    /// In how many of its attempts it shows, where the question is about a chance.
+    rate: Option<String>,
+    /// What the cases showed, each behind its name and counts, where the answer is not the expected one.
+    details: Vec<(String, String)>,
+}
+
+impl Answer {
+    /// What is told of an instance.
+    pub fn of(report: &ScenarioReport) -> Answer {
+        let standing = Standing::of(&report.verdict);
+        let is_failure = matches!(standing, Standing::Unexpected | Standing::HarnessError);
+        let by_chance = report.verdict.kind == Kind::Reproduced
+            && report.plan.as_ref().is_some_and(|plan| plan.nondeterministic && plan.repeat > 1);
+        // "3 of 5 traps and 0 of 5 controls show the effect"
+        let counts = || report.verdict.detail.split_once(" traps").map(|(counts, _)| format!("in {counts} attempts"));
+        Answer {
+            scenario: report.scenario.clone(),
+            name: report.name.clone(),
+            question: report.question.clone(),
+            values: values::of(report),
+            libcudart: facts::libcudart(report),
+            verdict: report.verdict.clone(),
+            remedy: report.remedy.clone(),
+            rate: if by_chance { counts() } else { None },
+            details: if is_failure { details(report) } else { Vec::new() },
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::of(&self.verdict)
+    }
+
+    /// Whether it is told by itself and first: not what the file expects, or no result at all.
+    fn is_failure(&self) -> bool {
+        matches!(self.standing(), Standing::Unexpected | Standing::HarnessError)
+    }
+
+    /// Whether it is counted at the end, and not told: it did not run, or not to its end, or the
+    /// simulated machine does not know the answer.
+    fn is_aside(&self) -> bool {
+        !self.is_failure()
+            && (self.verdict.kind == Kind::Skipped
+                || matches!(self.verdict.reason, Some(Reason::NotModelled | Reason::Interrupted)))
+    }
+}
+
+/// What answers a question in a word: `yes` and `no` where that is known to fit it.
+pub fn word(report: &ScenarioReport) -> &'static str {
+    question::word_of(report.verdict.kind, &report.question, report.remedy.is_some())
+}
+
+/// A line per case, as the blocks of the long form have them.
+fn details(report: &ScenarioReport) -> Vec<(String, String)> {
+    let head = |case: &CaseReport| format!("{} {}: ", case.name, facts::frequency(case));
+    report.cases.iter().map(|case| (head(case), facts::case_line(report, case).join(" · "))).collect()
+}
+
+/// The whole report, as a run printed it but for the order: failures come first.
+pub fn report(report: &Report, width: usize) -> String {
+    let answers: Vec<Answer> = report.scenarios.iter().map(Answer::of).collect();
+    let (failures, others): (Vec<Answer>, Vec<Answer>) = answers.into_iter().partition(Answer::is_failure);
+    let mut out = head(report, None, width);
+    let mut blocks = String::new();
+    for answers in [failures, others] {
+        let mut told: HashSet<&str> = HashSet::new();
+        for answer in &answers {
+            if told.insert(&answer.scenario) {
+                let of_it: Vec<Answer> =
+                    answers.iter().filter(|other| other.scenario == answer.scenario).cloned().collect();
+                blocks.push_str(&question(&of_it, width, Style::Plain));
+            }
+        }
+    }
+    for part in [blocks, ending(report, &Ending::stored(report), width)] {
+        if !part.is_empty() {
+            out.push('\n');
+            out.push_str(&part);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

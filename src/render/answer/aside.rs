@@ -1,0 +1,41 @@
+//! What is counted and not told: what this machine cannot answer, what was not allowed or not
+//! reached, and what the simulated machine does not know.
+
+use super::Answer;
+use crate::render::{applicable, words};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::{Kind, Reason};
+
+/// A line for each kind of thing that was not asked, each with what it lacked; `never_asked` are
+/// those that are not in the report.
+pub(super) fn lines(report: &Report, never_asked: usize) -> Vec<String> {
+    let aside: Vec<&ScenarioReport> = report.scenarios.iter().filter(|it| Answer::of(it).is_aside()).collect();
+    let mut lines = applicable::notes(report);
+    let is_other = |it: &&&ScenarioReport| it.verdict.kind == Kind::Skipped && !it.verdict.lacks_a_need();
+    let mut others: Vec<(&str, usize)> = Vec::new();
+    for why in aside.iter().filter(is_other).filter_map(|it| it.verdict.reason).map(words::reason) {
+        match others.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => others.push((why, 1)),
+        }
+    }
+    lines.extend(others.into_iter().map(|(why, count)| format!("not asked: {count} ({why})")));
+    let because = |reason: Reason| aside.iter().filter(|it| it.verdict.reason == Some(reason)).count();
+    let unknown = because(Reason::NotModelled);
+    if unknown > 0 {
+        lines.push(format!("not modelled by the simulated machine: {unknown}"));
+    }
+    let never_asked = never_asked.max(report.run.not_run.len());
+    let parts = [(never_asked, "not asked"), (because(Reason::Interrupted), "not asked to the end")];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !parts.is_empty() {
+        let why = match &report.run.stopped_by {
+            Some(name) => format!("stopped at {name}"),
+            None if report.run.interrupted.is_some() => "interrupted".to_owned(),
+            None => "stopped early".to_owned(),
+        };
+        lines.push(format!("{why}: {}", parts.join(", ")));
+    }
+    lines
+}

@@ -1,0 +1,115 @@
+//! The end of a run: what was not asked, how many answers of each kind, the time, and the report.
+
+use std::collections::HashSet;
+
+use super::{aside, head};
+use crate::render::lines::{UNBROKEN, sentence};
+use crate::render::tally::{self, Standing};
+use crate::render::units;
+use crate::report::{Provenance, Report};
+
+/// What the end of a run is told beside the report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Instances that were to be asked and are not in the report.
+    pub never_asked: usize,
+    /// Where the report is; empty where the reader knows.
+    pub path: String,
+    /// Failures by name: for a reader who has them far above.
+    pub names: bool,
+    /// The exit code and its name, where nothing else says it.
+    pub exit: Option<String>,
+}
+
+impl Ending {
+    /// The end of a stored report.
+    pub(super) fn stored(report: &Report) -> Ending {
+        let exit = match &report.run.exit {
+            Some(exit) => format!("{} ({})", exit.code, exit.name),
+            None => "none: the run did not come to its end".to_owned(),
+        };
+        Ending { exit: Some(exit), ..Ending::default() }
+    }
+}
+
+/// The end: what was not asked, the counts, and where the report is. Each thing is said in one line
+/// where the width allows.
+pub fn ending(report: &Report, ending: &Ending, width: usize) -> String {
+    let mut out = String::new();
+    let mut line = |head: &str, text: &str| out.push_str(&sentence(head, text, width));
+    let no_gpu = head::no_gpu(report).is_some();
+    // Where nothing can be asked, it does not matter what each question would need beside a GPU.
+    let aside = if no_gpu { Vec::new() } else { aside::lines(report, ending.never_asked) };
+    for text in aside {
+        line("", &text);
+    }
+    let failed: Vec<&str> = report
+        .scenarios
+        .iter()
+        .filter(|it| matches!(Standing::of(&it.verdict), Standing::Unexpected | Standing::HarnessError))
+        .map(|it| it.name.as_str())
+        .collect();
+    if ending.names && !failed.is_empty() {
+        line("see above: ", &failed.join(", "));
+    }
+    // A stored report has said it at its top.
+    for banner in tally::banners(report).iter().filter(|banner| ending.exit.is_none() && *banner != tally::SIMULATED) {
+        line("*** ", banner);
+    }
+    line("", &counts(report));
+    if no_gpu {
+        line("", HINT);
+    }
+    let mut last: Vec<String> = Vec::new();
+    if !ending.path.is_empty() {
+        last.push(format!("report {}", ending.path));
+    }
+    last.extend(ending.exit.as_ref().map(|exit| format!("exit {exit}")));
+    if !last.is_empty() {
+        line("", &last.join(", "));
+    }
+    if report.provenance == Provenance::Simulated {
+        out.push_str(&tally::loud(tally::SIMULATED, width));
+    }
+    out
+}
+
+/// What somebody without a GPU can do.
+const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated machine (never evidence).";
+
+/// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
+fn counts(report: &Report) -> String {
+    let asked = |it: &&crate::report::ScenarioReport| !super::Answer::of(it).is_aside();
+    let names: HashSet<&str> = report.scenarios.iter().filter(asked).map(|it| it.scenario.as_str()).collect();
+    let variants = report.scenarios.iter().filter(asked).count();
+    let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
+    if variants == 0 {
+        let left = match report.scenarios.len() {
+            0 => "no question was asked".to_owned(),
+            left => format!("{left} questions were not asked"),
+        };
+        return format!("Nothing was measured: {left}.");
+    }
+    let counts: Vec<String> = Standing::ALL
+        .into_iter()
+        .map(|standing| {
+            let count =
+                report.scenarios.iter().filter(asked).filter(|it| Standing::of(&it.verdict) == standing).count();
+            (count, standing)
+        })
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, standing)| format!("{count} {}", standing.name()))
+        .collect();
+    let measured = if report.provenance == Provenance::Simulated { "simulated" } else { "measured" };
+    format!("{} {measured}: {}, in {time}", questions(names.len(), variants), counts.join(", "))
+}
+
+/// `24 questions (53 variants)`
+pub(super) fn questions(questions: usize, variants: usize) -> String {
+    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    if questions == variants {
+        many(questions, "question")
+    } else {
+        format!("{} ({})", many(questions, "question"), many(variants, "variant"))
+    }
+}

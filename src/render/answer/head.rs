@@ -1,0 +1,145 @@
+//! The head of a run: which machine answers, what a context costs there, and what will be asked.
+
+use std::time::Duration;
+
+use crate::render::lines::sentence;
+use crate::render::{tally, units, words};
+use crate::report::{Calibration, Provenance, Report};
+
+/// What is about to be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// How many questions.
+    pub questions: usize,
+    /// How many instances they have, on all libcudarts together.
+    pub variants: usize,
+    /// The most attempts of any case.
+    pub attempts: u32,
+    /// How long it will take, where that is known.
+    pub expected: Option<Duration>,
+}
+
+/// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
+pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
+    let mut out = String::new();
+    if report.provenance == Provenance::Simulated {
+        out.push_str(&tally::loud(tally::SIMULATED, width));
+    }
+    // Who reads a stored report from the top learns at the top what it is not.
+    for banner in tally::banners(report).iter().filter(|it| asked.is_none() && *it != tally::SIMULATED) {
+        out.push_str(&sentence("*** ", banner, width));
+    }
+    out.push_str(&sentence("", &machine(report), width));
+    let mut measured: Vec<String> = Vec::new();
+    if asked.is_none() {
+        measured.push(format!("Started {}.", report.run.started_at));
+    }
+    measured.extend(context(&report.run.calibration));
+    measured.extend(co_tenants(report));
+    if report.machine.mps {
+        measured.push("An MPS control pipe is there: clients may share a context.".to_owned());
+    }
+    if !measured.is_empty() {
+        out.push_str(&sentence("", &measured.join(" "), width));
+    }
+    match asked {
+        Some(asked) if asked.questions == 0 || no_gpu(report).is_some() => {}
+        Some(asked) => out.push_str(&sentence("", &what(asked), width)),
+        // During a run the warnings stand on stderr.
+        None => {
+            for warning in &report.run.warnings {
+                out.push_str(&sentence("warning: ", warning, width));
+            }
+        }
+    }
+    out
+}
+
+/// Why no GPU can answer here; none where one can.
+pub(super) fn no_gpu(report: &Report) -> Option<String> {
+    let missing = report.machine.unavailable.iter().find(|missing| missing.reason != "no_libcudart");
+    match missing {
+        Some(missing) => Some(missing.detail.clone()),
+        None => report.machine.gpus.is_empty().then(|| "NVML lists no GPU".to_owned()),
+    }
+}
+
+fn machine(report: &Report) -> String {
+    let mut said = format!("cuda-pitfalls {}", report.run.version);
+    if report.provenance == Provenance::Simulated {
+        said.push_str(&format!(" on {}", report.run.on));
+    }
+    if let Some(why) = no_gpu(report) {
+        return format!("{said}: no usable GPU here ({})", why.trim_start_matches("a libloading error occurred: "));
+    }
+    said.push_str(&format!(": {}", words::machine(&report.machine)));
+    if let Some(cuda) = report.machine.cuda_driver_version {
+        said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
+    }
+    let runtimes: Vec<&str> =
+        report.machine.libcudart.iter().map(|it| it.version.as_deref().unwrap_or("of unknown version")).collect();
+    if !runtimes.is_empty() {
+        said.push_str(&format!(", libcudart {}", runtimes.join(", ")));
+    }
+    said
+}
+
+/// What one context costs here, and where the instrument failed.
+fn context(calibration: &[Calibration]) -> Option<String> {
+    let costs = || calibration.iter().map(|gpu| gpu.context_bytes);
+    let (least, most) = (units::bytes(costs().min()?), units::bytes(costs().max()?));
+    let mut said = if least == most {
+        format!("A context costs {most} here.")
+    } else {
+        format!("A context costs {least} to {most} here.")
+    };
+    let blind = calibration.iter().filter(|gpu| !gpu.sound).count();
+    if blind > 0 {
+        said.push_str(&format!(
+            " CALIBRATION FAILED on {blind} of {} GPUs: where nothing is seen there, nothing is concluded.",
+            calibration.len()
+        ));
+    }
+    Some(said)
+}
+
+/// Who else is on the GPUs, and what they held before the run.
+fn co_tenants(report: &Report) -> Option<String> {
+    let on = |gpu: usize| {
+        report.run.co_tenants.iter().find(|it| Some(&it.uuid) == report.machine.gpus.get(gpu).map(|it| &it.uuid))
+    };
+    let said = |gpu: usize| {
+        let there = on(gpu)?;
+        let held = there.used_bytes.filter(|bytes| *bytes > 0);
+        let listed = there.processes.as_ref().map_or(0, Vec::len);
+        (held.is_some() || listed > 0).then(|| {
+            let held = held.map_or_else(|| "an unknown amount".to_owned(), units::bytes);
+            format!("{held} on gpu{gpu} ({listed} listed)")
+        })
+    };
+    let found: Vec<String> = (0..report.machine.gpus.len()).filter_map(said).collect();
+    (!found.is_empty()).then(|| format!("Other processes hold memory: {}.", found.join(", ")))
+}
+
+/// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
+fn what(asked: &Asked) -> String {
+    let mut said = super::ending::questions(asked.questions, asked.variants);
+    match asked.attempts {
+        0 => {}
+        1 => said.push_str(", 1 attempt of each case"),
+        attempts => said.push_str(&format!(", up to {attempts} attempts of each case")),
+    }
+    if let Some(expected) = asked.expected {
+        said.push_str(&format!(", about {}", about(expected)));
+    }
+    said + "."
+}
+
+/// A duration as an estimate is told: `40 s`, `3 min`.
+fn about(expected: Duration) -> String {
+    let seconds = expected.as_secs();
+    match seconds {
+        0..55 => format!("{} s", seconds.div_ceil(5).max(1) * 5),
+        _ => format!("{} min", (seconds + 30) / 60),
+    }
+}

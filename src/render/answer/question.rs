@@ -1,0 +1,226 @@
+//! One question: its answer, for which values, what failed, and the workaround.
+
+use super::{Answer, WIDEST, values};
+use crate::render::escape::terminal;
+use crate::render::lines::{columns, words};
+use crate::render::tally::Standing;
+use crate::render::text::Style;
+use crate::render::words::reason;
+use crate::report::Provenance;
+use crate::verdict::Kind;
+
+/// The columns of the answer's word, and of the word with `(sim)` behind it.
+const WORD: usize = 4;
+const SIMULATED_WORD: usize = 10;
+
+/// Whether a question can be answered by yes or no: by its first word.
+pub fn is_yes_or_no(question: &str) -> bool {
+    let words = ["Does", "Do", "Did", "Is", "Are", "Was", "Were", "Can", "Could", "Has", "Have", "Will", "Must", "May"];
+    question.split(' ').next().is_some_and(|first| words.contains(&first))
+}
+
+/// The lines of one question from the answers to its instances, each line with its end; empty where
+/// there is nothing to tell. Failures come first, each by itself.
+pub fn question(answers: &[Answer], width: usize, style: Style) -> String {
+    let width = width.min(WIDEST);
+    let mut out = String::new();
+    for failure in answers.iter().filter(|answer| answer.is_failure()) {
+        out.push_str(&failed(failure, width, style));
+    }
+    let rest: Vec<&Answer> = answers.iter().filter(|answer| !answer.is_failure() && !answer.is_aside()).collect();
+    if let Some(first) = rest.first() {
+        out.push_str(&answered(first, &rest, answers.len(), width, style));
+    }
+    out
+}
+
+/// What answers the question: `yes` and `no` where that is known to fit it, else the verdict's own
+/// words.
+fn word(answer: &Answer) -> &'static str {
+    word_of(answer.verdict.kind, &answer.question, answer.remedy.is_some())
+}
+
+/// The word for a verdict on a question; `fits` if the question is worded so that `reproduced` is a
+/// yes, where it is a question of that kind at all.
+pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
+    match (kind, fits && is_yes_or_no(question)) {
+        (Kind::Reproduced, true) => "yes",
+        (Kind::Reproduced, false) => "reproduced",
+        (Kind::NotReproduced, true) => "no",
+        (Kind::NotReproduced, false) => "not reproduced",
+        (Kind::Inconclusive | Kind::Skipped, _) => "?",
+        (Kind::HarnessError, _) => "!",
+    }
+}
+
+/// A block in the making: a word, the question beside it, lines below it, and the scenario's name
+/// at the right end of the first line that has room for it.
+struct Block<'a> {
+    word: String,
+    standing: Standing,
+    question: &'a str,
+    name: &'a str,
+    below: Vec<String>,
+}
+
+impl Block<'_> {
+    fn lines(self, indent: usize, width: usize, style: Style) -> String {
+        let room = width.saturating_sub(indent).max(1);
+        let asked = words(&terminal(self.question), room);
+        let last_of_question = asked.len().saturating_sub(1);
+        let mut lines: Vec<String> = asked;
+        lines.extend(self.below);
+        let name = terminal(self.name.rsplit_once('/').map_or(self.name, |(_, tail)| tail));
+        let fits = |line: &String| columns(line) + 2 + columns(&name) <= room;
+        let with_name = lines.iter().enumerate().skip(last_of_question).find(|(_, line)| fits(line)).map(|(at, _)| at);
+        let mut out = String::new();
+        for (place, line) in lines.iter().enumerate() {
+            let head = if place == 0 {
+                let fill = " ".repeat(indent.saturating_sub(columns(&self.word)));
+                format!("{}{fill}", style.paint(self.standing, &self.word))
+            } else {
+                " ".repeat(indent)
+            };
+            out.push_str(&head);
+            out.push_str(line);
+            if with_name == Some(place) {
+                out.push_str(&" ".repeat(room.saturating_sub(columns(line) + columns(&name))));
+                out.push_str(&style.dim(&name));
+            }
+            out.push('\n');
+        }
+        if with_name.is_none() {
+            for piece in words(&name, room) {
+                let fill = " ".repeat(width.saturating_sub(columns(&piece)).max(indent));
+                out.push_str(&format!("{fill}{}\n", style.dim(&piece)));
+            }
+        }
+        out
+    }
+}
+
+/// Lines below a question, behind its indentation, broken between words.
+fn below(head: &str, text: &str, room: usize) -> Vec<String> {
+    let lines = words(&terminal(text), room.saturating_sub(columns(head)).max(1));
+    let hang = " ".repeat(columns(head));
+    let behind = |(place, line): (usize, String)| format!("{}{line}", if place == 0 { head } else { &hang });
+    lines.into_iter().enumerate().map(behind).collect()
+}
+
+/// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
+fn indent(answer: &Answer, word: &str) -> usize {
+    let usual = if answer.verdict.provenance == Provenance::Simulated { SIMULATED_WORD } else { WORD };
+    1 + usual.max(columns(word))
+}
+
+fn marked(answer: &Answer, word: &str) -> String {
+    if answer.verdict.provenance == Provenance::Simulated { format!("{word} (sim)") } else { word.to_owned() }
+}
+
+/// A result that is not the expected one, or that the harness failed to get, in full.
+fn failed(answer: &Answer, width: usize, style: Style) -> String {
+    let word = marked(answer, word(answer));
+    let indent = indent(answer, &word);
+    let room = width.saturating_sub(indent);
+    let mut lines = Vec::new();
+    if answer.standing() == Standing::Unexpected {
+        let on = answer.libcudart.as_ref().map(|libcudart| format!(", with {libcudart}")).unwrap_or_default();
+        lines.extend(below("", &format!("UNEXPECTED{on}:"), room));
+        for why in &answer.verdict.unexpected {
+            lines.extend(below("  ", why, room));
+        }
+        lines.extend(below("  seen: ", &answer.verdict.detail, room));
+    } else {
+        lines.extend(below("HARNESS ERROR: ", &answer.verdict.detail, room));
+    }
+    for (head, detail) in &answer.details {
+        let head = format!("  {}", terminal(head));
+        // Behind a name that takes the whole line there is no room.
+        let fits = columns(&head) * 2 <= room;
+        lines.extend(if fits { below(&head, detail, room) } else { below("  ", &format!("{head}{detail}"), room) });
+    }
+    if answer.verdict.kind == Kind::Reproduced {
+        lines.extend(workaround(&[answer], room));
+    }
+    let block =
+        Block { word, standing: answer.standing(), question: &answer.question, name: &answer.name, below: lines };
+    block.lines(indent, width, style)
+}
+
+/// The answers of one question that are as they should be, told together.
+fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style: Style) -> String {
+    let of_kind =
+        |kind: Kind| -> Vec<&Answer> { answers.iter().copied().filter(|answer| answer.verdict.kind == kind).collect() };
+    let (yes, no, open) = (of_kind(Kind::Reproduced), of_kind(Kind::NotReproduced), of_kind(Kind::Inconclusive));
+    let leading = yes.first().or(no.first()).copied().unwrap_or(first);
+    let mixed = !yes.is_empty() && !no.is_empty();
+    let answer = marked(first, if mixed { "some" } else { word(leading) });
+    let indent = indent(first, &answer);
+    let room = width.saturating_sub(indent);
+    let many_runtimes = answers.iter().any(|answer| answer.libcudart != first.libcudart);
+    let label = |answer: &&Answer| match (&answer.libcudart, answer.values.is_empty()) {
+        (Some(libcudart), true) if many_runtimes => libcudart.clone(),
+        (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
+        _ => answer.values.clone(),
+    };
+    let has_values = many_runtimes || of > 1;
+    let labels = |answers: &[&Answer]| answers.iter().map(label).collect::<Vec<String>>();
+    let mut lines = Vec::new();
+    let all_alike = of > 1 && (yes.len() == of || no.len() == of);
+    if has_values && !all_alike && !(yes.is_empty() && no.is_empty()) {
+        let said = |answers: &[&Answer]| {
+            let first = answers.first()?;
+            let several = mixed || !open.is_empty();
+            let head = if several { format!("{} for", word(first)) } else { "for".to_owned() };
+            Some((head, labels(answers)))
+        };
+        let parts: Vec<(String, Vec<String>)> = [said(&yes), said(&no)].into_iter().flatten().collect();
+        lines.extend(words(&values::line(&parts, room), room));
+    }
+    for (why, answers) in by_reason(&open) {
+        let head = if has_values {
+            let parts = [("not settled for".to_owned(), labels(&answers))];
+            format!("{}: ", values::line(&parts, room))
+        } else {
+            "not settled: ".to_owned()
+        };
+        lines.extend(words(&format!("{head}{}", terminal(&why)), room));
+    }
+    if let Some(rate) = yes.iter().find_map(|answer| answer.rate.as_ref()) {
+        lines.extend(below("", rate, room));
+    }
+    lines.extend(workaround(&yes, room));
+    let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
+    // The values of a single instance stand beside its question if there is room, else in its name.
+    let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
+    let with_values = format!("{} {values}", first.question);
+    let beside = of == 1 && !values.is_empty() && columns(&terminal(&with_values)) <= room;
+    let question = if beside { with_values.as_str() } else { first.question.as_str() };
+    let name = match (of, all_alike) {
+        (1, _) if beside => first.scenario.clone(),
+        (1, _) => first.name.clone(),
+        (_, true) => format!("{} (all {of})", first.scenario),
+        (_, false) => first.scenario.clone(),
+    };
+    let block = Block { word: answer, standing, question, name: &name, below: lines };
+    block.lines(indent, width, style)
+}
+
+/// Open answers by why they are, in the order in which the reasons come.
+fn by_reason<'a>(open: &[&'a Answer]) -> Vec<(String, Vec<&'a Answer>)> {
+    let mut found: Vec<(String, Vec<&Answer>)> = Vec::new();
+    for &answer in open {
+        let why = answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned());
+        match found.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, answers)) => answers.push(answer),
+            None => found.push((why, vec![answer])),
+        }
+    }
+    found
+}
+
+/// The order or call that works, where one is needed.
+fn workaround(bites: &[&Answer], room: usize) -> Vec<String> {
+    let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref()).unwrap_or_default();
+    if remedy.is_empty() || remedy.starts_with("None needed") { Vec::new() } else { below("→ ", remedy, room) }
+}

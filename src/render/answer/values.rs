@@ -1,0 +1,52 @@
+//! For which values of its parameters a question has which answer.
+
+use crate::render::escape::terminal;
+use crate::render::lines::columns;
+use crate::report::ScenarioReport;
+
+/// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
+pub(super) fn of(report: &ScenarioReport) -> String {
+    let inner = report.name.strip_prefix(report.scenario.as_str()).unwrap_or_default();
+    let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
+    match report.parameters.keys().next() {
+        Some(only) if report.parameters.len() == 1 => {
+            inner.strip_prefix(&format!("{only}=")).unwrap_or(inner).to_owned()
+        }
+        _ => inner.to_owned(),
+    }
+}
+
+/// What is said before each list of values, and the lists, in one line of at most `room` columns:
+/// the longest lists are cut, and say how many more there are.
+pub(super) fn line(parts: &[(String, Vec<String>)], room: usize) -> String {
+    let mut shown: Vec<usize> = parts.iter().map(|(_, values)| values.len()).collect();
+    loop {
+        let line = written(parts, &shown);
+        let longest = shown.iter().enumerate().filter(|(_, count)| **count > 1).max_by_key(|(_, count)| **count);
+        match longest {
+            Some((place, _)) if columns(&line) > room => {
+                if let Some(count) = shown.get_mut(place) {
+                    *count -= 1;
+                }
+            }
+            _ => return line,
+        }
+    }
+}
+
+fn written(parts: &[(String, Vec<String>)], shown: &[usize]) -> String {
+    let lists = parts.iter().zip(shown).map(|((head, values), shown)| {
+        let mut list: Vec<String> = values.iter().take(*shown).map(|value| said(value)).collect();
+        if values.len() > *shown {
+            list.push(format!("and {} more", values.len() - shown));
+        }
+        format!("{head} {}", list.join(", "))
+    });
+    lists.collect::<Vec<_>>().join("; ")
+}
+
+/// A value as it can stand in a list: one with a comma, a space or nothing in it is quoted.
+fn said(value: &str) -> String {
+    let value = terminal(value);
+    if value.is_empty() || value.contains([',', ' ', ';']) { format!("\"{value}\"") } else { value }
+}

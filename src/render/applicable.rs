@@ -1,0 +1,84 @@
+//! What a machine cannot answer, in one line.
+
+use crate::report::{Report, ScenarioReport};
+
+use super::escape::terminal;
+
+/// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: how many questions there are that
+/// this machine cannot answer, and what each group of them needs. None where there are none.
+pub fn report(report: &Report) -> Option<String> {
+    let left_out = report.scenarios.iter().filter(|scenario| report.is_not_applicable(scenario));
+    line(left_out.map(|scenario| match (&scenario.lacks, scenario.verdict.reason) {
+        (Some(lacks), _) => lacks.clone(),
+        // Reports of older versions name the reason only.
+        (None, reason) => reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default(),
+    }))
+}
+
+/// What a reader should know about what did not run: what does not apply here, what was skipped
+/// although it was asked for by name, and why that is fine.
+pub fn notes(report: &Report) -> Vec<String> {
+    let mut notes: Vec<String> = self::report(report).into_iter().collect();
+    let is_missed = |scenario: &&ScenarioReport| scenario.verdict.lacks_a_need() && report.is_asked_by_name(scenario);
+    let said = |scenario: &ScenarioReport| match &scenario.lacks {
+        Some(lacks) => format!("{} (needs {lacks})", scenario.name),
+        None => scenario.name.clone(),
+    };
+    let missed: Vec<String> = report.scenarios.iter().filter(is_missed).map(said).collect();
+    if !missed.is_empty() {
+        notes.push(format!("asked for by name and skipped: {}", missed.join(", ")));
+    }
+    notes.extend(report.run.allow_skip.as_ref().map(|reason| format!("skipping is allowed, because: {reason}")));
+    notes
+}
+
+/// The same for a list of what is lacking, one entry for each question.
+pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
+    let mut groups: Vec<(String, usize)> = Vec::new();
+    for lacks in lacking {
+        match groups.iter_mut().find(|(known, _)| *known == lacks) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((lacks, 1)),
+        }
+    }
+    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let total: usize = groups.iter().map(|(_, count)| count).sum();
+    let mut words: Vec<String> = groups
+        .iter()
+        .take(MOST_GROUPS)
+        .map(|(lacks, count)| format!("{count} need{} {}", if *count == 1 { "s" } else { "" }, terminal(lacks)))
+        .collect();
+    let others: usize = groups.iter().skip(MOST_GROUPS).map(|(_, count)| count).sum();
+    if others > 0 {
+        words.push(format!("{others} need{} something else", if others == 1 { "s" } else { "" }));
+    }
+    (total > 0).then(|| format!("not applicable here: {total} ({})", words.join(", ")))
+}
+
+/// More groups than this are no line any more.
+const MOST_GROUPS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture;
+
+    #[test]
+    fn groups_are_counted_and_the_largest_comes_first() {
+        let lacking = ["root", "2 GPUs", "2 GPUs"].map(str::to_string);
+        assert_eq!(line(lacking).unwrap(), "not applicable here: 3 (2 need 2 GPUs, 1 needs root)");
+        assert_eq!(line([]), None);
+        let many = (0..9).map(|n| format!("thing {n}"));
+        assert!(line(many).unwrap().ends_with("1 needs thing 4, 4 need something else)"));
+    }
+
+    #[test]
+    fn what_was_asked_for_by_name_is_not_in_the_line() {
+        let mut stored = fixture::report();
+        assert_eq!(super::report(&stored).unwrap(), "not applicable here: 1 (1 needs too few gpus)");
+        stored.scenarios[3].lacks = Some("4 GPUs".into());
+        assert_eq!(super::report(&stored).unwrap(), "not applicable here: 1 (1 needs 4 GPUs)");
+        stored.scenarios[3].asked_by_name = true;
+        assert_eq!(super::report(&stored), None);
+    }
+}

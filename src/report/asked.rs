@@ -1,0 +1,100 @@
+//! What was asked of a run, beside its questions, and whether the report has it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Report, ScenarioReport};
+
+/// What a run can be required to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Required {
+    /// GPUs that may be used.
+    Gpus,
+    /// Conclusive verdicts.
+    Answers,
+}
+
+impl Required {
+    /// All of them, for messages and help.
+    pub const ALL: [Required; 2] = [Required::Gpus, Required::Answers];
+
+    /// The word on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Required::Gpus => "gpus",
+            Required::Answers => "answers",
+        }
+    }
+}
+
+/// One `--require`, held against what there was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Requirement {
+    /// What was required.
+    pub what: Required,
+    /// How many at least.
+    pub wanted: u64,
+    /// How many there were; null until that is known.
+    pub found: Option<u64>,
+    /// Whether there were as many; null until that is known.
+    pub met: Option<bool>,
+}
+
+impl Requirement {
+    /// A requirement that was not looked at yet.
+    pub fn new(what: Required, wanted: u64) -> Requirement {
+        Requirement { what, wanted, found: None, met: None }
+    }
+
+    /// The same with what there was.
+    pub fn with(self, found: u64) -> Requirement {
+        Requirement { found: Some(found), met: Some(found >= self.wanted), ..self }
+    }
+
+    /// Whether fewer were there than were required.
+    pub fn is_unmet(&self) -> bool {
+        self.met == Some(false)
+    }
+
+    /// What was required and what there was, in words.
+    pub fn sentence(&self) -> String {
+        let noun = match (self.what, self.wanted) {
+            (Required::Gpus, 1) => "usable GPU was",
+            (Required::Gpus, _) => "usable GPUs were",
+            (Required::Answers, 1) => "conclusive answer was",
+            (Required::Answers, _) => "conclusive answers were",
+        };
+        let found = match self.found {
+            Some(found) => format!("and there {} {found}", if found == 1 { "is" } else { "are" }),
+            None => "and the run ended before they were counted".to_owned(),
+        };
+        format!("{} {noun} required (--require {}={}), {found}", self.wanted, self.what.name(), self.wanted)
+    }
+}
+
+impl Report {
+    /// Whether somebody asked for this scenario by its exact name. Reports of older versions do not
+    /// say so of the scenario, but keep what was selected.
+    pub fn is_asked_by_name(&self, scenario: &ScenarioReport) -> bool {
+        let is_named = |selector: &String| *selector == scenario.name || *selector == scenario.scenario;
+        scenario.asked_by_name || self.run.selectors.iter().any(is_named)
+    }
+
+    /// Whether the scenario asks what this machine cannot answer, and nobody asked for it by its
+    /// exact name: it is listed, and counts for nothing.
+    pub fn is_not_applicable(&self, scenario: &ScenarioReport) -> bool {
+        scenario.verdict.lacks_a_need() && !self.is_asked_by_name(scenario)
+    }
+
+    /// What was required, with the answers counted as they are in this report. How many GPUs could
+    /// be used is known when a run begins, and stays as it was found.
+    pub fn requirements(&self) -> Vec<Requirement> {
+        let answers = || self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
+        let counted = |requirement: &Requirement| match requirement.what {
+            Required::Answers => requirement.with(answers()),
+            Required::Gpus => *requirement,
+        };
+        self.run.require.iter().map(counted).collect()
+    }
+}

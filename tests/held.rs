@@ -1,0 +1,203 @@
+//! Processes that are held: a parent that is stopped, a worker in a debugger, a sampler that does not
+//! answer, a reader that does not read. Nothing is concluded from it, and nothing waits for ever.
+
+mod common;
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use cuda_pitfalls::verdict::{Kind, Reason};
+use rustix::process::{Pid, Signal, kill_process};
+
+use common::{PROGRAM, Running, Scratch, eventually, part};
+
+/// One GPU: the least that can be watched.
+const MACHINE: &str = "sim:h200-x1";
+
+fn start(scratch: &Scratch, selectors: &[&str], more: &[&str]) -> Running {
+    let mut arguments = scratch.arguments(MACHINE, selectors);
+    arguments.extend(more.iter().map(ToString::to_string));
+    scratch.start(scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
+/// The PID of a process of a run, once it is there.
+fn pid_of(scratch: &Scratch, role: &str) -> i32 {
+    eventually(role, Duration::from_secs(30), || {
+        scratch.processes().into_iter().find(|(_, line)| line.contains(role)).map(|(pid, _)| pid)
+    })
+}
+
+fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("a PID is not 0"), signal).expect("it can be signalled");
+}
+
+/// A worker that hangs in its last step.
+fn hanging_worker(scratch: &Scratch) -> i32 {
+    let mut last = 0;
+    eventually("a worker hangs", Duration::from_secs(30), || {
+        std::thread::sleep(Duration::from_millis(300));
+        let found = scratch.processes().into_iter().find(|(_, line)| line.contains("__worker")).map(|(pid, _)| pid)?;
+        (std::mem::replace(&mut last, found) == found).then_some(found)
+    })
+}
+
+#[test]
+fn a_stop_of_the_parent_is_no_deadline_of_the_worker() {
+    let scratch = Scratch::new();
+    let running = start(&scratch, &["tests/selftest/slow-answer.toml"], &["--repeat", "12"]);
+    // Calibration first; then stop the parent again and again, at other moments of an attempt each time.
+    let mut stops = 0u64;
+    while stops < 8 {
+        pid_of(&scratch, "__worker");
+        std::thread::sleep(Duration::from_millis(31 * (stops % 8)));
+        running.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(700));
+        running.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(150));
+        stops += 1;
+    }
+    let ran = running.wait(Duration::from_secs(60));
+    let report = scratch.stored().expect("a report");
+    let verdict = &part(&report, "selftest/slow-answer").verdict;
+    assert_ne!(verdict.kind, Kind::Reproduced, "{}", verdict.detail);
+    assert_eq!(verdict.kind, Kind::NotReproduced, "{} {}", verdict.detail, ran.stderr);
+}
+
+#[test]
+fn a_worker_that_a_debugger_holds_is_given_up() {
+    let scratch = Scratch::new();
+    let running = start(&scratch, &["tests/selftest/hang.toml", "tests/selftest/clean.toml"], &["--repeat", "1"]);
+    eventually("calibration is over", Duration::from_secs(30), || {
+        scratch.stored().filter(|report| !report.run.calibration.is_empty() || !report.scenarios.is_empty());
+        scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then_some(())
+    });
+    // Every worker is held, as a debugger that stops at exit would: it is never reaped by us.
+    let started = Instant::now();
+    let mut held = std::collections::BTreeSet::new();
+    while started.elapsed() < Duration::from_secs(40) && is_running(running.pid()) {
+        for (pid, _) in scratch.processes().into_iter().filter(|(_, line)| line.contains("__worker")) {
+            if held.insert(pid) {
+                // SAFETY: tracing a process of this test.
+                unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0usize, 0usize) };
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let ran = running.wait(Duration::from_secs(10));
+    assert!(!held.is_empty());
+    ran.ended(6, "host_unsafe");
+    let report = scratch.stored().expect("a report");
+    assert!(report.complete && report.run.host_unsafe.is_some());
+    assert_eq!(report.run.exit.map(|exit| exit.code), Some(6));
+    assert!(report.scenarios.iter().all(|scenario| scenario.verdict.kind != Kind::Reproduced));
+    for pid in held {
+        // SAFETY: the end of a process that was traced here.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
+    }
+}
+
+fn is_running(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
+}
+
+#[test]
+fn ctrl_c_ends_a_run_whose_sampler_does_not_answer() {
+    let scratch = Scratch::new();
+    let running = start(&scratch, &["tests/selftest/hang-long.toml"], &["--repeat", "1"]);
+    hanging_worker(&scratch);
+    signal(pid_of(&scratch, "__sampler"), Signal::STOP);
+    let started = Instant::now();
+    running.signal(Signal::INT);
+    let ran = running.wait(Duration::from_secs(10));
+    ran.ended(130, "interrupted");
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    scratch.assert_no_process_left();
+    let report = scratch.stored().expect("a report");
+    assert_eq!(report.run.interrupted.as_deref(), Some("SIGINT"));
+}
+
+#[test]
+fn ctrl_c_ends_a_run_that_waits_for_its_sampler() {
+    let scratch = Scratch::new();
+    let running = start(&scratch, &["tests/selftest/clean.toml"], &["--repeat", "100"]);
+    eventually("the first scenario is under way", Duration::from_secs(30), || scratch.stored());
+    signal(pid_of(&scratch, "__sampler"), Signal::STOP);
+    std::thread::sleep(Duration::from_millis(300));
+    let started = Instant::now();
+    running.signal(Signal::INT);
+    running.wait(Duration::from_secs(10)).ended(130, "interrupted");
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(scratch.stored().is_some_and(|report| !report.complete));
+}
+
+#[test]
+fn a_lost_sampler_is_replaced_and_the_run_goes_on() {
+    let scratch = Scratch::new();
+    let running = start(&scratch, &["tests/selftest/wait.toml", "tests/selftest/clean.toml"], &["--repeat", "1"]);
+    eventually("the report is there", Duration::from_secs(30), || scratch.stored());
+    hanging_worker(&scratch);
+    signal(pid_of(&scratch, "__sampler"), Signal::KILL);
+    let ran = running.wait(Duration::from_secs(60));
+    let report = scratch.stored().expect("a report");
+    assert!(report.complete);
+    let lost = &part(&report, "selftest/wait").verdict;
+    assert_eq!((lost.kind, lost.reason), (Kind::Inconclusive, Some(Reason::SamplerLost)), "{}", lost.detail);
+    assert_eq!(part(&report, "selftest/clean").verdict.kind, Kind::Reproduced);
+    ran.ended(3, "inconclusive");
+}
+
+#[test]
+fn a_sampler_that_is_killed_at_its_start_is_started_again() {
+    let scratch = Scratch::new();
+    let running = start(&scratch, &["tests/selftest/clean.toml"], &["--repeat", "1"]);
+    signal(pid_of(&scratch, "__sampler"), Signal::KILL);
+    let ran = running.wait(Duration::from_secs(60));
+    let report = scratch.stored().expect("a report");
+    assert!(report.complete, "{}", ran.stderr);
+    assert_ne!(ran.code, Some(70), "{}", ran.stderr);
+}
+
+/// A pipe that nobody reads and that is full already.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    // SAFETY: the smallest buffer a pipe can have.
+    unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+    (reader, writer)
+}
+
+#[test]
+fn ctrl_c_ends_a_run_whose_output_nobody_reads() {
+    let scratch = Scratch::new();
+    let (reader, writer) = full_pipe();
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let arguments = ["run", "visibility/*", "--on", MACHINE, "--quick", "--out", &out];
+    let mut command = scratch.command(&arguments);
+    command.stdout(writer).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program starts");
+    let (mut before, mut same) = (0, 0);
+    eventually("the output is full, and the run waits", Duration::from_secs(60), || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = scratch.stored()?.scenarios.len();
+        same = if std::mem::replace(&mut before, now) == now { same + 1 } else { 0 };
+        (same == 4).then_some(())
+    });
+    let started = Instant::now();
+    signal(child.id() as i32, Signal::INT);
+    let code = loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            break status.code();
+        }
+        if started.elapsed() > Duration::from_secs(15) {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{PROGRAM} did not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(code, Some(130));
+    assert!(scratch.stored().is_some_and(|report| !report.complete));
+    drop(reader);
+}

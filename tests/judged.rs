@@ -1,0 +1,98 @@
+//! Stored reports that somebody changed: what this version cannot judge by is refused, not left out.
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::time::Duration;
+
+use common::{Ran, Scratch};
+use serde_json::{Value, json};
+
+/// A report of a question with expectations of every kind.
+fn report(scratch: &Scratch) -> Value {
+    let (ran, _) = scratch.simulate("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1"]);
+    ran.ended(0, "ok");
+    ran.json()
+}
+
+fn judge(scratch: &Scratch, document: &Value) -> Ran {
+    let path = scratch.path().join("changed.json");
+    fs::write(&path, document.to_string()).expect("a file of our own");
+    scratch.run(&["judge", &path.to_string_lossy()])
+}
+
+/// Fails unless the document is refused, and the message has these words.
+fn refused(scratch: &Scratch, document: &Value, words: &str) {
+    let ran = judge(scratch, document);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+}
+
+#[test]
+fn a_report_as_it_was_written_is_judged() {
+    let scratch = Scratch::new();
+    judge(&scratch, &report(&scratch)).ended(0, "ok");
+}
+
+#[test]
+fn an_expectation_that_is_not_known_is_refused() {
+    let scratch = Scratch::new();
+    let whole = report(&scratch);
+    for place in [
+        "/scenarios/0/plan/effect/0",
+        "/scenarios/0/plan/cases/0/expect/1",
+        "/scenarios/0/plan/cases/0/expect/1/value/code",
+    ] {
+        let mut changed = whole.clone();
+        let at = changed.pointer_mut(place).unwrap_or_else(|| panic!("{place}"));
+        at["temperature"] = json!({ "eq": { "int": 1 } });
+        refused(&scratch, &changed, "temperature");
+    }
+}
+
+#[test]
+fn what_must_be_understood_and_is_not_is_refused() {
+    let scratch = Scratch::new();
+    let whole = report(&scratch);
+    let mut changed = whole.clone();
+    changed["must_understand"] = json!(["weights"]);
+    refused(&scratch, &changed, "`weights`");
+    let mut changed = whole;
+    changed["schema"]["must_understand"] = json!(["weights"]);
+    refused(&scratch, &changed, "`weights`");
+}
+
+#[test]
+fn nothing_is_concluded_where_no_attempt_is_asked_for() {
+    let scratch = Scratch::new();
+    let mut changed = report(&scratch);
+    changed["scenarios"][0]["plan"]["repeat"] = json!(0);
+    for case in changed["scenarios"][0]["cases"].as_array_mut().expect("cases") {
+        case["attempts"] = json!([]);
+        case["outcomes"] = json!([]);
+    }
+    refused(&scratch, &changed, "`plan.repeat`");
+}
+
+#[test]
+fn a_document_takes_no_more_memory_than_its_text() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("large.json");
+    fs::write(&path, format!("{{\"a\":[{}0]}}", "0,".repeat(16 << 20))).expect("a file of our own");
+    let mut command = scratch.command(&["judge", &path.to_string_lossy()]);
+    // SAFETY: a limit of the child alone.
+    unsafe {
+        command.pre_exec(|| {
+            let limit = libc::rlimit { rlim_cur: 300 << 20, rlim_max: 300 << 20 };
+            if libc::setrlimit(libc::RLIMIT_AS, &raw const limit) == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        });
+    }
+    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("schema.name"), "{}", ran.stderr);
+}

@@ -1,0 +1,298 @@
+//! What a run asks, what it leaves out, and how it ends where the machine cannot answer.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+
+use cuda_pitfalls::catalogue::essential;
+use cuda_pitfalls::report::Report;
+
+use common::Scratch;
+
+/// One GPU: the least that a scenario can run on.
+const ONE_GPU: &str = "sim:h200-x1";
+const TWO_GPUS: &str = "sim:h200-x2";
+/// A scenario that needs one GPU, and one that needs two.
+const SMALL: &str = "visibility/empty-mask-hides-all";
+const PAIR: &str = "context/set-device-is-eager";
+
+fn listed(arguments: &[&str]) -> Vec<String> {
+    let all = [&["list", "--json"], arguments].concat();
+    let ran = Scratch::new().run(&all);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+    let document = ran.json();
+    let scenarios = document["scenarios"].as_array().expect("scenarios");
+    scenarios.iter().filter_map(|one| one["name"].as_str()).map(str::to_string).collect()
+}
+
+fn names(report: &Report) -> BTreeSet<String> {
+    report.scenarios.iter().map(|scenario| scenario.name.clone()).collect()
+}
+
+/// The instances that a run would ask, with what does not apply.
+fn would_ask(arguments: &[&str]) -> BTreeSet<String> {
+    let all = [&["run", "--dry-run", "--json", "--on", TWO_GPUS], arguments].concat();
+    let ran = Scratch::new().run(&all);
+    let document = ran.json();
+    let of = |key: &str| document[key].as_array().cloned().unwrap_or_default();
+    let all = [of("would_run"), of("not_applicable")].concat();
+    all.iter().filter_map(|one| one["name"].as_str()).map(str::to_string).collect()
+}
+
+#[test]
+fn a_folder_selects_its_scenarios_also_where_it_is_a_tag() {
+    let all = listed(&[]);
+    for folder in ["context", "device", "fault", "instrument", "limits", "memory", "process", "visibility"] {
+        let inside: Vec<&String> = all.iter().filter(|name| name.starts_with(&format!("{folder}/"))).collect();
+        assert!(!inside.is_empty());
+        assert_eq!(listed(&[folder]).iter().collect::<Vec<_>>(), inside, "{folder}");
+        assert_eq!(listed(&[&format!("{folder}/")]), listed(&[folder]));
+        assert_eq!(listed(&[&format!("{folder}/*")]), listed(&[folder]));
+    }
+    assert_eq!(listed(&["all"]), all);
+}
+
+#[test]
+fn what_is_behind_an_exclamation_mark_is_left_out_everywhere() {
+    let all = listed(&[]);
+    let rest = listed(&["!memory"]);
+    assert_eq!(rest, listed(&["--exclude", "memory"]));
+    assert_eq!(rest, listed(&["--exclude", "memory", "all"]));
+    assert!(rest.iter().all(|name| !name.starts_with("memory/")));
+    assert_eq!(rest.len() + listed(&["memory"]).len(), all.len());
+    assert_eq!(listed(&["memory", "!memory/m*", "!memory/context-cost"]).len(), {
+        let kept = |name: &&String| !name.starts_with("memory/m") && *name != "memory/context-cost";
+        listed(&["memory"]).iter().filter(kept).count()
+    });
+    let shown = Scratch::new().run(&["show", "visibility/mask-after-*", "!*cuinit", "--exclude", "!*nvml"]);
+    shown.ended(2, "usage");
+    let shown = Scratch::new().run(&["show", "visibility/mask-after-*", "!*cuinit"]);
+    assert!(shown.stdout.contains("visibility/mask-after-nvml\n") && !shown.stdout.contains("mask-after-cuinit\n"));
+    let nothing = Scratch::new().run(&["list", "memory", "!memory"]);
+    nothing.ended(2, "usage");
+    assert!(nothing.stderr.contains("the selectors leave nothing"), "{}", nothing.stderr);
+    let unknown = Scratch::new().run(&["list", "!memroy"]);
+    unknown.ended(2, "usage");
+    assert!(unknown.stderr.contains("no scenario matches this selector: `memroy`; did you mean `memory`?"));
+}
+
+#[test]
+fn a_run_asks_the_essential_set_unless_told_otherwise() {
+    let essential: BTreeSet<String> = essential::all().into_iter().map(|one| one.name).collect();
+    assert_eq!(would_ask(&[]), essential);
+    assert_eq!(would_ask(&["essential"]), essential);
+    let without = would_ask(&["!visibility"]);
+    assert!(without.len() < essential.len() && without.is_subset(&essential));
+    assert!(would_ask(&["all"]).len() > 200);
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate(ONE_GPU, &[], &["--quick"]);
+    ran.ended(0, "ok");
+    assert_eq!(names(&report), essential);
+    assert_eq!(report.run.selectors, ["essential"]);
+}
+
+#[test]
+fn shards_are_the_whole_without_repeats() {
+    let whole = would_ask(&["all"]);
+    let mut union = BTreeSet::new();
+    for shard in ["1/3", "2/3", "3/3"] {
+        let part = would_ask(&["all", "--shard", shard]);
+        assert!(part.is_disjoint(&union), "{shard}");
+        assert!(part.len().abs_diff(whole.len() / 3) <= 1, "{shard}: {}", part.len());
+        union.extend(part);
+    }
+    assert_eq!(union, whole);
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL, "memory/context-cost"], &["--quick", "--shard", "2/2"]);
+    ran.ended(0, "ok");
+    assert_eq!(names(&report).into_iter().collect::<Vec<_>>(), ["memory/context-cost"]);
+    assert_eq!(report.run.shard.as_deref(), Some("2/2"));
+    // A part in which nothing is left measures nothing.
+    Scratch::new().simulate(ONE_GPU, &[SMALL], &["--quick", "--shard", "2/2"]).0.ended(4, "nothing_measured");
+    let wrong = Scratch::new().run(&["run", "--shard", "5/4"]);
+    wrong.ended(2, "usage");
+    assert!(wrong.stderr.contains("such as 1/4"), "{}", wrong.stderr);
+}
+
+#[test]
+fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
+    let applies = |selectors: &[&str]| {
+        let scratch = Scratch::new();
+        let (ran, report) = scratch.simulate(ONE_GPU, selectors, &["--quick"]);
+        let line = ran.stderr.lines().find(|line| line.starts_with("not applicable here: ")).map(str::to_string);
+        (ran.code, line, report)
+    };
+    // By folder, glob, tag and in the default set.
+    for selectors in [&["instrument"][..], &["context/s*"], &["a20"], &["pinned"], &[]] {
+        let (code, line, report) = applies(selectors);
+        assert_eq!(code, Some(0), "{selectors:?}");
+        let skipped: Vec<_> = report.scenarios.iter().filter(|one| one.verdict.lacks_a_need()).collect();
+        assert!(
+            !skipped.is_empty() && skipped.iter().all(|one| one.lacks.as_deref() == Some("2 GPUs")),
+            "{selectors:?}"
+        );
+        let expected = match skipped.len() {
+            1 => "not applicable here: 1 (1 needs 2 GPUs)".to_string(),
+            n => format!("not applicable here: {n} ({n} need 2 GPUs)"),
+        };
+        assert_eq!(line, Some(expected), "{selectors:?}");
+    }
+    // By name, beside others that select it too.
+    for selectors in [&[PAIR, SMALL][..], &[SMALL, "set-device-is-eager"], &["context/s*", PAIR], &[PAIR]] {
+        let (code, line, report) = applies(selectors);
+        assert_eq!(code, Some(5), "{selectors:?}");
+        let by_name = |one: &&cuda_pitfalls::report::ScenarioReport| one.asked_by_name && one.name == PAIR;
+        assert_eq!(report.scenarios.iter().filter(by_name).count(), 1);
+        assert_eq!(line.is_some(), selectors.contains(&"context/s*"), "{selectors:?}");
+    }
+    let (code, ..) = applies(&["visibility/duplicate-index-hides-all"]);
+    assert_eq!(code, Some(5));
+    // Where nothing applies, nothing was measured.
+    let (code, ..) = applies(&["context/set-device-*"]);
+    assert_eq!(code, Some(4));
+}
+
+#[test]
+fn the_reason_for_skipping_is_kept_and_shown() {
+    let scratch = Scratch::new();
+    let junit = scratch.path().join("junit.xml");
+    let more = ["--quick", "--allow-skip", "the second GPU is in repair", "--junit", &junit.to_string_lossy()];
+    let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL, PAIR], &more);
+    ran.ended(0, "ok");
+    assert_eq!(report.run.allow_skip.as_deref(), Some("the second GPU is in repair"));
+    assert!(ran.stderr.contains("the second GPU is in repair"), "{}", ran.stderr);
+    let xml = fs::read_to_string(&junit).expect("a file");
+    assert!(xml.contains("the second GPU is in repair") && !xml.contains("<error"), "{xml}");
+    let stored = scratch.reports().join(&report.run.id);
+    for form in ["text", "markdown", "html", "github"] {
+        let shown = scratch.run(&["render", &stored.to_string_lossy(), "--as", form]);
+        assert!(shown.stdout.contains("the second GPU is in repair"), "{form}:\n{}", shown.stdout);
+    }
+    // Judged again it is the same, and what was not allowed then can be now.
+    scratch.run(&["judge", &stored.to_string_lossy()]).ended(0, "ok");
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL, PAIR], &["--quick"]);
+    ran.ended(5, "skipped");
+    let stored = scratch.reports().join(&report.run.id);
+    scratch.run(&["judge", &stored.to_string_lossy()]).ended(5, "skipped");
+    scratch.run(&["judge", &stored.to_string_lossy(), "--allow-skip", "one GPU"]).ended(0, "ok");
+    Scratch::new().run(&["run", SMALL, "--on", ONE_GPU, "--allow-skip", " "]).ended(2, "usage");
+}
+
+#[test]
+fn a_runner_that_lost_a_gpu_is_caught() {
+    let scratch = Scratch::new();
+    let junit = scratch.path().join("junit.xml");
+    let more = ["--quick", "--require", "gpus=2", "--junit", &junit.to_string_lossy()];
+    let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL], &more);
+    ran.ended(4, "nothing_measured");
+    assert!(ran.stderr.contains("2 usable GPUs were required (--require gpus=2), and there is 1"), "{}", ran.stderr);
+    assert!(report.scenarios.is_empty() && report.complete, "it is known before anything runs");
+    assert_eq!((report.run.require[0].found, report.run.require[0].met), (Some(1), Some(false)));
+    let xml = fs::read_to_string(&junit).expect("a file");
+    assert!(xml.contains("<error type=\"require\"") || xml.contains("type=\"require\""), "{xml}");
+    let met = ["--quick", "--require", "gpus=1", "--require", "answers=1"];
+    let (ran, report) = Scratch::new().simulate(ONE_GPU, &[SMALL], &met);
+    ran.ended(0, "ok");
+    assert!(report.run.require.iter().all(|one| one.met == Some(true)));
+}
+
+#[test]
+fn fewer_answers_than_required_are_named() {
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate(ONE_GPU, &["context/s*"], &["--quick", "--require", "answers=150"]);
+    ran.ended(4, "nothing_measured");
+    let found = report.run.require[0].found.expect("answers are counted");
+    let sentence = format!("150 conclusive answers were required (--require answers=150), and there are {found}");
+    // The text is broken into lines.
+    let words = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&sentence), "{sentence}:\n{}", ran.stderr);
+    for bad in ["gpus", "gpus=0", "gpus=two", "answer=3", "gpus=2,answers=3"] {
+        let ran = Scratch::new().run(&["run", SMALL, "--on", ONE_GPU, "--require", bad]);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains("gpus=N or answers=N"), "{bad}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_gpu_that_may_not_be_used_is_not_there() {
+    let scratch = Scratch::new();
+    let uuid = scratch.simulate(TWO_GPUS, &[SMALL], &["--quick"]).1.machine.gpus[0].uuid.clone();
+    let (ran, _) =
+        Scratch::new().simulate(TWO_GPUS, &["memory/context-cost"], &["--gpus", &uuid, "--require", "gpus=2"]);
+    ran.ended(4, "nothing_measured");
+}
+
+#[test]
+fn the_first_unexpected_verdict_ends_a_run_that_was_told_so() {
+    let scratch = Scratch::new();
+    let wrong = scratch.path().join("tests/wrong.toml");
+    let source =
+        fs::read_to_string(common::root().join("scenarios").join(format!("{SMALL}.toml"))).expect("a scenario");
+    fs::create_dir(wrong.parent().expect("a folder")).expect("a folder of our own");
+    fs::write(&wrong, source.replace("verdict = \"reproduced\"", "verdict = \"not_reproduced\"")).expect("a file");
+    let wrong = wrong.to_string_lossy();
+    let selectors = ["memory/context-cost", &*wrong, "memory/malloc-granularity", "memory/nvml-v1-counts-the-reserve"];
+    let (ran, report) = scratch.simulate(ONE_GPU, &selectors, &["--quick", "--fail-fast"]);
+    ran.ended(1, "unexpected");
+    assert_eq!(report.run.stopped_by.as_deref(), Some("tests/wrong"));
+    assert_eq!(report.run.not_run, ["memory/malloc-granularity", "memory/nvml-v1-counts-the-reserve"]);
+    assert!(!report.complete, "a part must not be taken for the whole");
+    assert!(ran.stderr.contains("--fail-fast"), "{}", ran.stderr);
+    let (ran, report) = Scratch::new().simulate(ONE_GPU, &selectors, &["--quick"]);
+    ran.ended(1, "unexpected");
+    assert!(report.run.stopped_by.is_none() && report.scenarios.len() == 4 && report.complete);
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_starts_nothing() {
+    let scratch = Scratch::new();
+    let out = scratch.reports();
+    let out = out.to_string_lossy();
+    let ran = scratch.run(&["run", SMALL, "instrument", "--on", ONE_GPU, "--dry-run", "--json", "--out", &out]);
+    ran.ended(0, "ok");
+    assert!(!scratch.reports().exists(), "no report is made");
+    let document: Value = ran.json();
+    assert_eq!((&document["dry_run"], &document["provenance"]), (&true.into(), &"simulated".into()));
+    let (run, not) = (document["would_run"].as_array().unwrap(), document["not_applicable"].as_array().unwrap());
+    assert!(!run.is_empty() && !not.is_empty());
+    let attempts: u64 =
+        run.iter().map(|one| one["repeat"].as_u64().unwrap() * one["cases"].as_array().unwrap().len() as u64).sum();
+    assert_eq!(document["attempts"], attempts);
+    assert!(not.iter().all(|one| one["reason"] == "too_few_gpus" && one["lacks"] == "2 GPUs"), "{not:?}");
+    let text = scratch.run(&["run", SMALL, "instrument", "--on", ONE_GPU, "--dry-run"]).stdout;
+    let line = format!("not applicable here: {} ({} need 2 GPUs)", not.len(), not.len());
+    assert!(text.contains(&line) && text.contains(&format!("{} questions, {attempts} attempts", run.len())), "{text}");
+    // What it asks is what the run asks.
+    let (_, report) = scratch.simulate(ONE_GPU, &[SMALL, "instrument"], &["--quick"]);
+    let of = |list: &[Value]| {
+        list.iter().filter_map(|one| one["name"].as_str()).map(str::to_string).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(&report), of(run).into_iter().chain(of(not)).collect());
+    // It ends as the run would.
+    for (arguments, code) in [
+        (&[PAIR][..], 5),
+        (&[PAIR, "--allow-skip", "one GPU"], 4),
+        (&["context/set-device-*"], 4),
+        (&[SMALL, "--require", "gpus=2"], 4),
+        (&[SMALL], 0),
+    ] {
+        let all = [&["run", "--dry-run", "--on", ONE_GPU], arguments].concat();
+        assert_eq!(Scratch::new().run(&all).code, Some(code), "{arguments:?}");
+    }
+}
+
+/// `list` reads one document and not 181 files; `CUDA_PITFALLS_BLESS=1` writes it anew.
+#[test]
+fn the_index_is_that_of_the_files() {
+    let path = common::root().join("scenarios/index.json");
+    let expected = cuda_pitfalls::catalogue::index().expect("the scenarios that come with the program are valid");
+    if common::bless() {
+        fs::write(&path, &expected).expect("the index can be written");
+    }
+    let found = fs::read_to_string(&path).expect("the index can be read");
+    assert!(found == expected, "scenarios/index.json is old; CUDA_PITFALLS_BLESS=1 writes it anew");
+}

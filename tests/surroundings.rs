@@ -1,0 +1,204 @@
+//! The program where its caller made things difficult: odd names of folders, a umask, limits, ignored
+//! signals, descriptors that are nobody's business.
+
+mod common;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use cuda_pitfalls::node;
+use cuda_pitfalls::report::{Provenance, Report};
+use rustix::process::Signal;
+
+use common::{Scratch, eventually};
+
+/// One GPU: the least that can be watched.
+const MACHINE: &str = "sim:h200-x1";
+
+/// Names that a line of `/proc/self/maps` cannot be split for, or that are not text.
+const ODD_NAMES: [&[u8]; 4] = [b"sp ace", b"new\nline", b"not-\xff-text", b"literal\\012escape"];
+
+/// A folder of this name in that of the test.
+fn folder(scratch: &Scratch, name: &[u8]) -> PathBuf {
+    let folder = scratch.path().join(OsStr::from_bytes(name));
+    fs::create_dir(&folder).expect("a folder of our own");
+    folder
+}
+
+/// The program on `tests/selftest/<stem>.toml`, its report in the test's folder.
+fn command(scratch: &Scratch, on: &str, stem: &str) -> Command {
+    let file = format!("tests/selftest/{stem}.toml");
+    let mut arguments = scratch.arguments(on, &[&file]);
+    arguments.extend(["--repeat".into(), "1".into()]);
+    scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Fails unless everything says that nothing was measured.
+fn is_simulated(report: &Report) {
+    assert_eq!(report.provenance, Provenance::Simulated);
+    assert!(report.scenarios.iter().all(|scenario| scenario.verdict.provenance == Provenance::Simulated));
+    assert!(report.machine.libraries.iter().any(|library| library.simulated), "{:?}", report.machine.libraries);
+}
+
+#[test]
+fn a_simulated_run_is_never_reported_as_measured() {
+    for name in ODD_NAMES {
+        let scratch = Scratch::new();
+        let mut command = command(&scratch, MACHINE, "clean");
+        command.env("TMPDIR", folder(&scratch, name));
+        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        let text = String::from_utf8_lossy(name);
+        let report: Report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        is_simulated(&report);
+        ran.ended(0, "ok");
+    }
+}
+
+#[test]
+fn libraries_of_the_simulated_machine_are_known_wherever_they_come_from() {
+    for name in ODD_NAMES {
+        let scratch = Scratch::new();
+        let links = node::lay_out("h200-x1", &folder(&scratch, name)).expect("a machine");
+        let mut command = command(&scratch, "cuda", "clean");
+        command.env("LD_LIBRARY_PATH", links);
+        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        is_simulated(&serde_json::from_value(ran.json()).expect("a report"));
+    }
+}
+
+#[test]
+fn a_name_that_the_loader_would_split_is_refused() {
+    for (name, byte) in [("a:b", ':'), ("a;b", ';'), ("$LIB", '$')] {
+        let scratch = Scratch::new();
+        let mut command = command(&scratch, MACHINE, "clean");
+        command.env("TMPDIR", folder(&scratch, name.as_bytes()));
+        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        ran.ended(2, "usage");
+        let error = ran.json()["error"].as_str().unwrap_or_default().to_string();
+        assert!(error.contains("TMPDIR") && error.contains(&format!("`{byte}`")), "{error}");
+    }
+}
+
+/// The private folder of a run that is under way.
+fn private_folder(scratch: &Scratch) -> Option<PathBuf> {
+    let mut entries = fs::read_dir(scratch.path()).ok()?.flatten();
+    entries.find(|entry| entry.file_name().as_bytes().starts_with(b"cuda-pitfalls-")).map(|entry| entry.path())
+}
+
+#[test]
+fn the_private_folder_is_private_whatever_the_umask() {
+    for umask in [0, 0o277] {
+        let scratch = Scratch::new();
+        let mut command = command(&scratch, MACHINE, "wait");
+        // SAFETY: a setting of the child alone.
+        unsafe {
+            command.pre_exec(move || {
+                libc::umask(umask);
+                Ok(())
+            });
+        }
+        let running = scratch.start(command);
+        let folder = eventually("a worker is under way", Duration::from_secs(30), || {
+            scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then(|| private_folder(&scratch))?
+        });
+        let mode = fs::metadata(&folder).expect("the folder").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700, "umask {umask:o}");
+        running.wait(Duration::from_secs(60)).ended(0, "ok");
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_fails_the_report_and_kills_nobody() {
+    let scratch = Scratch::new();
+    let running = scratch.start(command(&scratch, MACHINE, "wait"));
+    eventually("a worker is under way", Duration::from_secs(30), || {
+        scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then_some(())
+    });
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: the limits are a live struct, and the process is our child.
+    let set = unsafe { libc::prlimit(running.pid(), libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) };
+    assert_eq!(set, 0);
+    let ran = running.wait(Duration::from_secs(60));
+    assert_eq!(ran.code, Some(74), "{ran:#?}");
+    scratch.assert_no_process_left();
+}
+
+/// Starts the program with signals ignored, as `nohup` and some shells do.
+fn ignoring(scratch: &Scratch, signals: &'static [i32], stem: &str) -> Command {
+    let mut command = command(scratch, MACHINE, stem);
+    // SAFETY: between fork and exec only the action of signals is set.
+    unsafe {
+        command.pre_exec(move || {
+            for signal in signals {
+                libc::signal(*signal, libc::SIG_IGN);
+            }
+            Ok(())
+        });
+    }
+    command
+}
+
+#[test]
+fn a_caller_that_ignores_sigchld_spoils_nothing() {
+    let scratch = Scratch::new();
+    let ran = scratch.start(ignoring(&scratch, &[libc::SIGCHLD], "processes")).wait(Duration::from_secs(60));
+    ran.ended(0, "ok");
+}
+
+#[test]
+fn signals_that_the_caller_ignores_do_not_end_a_run() {
+    let scratch = Scratch::new();
+    let running = scratch.start(ignoring(&scratch, &[libc::SIGHUP, libc::SIGINT], "wait"));
+    eventually("a worker is under way", Duration::from_secs(30), || {
+        scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then_some(())
+    });
+    running.signal(Signal::HUP);
+    running.signal(Signal::INT);
+    running.wait(Duration::from_secs(60)).ended(0, "ok");
+}
+
+#[test]
+fn descriptors_of_the_caller_reach_no_process_of_a_run() {
+    let scratch = Scratch::new();
+    let secret = scratch.path().join("secret");
+    let file = fs::File::create(&secret).expect("a file of our own");
+    let mut command = command(&scratch, MACHINE, "wait");
+    let fd = file.as_raw_fd();
+    // SAFETY: a copy of a descriptor, without the flag that closes it at exec.
+    unsafe {
+        command.pre_exec(move || if libc::dup2(fd, 77) == 77 { Ok(()) } else { Err(std::io::Error::last_os_error()) });
+    }
+    let running = scratch.start(command);
+    let children = eventually("worker and sampler are there", Duration::from_secs(30), || {
+        let found = scratch.processes();
+        let is_there = |role: &str| found.iter().any(|(_, line)| line.contains(role));
+        // A worker that has mapped its libraries has begun.
+        (is_there("__worker") && is_there("__sampler")).then_some(found)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    for (pid, line) in children.iter().filter(|(_, line)| line.contains("__")) {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let open: Vec<OsString> =
+            open.filter_map(|entry| fs::read_link(entry.path()).ok()).map(PathBuf::into_os_string).collect();
+        assert!(!open.contains(&OsString::from_vec(secret.as_os_str().as_bytes().to_vec())), "{line}: {open:?}");
+    }
+    running.wait(Duration::from_secs(60)).ended(0, "ok");
+}
+
+#[test]
+fn a_pipe_named_lock_holds_nobody() {
+    let scratch = Scratch::new();
+    let other = folder(&scratch, b"cuda-pitfalls-pipe");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("ours");
+    assert!(Command::new("mkfifo").arg(other.join("lock")).status().expect("mkfifo runs").success());
+    let ran = scratch.start(command(&scratch, MACHINE, "clean")).wait(Duration::from_secs(60));
+    ran.ended(0, "ok");
+    assert!(other.join("lock").exists(), "it is not ours to remove");
+}

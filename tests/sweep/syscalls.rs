@@ -1,0 +1,133 @@
+//! The n-th system call of the parent fails, at each point of one short run.
+
+use std::fs::File;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::Scratch;
+use crate::trace::{Fault, Traced, run};
+
+/// The calls by name, with the errors that they may have.
+const CALLS: [(&str, &[i64], i32, bool); 9] = [
+    ("sendto", &[libc::SYS_sendto, libc::SYS_sendmsg], libc::EIO, false),
+    ("recvfrom", &[libc::SYS_recvfrom, libc::SYS_recvmsg], libc::EIO, false),
+    ("close", &[libc::SYS_close], libc::EIO, true),
+    ("read", &[libc::SYS_read, libc::SYS_pread64], libc::EIO, false),
+    ("write", &[libc::SYS_write, libc::SYS_writev], libc::ENOSPC, false),
+    ("fsync", &[libc::SYS_fsync, libc::SYS_fdatasync], libc::EIO, false),
+    ("renameat", &[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2], libc::EIO, false),
+    ("openat", &[libc::SYS_open, libc::SYS_openat], libc::EIO, false),
+    ("unlinkat", &[libc::SYS_unlink, libc::SYS_unlinkat, libc::SYS_rmdir], libc::EIO, false),
+];
+
+/// A run that takes longer hangs. Some waits for an answer that was lost take 20 s.
+const LONGEST: Duration = Duration::from_secs(100);
+
+/// One run with a fault, and what is wrong with how it ended.
+fn one(fault: Fault) -> (Traced, Option<String>) {
+    let scratch = Scratch::new();
+    let mut arguments = scratch.arguments("sim:h200-x1", &["tests/selftest/clean.toml"]);
+    arguments.extend(["--repeat", "1"].map(String::from));
+    let mut command = scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let (out, err) = (scratch.path().join("stdout"), scratch.path().join("stderr"));
+    command.stdout(File::create(&out).expect("a file of our own"));
+    command.stderr(File::create(&err).expect("a file of our own"));
+    let traced = run(command, fault, LONGEST);
+    let printed = std::fs::read_to_string(&out).unwrap_or_default();
+    let wrong = wrong_in(&scratch, &traced, &printed);
+    let said = std::fs::read_to_string(&err).unwrap_or_default();
+    let wrong = wrong.map(|wrong| format!("{wrong}; code {:?}; {}", traced.code, said.trim().replace('\n', " | ")));
+    // The processes of a parent that was killed end a moment after it.
+    std::thread::sleep(Duration::from_millis(20));
+    let left = scratch.processes();
+    (traced, wrong.or((!left.is_empty()).then(|| format!("still running: {left:?}"))))
+}
+
+fn wrong_in(scratch: &Scratch, traced: &Traced, printed: &str) -> Option<String> {
+    if traced.hung {
+        return Some("it did not end".to_string());
+    }
+    let Some(code) = traced.code else { return Some("a signal ended it".to_string()) };
+    if ![0, 2, 3, 4, 6, 70, 74].contains(&code) {
+        return Some("an exit code that means nothing".to_string());
+    }
+    let stored = scratch.stored();
+    if code == 0 && !stored.as_ref().is_some_and(|report| report.complete) {
+        return Some("success without a report".to_string());
+    }
+    if let Some(exit) = stored.and_then(|report| report.run.exit)
+        && exit.code != code
+    {
+        return Some(format!("the report says {}", exit.code));
+    }
+    // What could not be printed is exit code 74, and may be cut off.
+    let document: Option<Value> = serde_json::from_str(printed).ok();
+    let said = document.as_ref().and_then(|it| it.pointer("/run/exit/code").or_else(|| it.pointer("/exit/code")));
+    match said.and_then(Value::as_i64) {
+        Some(said) if said != i64::from(code) && code != 74 => Some(format!("stdout says {said}")),
+        None if code != 74 => Some(format!("no document on stdout: {printed:?}")),
+        _ => None,
+    }
+}
+
+/// Fails the calls at every `step`-th point, from a `start` that differs from call to call.
+fn sweep(names: &[&str], points: impl Fn(u64) -> Vec<u64>) {
+    let mut wrong = Vec::new();
+    let mut all = 0;
+    for (name, calls, errno, made) in CALLS.into_iter().filter(|(name, ..)| names.contains(name)) {
+        let fault = |nth| Fault { calls, nth, errno, made };
+        let (none, wrong_without) = one(fault(0));
+        assert_eq!((none.code, wrong_without), (Some(0), None), "{name}");
+        assert!(none.calls > 0, "the run makes no {name}");
+        for nth in points(none.calls) {
+            all += 1;
+            wrong.extend(one(fault(nth)).1.map(|wrong| format!("{name} {nth} of {}: {wrong}", none.calls)));
+        }
+        println!("{name}: {} calls", none.calls);
+    }
+    assert!(wrong.is_empty(), "{} of {all} points:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A few points of each, spread over the run.
+fn few(count: u64) -> Vec<u64> {
+    let mut points = vec![1, count / 3, count * 2 / 3, count];
+    points.retain(|point| *point > 0);
+    points.dedup();
+    points
+}
+
+fn every(count: u64) -> Vec<u64> {
+    (1..=count).collect()
+}
+
+#[test]
+fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
+    std::thread::scope(|scope| {
+        let channels = scope.spawn(|| sweep(&["sendto", "recvfrom", "close", "unlinkat"], few));
+        sweep(&["read", "write", "fsync", "renameat", "openat"], few);
+        channels.join().expect("every point ended well");
+    });
+}
+
+macro_rules! every_point {
+    ($($test:ident $name:literal)*) => {$(
+        #[test]
+        #[ignore = "minutes"]
+        fn $test() {
+            sweep(&[$name], every);
+        }
+    )*};
+}
+
+every_point! {
+    every_sendto_may_fail "sendto"
+    every_recvfrom_may_fail "recvfrom"
+    every_close_may_fail "close"
+    every_read_may_fail "read"
+    every_write_may_fail "write"
+    every_fsync_may_fail "fsync"
+    every_rename_may_fail "renameat"
+    every_open_may_fail "openat"
+    every_unlink_may_fail "unlinkat"
+}
