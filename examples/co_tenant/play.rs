@@ -78,7 +78,9 @@ pub(crate) fn play(mode: &str, end: Instant, library: &str, again: &dyn Fn(&str)
         "churn-init" => churn(again("once-init"), end, Duration::from_millis(200))?,
         "churn-context" => churn(again("once-context"), end, Duration::from_millis(300))?,
         "churn-memory" => churn_memory(end, library)?,
-        other => return Err(format!("unknown mode `{other}`; see the comment at the top of examples/co_tenant/main.rs")),
+        other => {
+            return Err(format!("unknown mode `{other}`; see the comment at the top of examples/co_tenant/main.rs"));
+        }
     }
     Ok(())
 }
