@@ -62,9 +62,14 @@ impl<'a> Rounds<'a> {
         Ok(Rounds { stage, report, console, store, calibrator: None, options, questions, faulting, spool, written_ns })
     }
 
+    /// Says what will be asked, and how long it will take.
+    pub(super) fn announce(&mut self, expected: Duration) {
+        self.console.header(self.report, Some(expected));
+        self.console.start(self.questions.len() as u64);
+    }
+
     /// Asks all of it, or as much as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
-        self.console.start(self.questions.len() as u64);
         for place in 0..self.questions.len() {
             if self.question(place).is_some_and(Question::is_done) {
                 self.tell(place);

@@ -12,10 +12,13 @@ const A_LOT: u64 = 64 << 30;
 /// No library returns this.
 const NO_STATUS: i64 = 987_654;
 
-/// One change of the attempts of a case, after a step.
+/// Changes an attempt after a step.
+type Make = Box<dyn Fn(&mut Attempt, usize)>;
+
+/// One change of the attempts of a case.
 struct Change {
     name: String,
-    make: Box<dyn Fn(&mut Attempt, usize)>,
+    make: Make,
 }
 
 /// For each fact of each check that applies, its name and all cases with it changed in every attempt.
@@ -40,7 +43,7 @@ pub(crate) fn all(plan: &Plan, cases: &[CaseReport], facts: &Facts) -> Vec<(Stri
 /// What a check names and can be changed by what the worker said, or what was read.
 fn changes(check: &Check) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
-    let mut add = |name: &str, make: Box<dyn Fn(&mut Attempt, usize)>| changes.push(Change { name: name.into(), make });
+    let mut add = |name: &str, make: Make| changes.push(Change { name: name.into(), make });
     if !check.status.is_empty() {
         add(
             "status",
