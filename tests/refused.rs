@@ -7,8 +7,9 @@ use std::fs;
 
 use cuda_pitfalls::survey::calls::{Answer, CallRow, recipes};
 use cuda_pitfalls::survey::document::{Document, Row};
+use cuda_pitfalls::verdict::Reason;
 
-use common::root;
+use common::{Scratch, root};
 
 /// Every committed survey of calls.
 fn measured() -> Vec<Document<CallRow>> {
@@ -56,4 +57,34 @@ fn what_is_said_to_refuse_everything_is_asked_and_has_not_succeeded() {
             assert_eq!(said, None, "{} succeeded ({})", row.key(), document.survey.started_at);
         }
     }
+}
+
+#[test]
+fn a_row_about_two_gpus_is_left_out_where_there_is_one() {
+    let ask = |machine: &str| {
+        let scratch = Scratch::new();
+        let out = scratch.reports().to_string_lossy().into_owned();
+        let calls =
+            ["cuInit", "cudaDeviceEnablePeerAccess-other", "cudaMallocFromPoolAsync-pool", "cudaGetErrorString"];
+        let ran =
+            scratch.run(&[&["survey", "calls"][..], &calls, &["--on", machine, "--json", "--out", &out]].concat());
+        ran.ended(0, "ok");
+        let rows: Vec<CallRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+        rows
+    };
+    let row = |rows: &[CallRow], call: &str| rows.iter().find(|row| row.call == call).expect("a row").clone();
+    let one = ask("sim:h200-x1");
+    let unmeasured = row(&one, "cudaDeviceEnablePeerAccess-other").standing.unmeasured.expect("it needs two");
+    assert_eq!(unmeasured.reason, Reason::TooFewGpus);
+    let two = ask("sim:h200-x2");
+    let peer = row(&two, "cudaDeviceEnablePeerAccess-other");
+    assert_eq!((peer.visible_gpus, peer.context_on), (2, Some(vec![0, 1])), "a context on both");
+    let pool = row(&two, "cudaMallocFromPoolAsync-pool");
+    assert_eq!(
+        (pool.before.as_slice(), pool.freezes_visibility),
+        (&["cudaDeviceGetDefaultMemPool".to_string()][..], None)
+    );
+    assert_eq!((pool.context_on.as_deref(), pool.answer()), (Some(&[0][..]), Some(Answer::Succeeded)));
+    let text = row(&two, "cudaGetErrorString");
+    assert_eq!((text.status, text.freezes_visibility), (None, Some(true)), "it returns text, and freezes the mask");
 }

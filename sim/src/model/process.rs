@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn selecting_a_device_makes_its_context_since_runtime_12() {
+    fn a_runtime_before_12_selects_a_device_without_a_context() {
         let made = |runtime: i32| {
             let node = Machine { cuda_runtime_version: runtime, ..machine() };
             let node = Box::leak(Box::new(Node { machine: node, table: table() }));

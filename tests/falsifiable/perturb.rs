@@ -1,0 +1,200 @@
+//! What was recorded, with one fact changed that an expectation names.
+
+use cuda_pitfalls::event::{Event, Probe, Status, Value};
+use cuda_pitfalls::judge::{Facts, matches};
+use cuda_pitfalls::plan::Plan;
+use cuda_pitfalls::report::{Attempt, AttemptSweep, CaseReport};
+use cuda_pitfalls::sample::Reading;
+use cuda_pitfalls::scenario::{Check, Class, Matcher};
+
+/// More than any scenario takes.
+const A_LOT: u64 = 64 << 30;
+/// No library returns this.
+const NO_STATUS: i64 = 987_654;
+
+/// Changes an attempt after a step.
+type Make = Box<dyn Fn(&mut Attempt, usize)>;
+
+/// One change of the attempts of a case.
+struct Change {
+    name: String,
+    make: Make,
+}
+
+/// For each fact of each check that applies, its name and all cases with it changed in every attempt.
+pub(crate) fn all(plan: &Plan, cases: &[CaseReport], facts: &Facts) -> Vec<(String, Vec<CaseReport>)> {
+    let mut changed = Vec::new();
+    for planned in &plan.cases {
+        let checks = planned.expect.iter().filter(|check| matches(&check.when, facts, &plan.parameters));
+        for check in checks {
+            let step = planned.steps.iter().position(|step| step.label == check.at);
+            for change in changes(check) {
+                let mut cases = cases.to_vec();
+                for case in cases.iter_mut().filter(|case| case.name == planned.name) {
+                    case.attempts.iter_mut().for_each(|attempt| (change.make)(attempt, step.unwrap_or(0)));
+                }
+                changed.push((format!("{} at {}: {}", planned.name, check.at, change.name), cases));
+            }
+        }
+    }
+    changed
+}
+
+/// What a check names and can be changed by what the worker said, or what was read.
+fn changes(check: &Check) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    let mut add = |name: &str, make: Make| changes.push(Change { name: name.into(), make });
+    if !check.status.is_empty() {
+        add(
+            "status",
+            Box::new(|attempt, step| {
+                returned(attempt, step, |status, _| {
+                    *status = Some(Status { code: NO_STATUS, name: None });
+                })
+            }),
+        );
+    }
+    for (name, matcher) in check.value.clone() {
+        let wants_more = is_at_least(&matcher);
+        add(
+            "value",
+            Box::new(move |attempt, step| {
+                returned(attempt, step, |_, values| {
+                    if let Some(value) = values.get_mut(&name) {
+                        *value = other(value, wants_more);
+                    }
+                })
+            }),
+        );
+    }
+    if check.visible.is_some() {
+        add(
+            "visible",
+            Box::new(|attempt, step| {
+                probed(attempt, step, |probe| {
+                    let seen = probe.visible.take().unwrap_or_default();
+                    probe.visible =
+                        Some(if seen.is_empty() { vec!["GPU-other".to_string()] } else { seen[1..].to_vec() });
+                    probe.active = probe.visible.as_ref().map(|visible| vec![false; visible.len()]);
+                })
+            }),
+        );
+    }
+    if check.contexts.is_some() {
+        add(
+            "contexts",
+            Box::new(|attempt, step| {
+                probed(attempt, step, |probe| {
+                    let visible = probe.visible.get_or_insert_with(|| vec!["GPU-other".to_string()]).len();
+                    let active = probe.active.take().unwrap_or_else(|| vec![false; visible]);
+                    probe.active = Some(active.into_iter().map(|active| !active).collect());
+                    probe.status = Some(Status { code: 0, name: None });
+                })
+            }),
+        );
+    }
+    if check.current.is_some() {
+        add(
+            "current",
+            Box::new(|attempt, step| {
+                probed(attempt, step, |probe| {
+                    probe.current = if probe.current.is_some() { None } else { Some(0) };
+                    probe.current_status = None;
+                })
+            }),
+        );
+    }
+    if check.initialised.is_some() {
+        add(
+            "initialised",
+            Box::new(|attempt, step| {
+                probed(attempt, step, |probe| {
+                    let was = probe.status.as_ref().is_some_and(|status| status.code == 0);
+                    probe.status = Some(Status { code: if was { 3 } else { 0 }, name: None });
+                })
+            }),
+        );
+    }
+    if !(check.memory.is_empty() && check.used_bytes.is_empty() && check.grown_bytes.is_empty()) {
+        let wants_much = check.memory.values().any(|classes| classes.contains(&Class::Allocation))
+            || check.used_bytes.values().chain(check.grown_bytes.values()).any(is_at_least);
+        add(
+            "memory",
+            Box::new(move |attempt, step| {
+                read(attempt, step, |reading| {
+                    reading.used_bytes = reading.used_bytes.map(|used| if wants_much { 0 } else { used + A_LOT });
+                })
+            }),
+        );
+    }
+    if !check.process_bytes.is_empty() {
+        add(
+            "process_bytes",
+            Box::new(|attempt, step| {
+                read(attempt, step, |reading| {
+                    for process in reading.processes.iter_mut().flatten() {
+                        process.used_bytes = process.used_bytes.map(|used| used + A_LOT);
+                    }
+                })
+            }),
+        );
+    }
+    if check.exit.is_some() {
+        add("exit", Box::new(|attempt, _| attempt.exit.code = Some(attempt.exit.code.unwrap_or_default() + 77)));
+    }
+    changes
+}
+
+/// Whether a value is as good as any larger one.
+fn is_at_least(matcher: &Matcher) -> bool {
+    let Matcher { eq, ge, le, gt, lt, .. } = matcher;
+    eq.is_none() && (ge.is_some() || gt.is_some()) && le.is_none() && lt.is_none()
+}
+
+/// Another value, and one that is too small where larger ones would do.
+fn other(value: &Value, wants_more: bool) -> Value {
+    match value {
+        Value::Int(_) if wants_more => Value::Int(-1),
+        Value::Int(value) => Value::Int(value + 1),
+        Value::Float(value) => Value::Float(value + 1.0),
+        _ => Value::Text("something else".to_string()),
+    }
+}
+
+type Values = std::collections::BTreeMap<String, Value>;
+
+/// Changes what a step returned.
+fn returned(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Option<Status>, &mut Values)) {
+    for event in &mut attempt.events {
+        if let Event::End { step, status, values, .. } = &mut event.event
+            && *step == at
+        {
+            change(status, values);
+        }
+    }
+}
+
+/// Changes what was seen after a step.
+fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
+    for event in &mut attempt.events {
+        if let Event::Probe { step, probe, .. } = &mut event.event
+            && *step == at
+        {
+            change(probe);
+        }
+    }
+}
+
+/// Changes what was read after a step. A reading that was equal to the one before was left out.
+fn read(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Reading)) {
+    let is_before = |sweep: &AttemptSweep| !sweep.after_exit && sweep.step.is_none_or(|step| step <= at);
+    let Some(last) = attempt.sweeps.iter().rposition(is_before) else { return };
+    let mut changed = attempt.sweeps[last].clone();
+    changed.step = Some(at);
+    changed.sweep.gpus.iter_mut().for_each(change);
+    if attempt.sweeps[last].step == Some(at) {
+        attempt.sweeps[last] = changed;
+    } else {
+        attempt.sweeps.insert(last + 1, changed);
+    }
+}
