@@ -228,9 +228,9 @@ fn go(
     Ok(ended)
 }
 
-/// A sampler that could not be ended, in words.
+/// A process that could not be ended, in words.
 fn unkillable(stage: &Stage) -> Option<String> {
-    stage.supervisor.unkillable().map(|pid| format!("the sampler, process {pid}, could not be killed"))
+    stage.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
 }
 
 /// Instances in the order in which they run: what may fault a GPU comes last.
