@@ -3,8 +3,10 @@
 //! It cannot be an ordinary dependency: cargo has no stable way to hand a package the shared library of another one.
 
 use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 const SOURCE: &str = "sim/src/lib.rs";
 
@@ -15,6 +17,12 @@ fn main() {
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=claims");
+    // Which commit this is, and whether files have changed since.
+    println!("cargo::rerun-if-changed=src");
+    println!("cargo::rerun-if-changed=surveys");
+    if let Some(commit) = commit() {
+        println!("cargo::rustc-env=CUDA_PITFALLS_COMMIT={commit}");
+    }
     if let Err(why) = build() {
         // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare the reader.
         for line in why.lines() {
@@ -23,12 +31,48 @@ fn main() {
     }
 }
 
+/// The commit of the checkout that is being built; none where this is no checkout of its own, or git
+/// is not there.
+fn commit() -> Option<String> {
+    let here = env::var_os("CARGO_MANIFEST_DIR")?;
+    let git = |arguments: &[&str]| -> Option<String> {
+        let output = Command::new("git").arg("-C").arg(&here).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    // A package that was unpacked inside another repository is no checkout of ours.
+    if fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()? != fs::canonicalize(&here).ok()? {
+        return None;
+    }
+    for name in ["HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
+}
+
+/// Whether a file is newer than everything below a folder.
+fn is_newer(file: &Path, folder: &str) -> bool {
+    fn newest(path: &Path) -> Option<SystemTime> {
+        let own = fs::metadata(path).ok()?.modified().ok()?;
+        let below = fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| newest(&entry.path()));
+        Some(below.fold(own, SystemTime::max))
+    }
+    let built = fs::metadata(file).and_then(|file| file.modified()).ok();
+    built.zip(newest(Path::new(folder))).is_some_and(|(built, changed)| built > changed)
+}
+
 fn build() -> Result<(), String> {
     let variable = |name: &str| env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"));
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
         return Err("cuda-pitfalls runs on Linux only: its simulated node is a Linux shared library".to_owned());
     }
     let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_node.so");
+    // This script also runs for other reasons than a changed node, which takes seconds to build.
+    if is_newer(&out, "sim/src") && is_newer(&out, "build.rs") {
+        return Ok(());
+    }
     let mut rustc = Command::new(variable("RUSTC")?);
     rustc
         .args(["--crate-type=cdylib", "--crate-name", "cuda_pitfalls_node", "--edition", "2024", "--target"])

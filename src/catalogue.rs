@@ -1,10 +1,12 @@
 //! The scenarios and kernels that come with the program, and choosing among them.
 
 pub mod essential;
+mod outline;
 mod select;
 mod shard;
 
-pub use select::{Default, Selection};
+pub use outline::{Outline, index};
+pub use select::{Default, Selection, list};
 pub use shard::Shard;
 
 use std::path::Path;
@@ -18,6 +20,9 @@ use crate::scenario::{self, Diagnostic, Scenario};
 
 /// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
 const MOST_SOURCE_BYTES: u64 = 256 << 10;
+
+/// More threads than this take longer to start than they save.
+const MOST_THREADS: usize = 4;
 
 static SCENARIOS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static KERNELS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
@@ -142,13 +147,34 @@ pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     Ok(Selection::of(selectors, &[], Default::All)?.scenarios)
 }
 
-/// The scenarios that come with the program, read.
-fn load_all() -> Result<Vec<Scenario>, SelectError> {
-    let (mut all, mut invalid) = (Vec::new(), Vec::new());
-    for Embedded { name, path, source } in embedded() {
-        match scenario::load(&name, &path, source, &kernel_names()) {
+/// Files that come with the program, read by as many threads as there are processors for them.
+fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
+    let kernels = kernel_names();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let read = |files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
+        let load = |file: &Embedded| {
+            scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| Invalid {
+                path: file.path.clone(),
+                source: file.source.to_string(),
+                diagnostics,
+            })
+        };
+        files.iter().map(load).collect()
+    };
+    let parts: Vec<&[Embedded]> = files.chunks(files.len().div_ceil(threads).max(1)).collect();
+    let read: Vec<_> = std::thread::scope(|scope| {
+        let (first, others) = parts.split_first().map_or((&[][..], &[][..]), |(first, others)| (*first, others));
+        let others: Vec<_> = others.iter().map(|part| (part, scope.spawn(|| read(part)))).collect();
+        let mut all = read(first);
+        // What a thread did not bring to an end is read here, and says what stopped it.
+        all.extend(others.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))));
+        all
+    });
+    let (mut all, mut invalid) = (Vec::with_capacity(files.len()), Vec::new());
+    for file in read {
+        match file {
             Ok(scenario) => all.push(scenario),
-            Err(diagnostics) => invalid.push(Invalid { path, source: source.to_string(), diagnostics }),
+            Err(file) => invalid.push(file),
         }
     }
     if invalid.is_empty() { Ok(all) } else { Err(SelectError::Invalid(invalid)) }

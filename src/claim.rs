@@ -29,7 +29,7 @@ pub struct Article {
     pub name: String,
     /// The title, in English and in our own words.
     pub title: String,
-    /// The name of the file that the text was read from.
+    /// Title, author and day of the text, as it was published.
     pub source: String,
     /// What a reader has to know about all of its claims. Empty for most.
     pub note: String,
@@ -88,6 +88,8 @@ pub enum Stated {
     Refuted,
     /// It is so under a condition.
     Qualified,
+    /// It says what may happen, and it was not seen: attempts cannot refute that.
+    NotSeen,
 }
 
 impl Stated {
@@ -97,6 +99,7 @@ impl Stated {
             Stated::Confirmed => "confirmed",
             Stated::Refuted => "refuted",
             Stated::Qualified => "qualified",
+            Stated::NotSeen => "not_seen",
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::catalogue::Selection;
 use crate::exit::Exit;
 use crate::render::{self, Format, escape, listing, npd};
 use crate::report::Stored;
-use crate::scenario::{Scenario, schema};
+use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
 use crate::{catalogue, report, sampler, worker};
@@ -28,26 +28,21 @@ use crate::{catalogue, report, sampler, worker};
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
 /// memory appears. Each question is settled by experiment on the GPUs of this machine.
 #[derive(Debug, Parser)]
-#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes (the name is printed on stderr):
-   0 ok                 all conclusive and as expected, report on disk
-   1 unexpected         a verdict is not as the file expects
-   2 usage              wrong arguments or an invalid scenario; nothing ran
-   3 inconclusive       something could not be concluded
-   4 nothing_measured   nothing selected, no GPU, or all skipped
-   5 skipped            a selected scenario was skipped, without --allow-skip
-   6 host_unsafe        a worker could not be killed, or a GPU is lost
-  70 internal, 74 not_durable, 130/143 interrupted after a partial report";
+/// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
+const DURATIONS: &str = "\
+On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
+--dry-run says how long a run would take on this machine.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run scenarios and write a report.
+    #[command(after_help = DURATIONS)]
     Run(Box<run::Arguments>),
     /// Ask one question of every call, mask or environment variable, and write a table.
     Survey(Box<survey::Arguments>),
@@ -175,12 +170,19 @@ pub fn main() -> Exit {
     match cli.command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
-        Command::List { selectors, left_out, json } => with_scenarios(&selectors, &left_out, json, |scenarios| {
-            if json { format!("{:#}\n", listing::list_json(scenarios)) } else { listing::list_text(scenarios) }
-        }),
-        Command::Show { selectors, left_out } => with_scenarios(&selectors, &left_out, false, |scenarios| {
-            scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n")
-        }),
+        Command::List { selectors, left_out, json } => match catalogue::list(&selectors, &left_out.exclude) {
+            Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
+            Ok(outlines) => print(&listing::list_text(&outlines)),
+            Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
+        },
+        Command::Show { selectors, left_out } => {
+            match Selection::of(&selectors, &left_out.exclude, catalogue::Default::All) {
+                Ok(selection) => {
+                    print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
+                }
+                Err(error) => fail(&error.render(is_styled()), Exit::Usage, false),
+            }
+        }
         Command::Check { files } => check(&files),
         Command::Judge { report, files, json, verbose, allow_skip } => {
             judge::again(&report, &files, json, verbose, allow_skip)
@@ -232,18 +234,6 @@ fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit 
     }
 }
 
-fn with_scenarios(
-    selectors: &[String],
-    left_out: &run::LeftOut,
-    json: bool,
-    show: impl FnOnce(&[Scenario]) -> String,
-) -> Exit {
-    match Selection::of(selectors, &left_out.exclude, catalogue::Default::All) {
-        Ok(selection) => print(&show(&selection.scenarios)),
-        Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
-    }
-}
-
 fn check(files: &[PathBuf]) -> Exit {
     let mut exit = Exit::Ok;
     for file in files {
@@ -270,6 +260,10 @@ fn render(path: &Path, form: Format) -> Exit {
             status = (form == Format::Npd).then(|| npd::Status::of(&report));
             Ok(Ok(match form {
                 Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                Format::Html => {
+                    output::ask_as_today(&mut report);
+                    print(&render::render(&report, form))
+                }
                 _ => print(&render::render(&report, form)),
             }))
         }

@@ -81,23 +81,38 @@ impl Exit {
         }
     }
 
-    /// A sentence for help and documentation.
+    /// What it means, as help and documentation say it: a clause without a full stop.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Exit::Ok => "All conclusive and as expected, at least one attempt ran, and the report is on disk.",
-            Exit::Unexpected => "A verdict is not the expected one.",
-            Exit::Usage => "The command line or a scenario is not valid; nothing ran.",
-            Exit::Inconclusive => "Something ran and nothing can be concluded from it.",
+            Exit::Ok => "all conclusive and as expected, at least one attempt ran, and the report is on disk",
+            Exit::Unexpected => "a verdict is not the expected one",
+            Exit::Usage => "the command line or a scenario is not valid; nothing ran",
+            Exit::Inconclusive => "something ran and nothing can be concluded from it",
             Exit::NothingMeasured => {
-                "Nothing was measured (nothing selected, no GPU, nothing applies), or --require is not met."
+                "nothing was measured (nothing selected, no GPU, nothing applies), or `--require` is not met"
             }
-            Exit::Skipped => "A scenario selected by its exact name was skipped, without --allow-skip REASON.",
-            Exit::HostUnsafe => "A worker could not be killed or a GPU was lost; do not go on with this host.",
-            Exit::Internal => "The harness failed.",
-            Exit::NotDurable => "The report could not be written to disk.",
-            Exit::Interrupted => "Interrupted by SIGINT, after a partial report.",
-            Exit::Terminated => "Interrupted by SIGTERM, after a partial report.",
+            Exit::Skipped => "a scenario selected by its exact name was skipped, without `--allow-skip REASON`",
+            Exit::HostUnsafe => "a worker could not be killed, or a GPU is lost; do not go on with this host",
+            Exit::Internal => "the harness failed",
+            Exit::NotDurable => "the report could not be written to disk",
+            Exit::Interrupted => "by SIGINT, after a partial report",
+            Exit::Terminated => "by SIGTERM or SIGHUP, after a partial report; `run.interrupted` says which",
         }
+    }
+
+    /// Every code with its name and meaning, by number, for `--help`.
+    pub fn help() -> String {
+        let mut all = Exit::WORST_FIRST;
+        all.sort_by_key(|exit| exit.code());
+        let width = all.iter().map(|exit| exit.name().len()).max().unwrap_or(0);
+        let line = |exit: Exit| format!("\n  {:>3} {:width$}  {}", exit.code(), exit.name(), exit.meaning());
+        let lines: String = all.into_iter().map(line).collect();
+        format!("Exit codes (the name is printed on stderr):{}", lines.replace('`', ""))
+    }
+
+    /// The row of a table in Markdown.
+    pub fn row(self) -> String {
+        format!("| {} | `{}` | {} |", self.code(), self.name(), self.meaning())
     }
 
     /// The worse of two.

@@ -5,9 +5,13 @@
 //! nanoseconds with the unit in the name; a value that could not be read is null.
 
 mod asked;
+mod elsewhere;
+mod instrument;
 mod store;
 
 pub use asked::{Required, Requirement};
+pub use elsewhere::{Elsewhere, Whole};
+pub use instrument::{Calibration, CoTenancy};
 pub use store::{Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
@@ -75,6 +79,10 @@ pub struct Run {
     pub id: String,
     /// The version of cuda-pitfalls.
     pub version: String,
+    /// The commit that it was built from, `-dirty` behind it where files had changed; left out where
+    /// it was not built from a checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// RFC 3339, UTC.
     pub started_at: String,
     /// RFC 3339, UTC; null while it runs.
@@ -133,56 +141,6 @@ pub struct ExitCode {
     pub name: String,
 }
 
-/// The instrument measured on one GPU, in the presence of whoever was there: a worker that does
-/// nothing, one that only calls `cuInit`, and one that makes a context and a known allocation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Calibration {
-    /// The GPU.
-    pub uuid: String,
-    /// When it was taken. It holds for attempts that began later, until the next one of this GPU.
-    #[serde(default)]
-    pub at_ns: u64,
-    /// NVML v2 `used` before its workers: what co-tenants held. Null in reports of version 1.0.
-    #[serde(default)]
-    pub baseline_bytes: Option<u64>,
-    /// The change that `cuInit` alone made: the driver-initialisation footprint, or nothing where a
-    /// co-tenant had paid it. Null in reports of version 1.0.
-    #[serde(default)]
-    pub init_bytes: Option<u64>,
-    /// The largest change seen on it while a worker made no CUDA call.
-    pub null_bytes: u64,
-    /// The change that `cuInit` and one primary context made.
-    pub context_bytes: u64,
-    /// The further change that the known allocation made.
-    pub allocation_bytes: u64,
-    /// How much was allocated.
-    pub allocated_bytes: u64,
-    /// Changes at most this large are noise.
-    pub epsilon_bytes: u64,
-    /// Whether the worker's PID was in NVML's list for this GPU.
-    pub pid_listed: bool,
-    /// Whether the controls behaved, twice alike, and nobody else was at work meanwhile. Without
-    /// this nothing is concluded from the memory of this GPU.
-    pub sound: bool,
-    /// Why it is not sound, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why_unsound: Option<String>,
-    /// The attempts it stands on.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<CaseReport>,
-}
-
-/// Who was on a GPU before the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CoTenancy {
-    /// The GPU.
-    pub uuid: String,
-    /// NVML v2 `used` before the first worker: what all co-tenants held together.
-    pub used_bytes: Option<u64>,
-    /// The processes that NVML lists. One that has only called `cuInit` is in no list.
-    pub processes: Option<Vec<crate::sample::Process>>,
-}
-
 /// One instance of a scenario on one libcudart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScenarioReport {
@@ -227,6 +185,8 @@ pub struct CaseReport {
     /// Distinct outcomes, most frequent first.
     pub outcomes: Vec<Outcome>,
     /// Every attempt, in the order it was made.
+    #[serde(serialize_with = "elsewhere::serialize")]
+    #[schemars(with = "Vec<Attempt>")]
     pub attempts: Vec<Attempt>,
 }
 
@@ -274,6 +234,9 @@ pub struct Attempt {
     pub stderr_tail: String,
     /// Place of its outcome in `outcomes`; null if it does not count.
     pub outcome: Option<usize>,
+    /// Where the rest of it is, if it is not in memory. A document has all of it.
+    #[serde(skip)]
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// A reason for which an attempt does not count.

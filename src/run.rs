@@ -6,25 +6,31 @@ mod dry;
 mod folder;
 mod host;
 mod junit;
+mod lock;
+mod question;
 mod require;
-mod scenario;
+mod rounds;
+mod spool;
 mod stage;
 mod survey;
 
+pub use lock::{FOLDER as LOCK_FOLDER, Locking, WAIT};
 pub use stage::On;
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::catalogue::{self, Selection, Shard};
 use crate::clock;
 use crate::exit::Exit;
 use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Requirement, Run, SCHEMA, SchemaId, Store};
-use crate::scenario::{Hazard, Scenario};
+use crate::scenario::Hazard;
 use crate::supervisor::{Interrupt, signal_name};
-use crate::verdict::ExpectationMet;
 use console::Console;
 use junit::JunitFile;
+use lock::{Locks, Refused};
+use rounds::Rounds;
 use stage::Stage;
 
 /// Everything the command line can say about a run.
@@ -66,9 +72,21 @@ pub struct Options {
     pub dry_run: bool,
     /// The seed of the order of attempts; from the clock if none.
     pub seed: Option<u64>,
+    /// How other runs are kept off the GPUs.
+    pub locking: Locking,
 }
 
+/// How long a run of the default set may take, if the command line does not say how often to ask.
+const BUDGET: Duration = Duration::from_secs(60);
+
 impl Options {
+    /// How long the run should take at most; as long as it takes if none. A first run is to answer in
+    /// a minute: it makes as many rounds as fit, and at least one.
+    fn budget(&self) -> Option<Duration> {
+        let is_default = !self.selectors.iter().any(|selector| !selector.starts_with('!'));
+        (is_default && self.repeat.is_none() && !self.quick).then_some(BUDGET)
+    }
+
     /// The selectors as one list: what is left out stands behind a `!`, and the set that is meant
     /// where none is given has its name.
     fn selected(&self) -> Vec<String> {
@@ -88,6 +106,10 @@ enum Failure {
     Internal(String),
     #[error("{0}")]
     NotDurable(#[from] crate::report::StoreError),
+    #[error("{0}")]
+    Busy(String),
+    #[error("stopped by {0} before anything was asked")]
+    Interrupted(String),
 }
 
 impl Failure {
@@ -96,6 +118,9 @@ impl Failure {
             Failure::Usage(_) => Exit::Usage,
             Failure::Internal(_) => Exit::Internal,
             Failure::NotDurable(_) => Exit::NotDurable,
+            Failure::Busy(_) => Exit::NothingMeasured,
+            Failure::Interrupted(signal) if signal == "SIGINT" => Exit::Interrupted,
+            Failure::Interrupted(_) => Exit::Terminated,
         }
     }
 }
@@ -162,46 +187,28 @@ fn go(
         return Ok(dry::run(options, &mut stage, selection, console));
     }
     let mut report = blank(options, &stage);
+    let _locks = locks(options, &mut stage, &mut report, console)?;
     let store = Store::create(&options.out, &report.run.id)?;
     report.run.host_unsafe = unkillable(&stage);
     store.write(&report)?;
     console.warn(&stage.notes);
     require::gpus(&mut report, &stage);
-    let begins = require::is_met(&report);
-    if begins && stage.supervisor.sampler.inventory.is_ok() {
-        console.status("measuring the instrument");
-        calibrate::Calibrator::calibrate(&mut stage, &mut report);
-    }
-    let repeat = if options.quick { Some(1) } else { options.repeat };
-    console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
-    console.header(&report, None);
-    let total = stage.runtimes.len().max(1) * selection.instances().count();
-    console.start(total as u64);
-    for place in 0..if begins { stage.runtimes.len().max(1) } else { 0 } {
-        stage.use_runtime(place).map_err(Failure::Internal)?;
-        for (scenario, instance) in in_order(&selection.scenarios) {
-            if stage.supervisor.interrupt.check() {
-                break;
-            }
-            if report.run.stopped_by.is_some() {
-                report.run.not_run.push(instance.name.clone());
-                continue;
-            }
-            console.status(&instance.name);
-            let mut done = scenario::run(&mut stage, scenario, instance, &report, options, place, console);
-            if let Some(unsafe_host) = scenario::host_unsafe(&done).or_else(|| unkillable(&stage)) {
-                report.run.host_unsafe.get_or_insert(unsafe_host);
-            }
-            done.asked_by_name = selection.is_by_name(instance);
-            if options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
-                report.run.stopped_by.get_or_insert(done.name.clone());
-            }
-            console.scenario(&done);
-            report.scenarios.push(done);
-            report.machine.libraries.clone_from(&stage.machine.libraries);
-            report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
-            store.write(&report)?;
-        }
+    if require::is_met(&report) {
+        let calibrator = stage.supervisor.sampler.inventory.is_ok().then(|| {
+            console.status("measuring the instrument");
+            calibrate::Calibrator::calibrate(&mut stage, &mut report)
+        });
+        let ahead = dry::look_ahead(options, &mut stage, selection);
+        let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+        let repeat = if options.quick { Some(1) } else { options.repeat };
+        console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
+        console.asks(&ahead);
+        console.header(&report, Some(expected));
+        let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, selection)?;
+        rounds.calibrator = calibrator;
+        rounds.ask()?;
+    } else {
+        console.header(&report, None);
     }
     let signal = stage.supervisor.interrupt.signal();
     report.run.interrupted = signal.map(signal_name);
@@ -233,14 +240,27 @@ fn unkillable(stage: &Stage) -> Option<String> {
     stage.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
 }
 
-/// Instances in the order in which they run: what may fault a GPU comes last.
-fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &crate::scenario::Instance)> {
-    let mut order: Vec<_> = scenarios
-        .iter()
-        .flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
-        .collect();
-    order.sort_by_key(|(scenario, _)| scenario.hazards.contains(&Hazard::Fault));
-    order
+/// Keeps other runs off the GPUs of this one, as long as the locks live.
+fn locks(options: &Options, stage: &mut Stage, report: &mut Report, console: &Console) -> Result<Locks, Failure> {
+    if stage.on != "cuda" {
+        // Each run has a simulated machine of its own.
+        return Ok(Locks::default());
+    }
+    let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let uuids = stage.restrict.clone().unwrap_or(all);
+    let mut tell = |words: &str| console.warn(&[words.to_string()]);
+    match lock::take(&options.locking, &uuids, &mut stage.supervisor.interrupt, &mut tell) {
+        Ok(locks) => {
+            console.warn(&locks.notes);
+            report.run.warnings.extend(locks.notes.iter().cloned());
+            Ok(locks)
+        }
+        Err(Refused::Busy(words)) => Err(Failure::Busy(words)),
+        Err(Refused::Interrupted) => {
+            let signal = stage.supervisor.interrupt.signal().map(signal_name).unwrap_or_default();
+            Err(Failure::Interrupted(signal))
+        }
+    }
 }
 
 fn blank(options: &Options, stage: &Stage) -> Report {
@@ -252,6 +272,7 @@ fn blank(options: &Options, stage: &Stage) -> Report {
         run: Run {
             id: format!("{}-{:04x}", clock::utc_compact(), (started_ns ^ u64::from(std::process::id())) & 0xffff),
             version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: option_env!("CUDA_PITFALLS_COMMIT").map(str::to_string),
             started_at: clock::utc(),
             finished_at: None,
             started_ns,

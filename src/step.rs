@@ -11,10 +11,13 @@ mod harness;
 mod libc;
 mod nvml;
 mod runtime;
+mod tables;
 mod toolkit;
 
 pub mod constants;
 pub mod layout;
+
+use std::sync::LazyLock;
 
 use constants::Constants;
 use layout::{Layout, Template};
@@ -83,6 +86,17 @@ pub struct StepKind {
     pub summary: &'static str,
     /// The C parameters in C order; some are written by the author, some are made up here.
     pub params: &'static [Param],
+    /// What the function returns.
+    pub returns: Returns,
+}
+
+/// What a function returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returns {
+    /// A 32-bit status of its library.
+    Status,
+    /// A C string that it keeps; it is the output `text`, and there is no status.
+    Text,
 }
 
 /// One C parameter of a step.
@@ -166,6 +180,9 @@ pub enum Output {
     Text(usize),
     /// A pointer or handle that `as` binds to a name; reported as bound or NULL, never as a number.
     Handle(&'static str),
+    /// Eight bytes, shown as a number; where `as` binds them to a name they are an address, and are
+    /// reported as bound or NULL.
+    Word(&'static str),
     /// So many bytes that `as` binds to a name for any process of the attempt; reported as `bound`.
     Blob(&'static str, usize),
     /// A C struct, of which named fields are reported.
@@ -178,12 +195,14 @@ impl StepKind {
         self.params.iter().filter(|p| !matches!(p.kind, Kind::Fixed(_) | Kind::Out(_)))
     }
 
-    /// The parameters the callee writes, in C order.
+    /// What the callee gives back beside a status: parameters in C order, and a text that it returns.
     pub fn outputs(&self) -> impl Iterator<Item = (&'static str, Output)> {
-        self.params.iter().filter_map(|p| match p.kind {
+        let text = (self.returns == Returns::Text).then_some((RETURNED_TEXT, Output::Text(RETURNED_TEXT_BYTES)));
+        let written = self.params.iter().filter_map(|p| match p.kind {
             Kind::Out(output) => Some((p.name, output)),
             _ => None,
-        })
+        });
+        written.chain(text)
     }
 
     /// Whether `as` means something for this step, and the type of handle it binds.
@@ -192,7 +211,7 @@ impl StepKind {
             return harness::binds(self.name);
         }
         self.outputs().find_map(|(_, output)| match output {
-            Output::Handle(of) | Output::Blob(of, _) => Some(of),
+            Output::Handle(of) | Output::Word(of) | Output::Blob(of, _) => Some(of),
             _ => None,
         })
     }
@@ -202,76 +221,38 @@ impl StepKind {
 pub const ACTOR: &str = "actor";
 /// The type of name that a private copy of libcudart has.
 pub const LIBRARY_COPY: &str = "library copy";
+/// The output that holds a text which a function returned.
+pub const RETURNED_TEXT: &str = "text";
+/// The most bytes of such a text that are kept.
+pub const RETURNED_TEXT_BYTES: usize = 256;
 /// The largest 64-bit number, which a file writes by its C name.
 pub const UINT64_MAX: &str = "UINT64_MAX";
 
-static TABLES: &[&[StepKind]] = &[
-    driver::STEPS,
-    driver::memory::STEPS,
-    driver::stream::STEPS,
-    driver::code::STEPS,
-    driver::sharing::STEPS,
-    driver::first_abi::STEPS,
-    driver::array::STEPS,
-    driver::capture::STEPS,
-    driver::context::STEPS,
-    driver::copy::STEPS,
-    driver::coredump::STEPS,
-    driver::device::STEPS,
-    driver::event::STEPS,
-    driver::fill::STEPS,
-    driver::function::STEPS,
-    driver::graph::STEPS,
-    driver::image::STEPS,
-    driver::launch::STEPS,
-    driver::mapped::STEPS,
-    driver::node_add::STEPS,
-    driver::node::STEPS,
-    driver::place::STEPS,
-    driver::pool::STEPS,
-    driver::process::STEPS,
-    driver::stream_state::STEPS,
-    driver::texture::STEPS,
-    runtime::STEPS,
-    runtime::memory::STEPS,
-    runtime::pool::STEPS,
-    runtime::stream::STEPS,
-    runtime::code::STEPS,
-    runtime::array::STEPS,
-    runtime::capture::STEPS,
-    runtime::copy::STEPS,
-    runtime::device::STEPS,
-    runtime::event::STEPS,
-    runtime::execution::STEPS,
-    runtime::function::STEPS,
-    runtime::graph::STEPS,
-    runtime::node_add::STEPS,
-    runtime::node::STEPS,
-    runtime::place::STEPS,
-    runtime::pool_place::STEPS,
-    runtime::process::STEPS,
-    runtime::stream_state::STEPS,
-    runtime::texture::STEPS,
-    nvml::STEPS,
-    toolkit::STEPS,
-    libc::STEPS,
-    harness::STEPS,
-];
-
 /// Every step there is, library by library.
 pub fn all() -> impl Iterator<Item = &'static StepKind> {
-    TABLES.iter().copied().flatten()
+    tables::TABLES.iter().copied().flatten()
 }
 
 /// The row of a step by its exact name.
 pub fn find(name: &str) -> Option<&'static StepKind> {
-    all().find(|kind| kind.name == name)
+    static SORTED: LazyLock<Vec<&StepKind>> = LazyLock::new(|| {
+        let mut sorted: Vec<&StepKind> = all().collect();
+        sorted.sort_unstable_by_key(|kind| kind.name);
+        sorted
+    });
+    let index = SORTED.binary_search_by_key(&name, |kind| kind.name).ok()?;
+    SORTED.get(index).copied()
 }
 
 // The rows below are written with these; their names are short because a table is read, not typed.
 
 const fn row(origin: Library, name: &'static str, summary: &'static str, params: &'static [Param]) -> StepKind {
-    StepKind { name, origin, summary, params }
+    StepKind { name, origin, summary, params, returns: Returns::Status }
+}
+/// A row whose function returns text instead of a status.
+const fn returning_text(mut kind: StepKind) -> StepKind {
+    kind.returns = Returns::Text;
+    kind
 }
 const fn param(name: &'static str, kind: Kind) -> Param {
     Param { name, kind, default: Default::Required }

@@ -15,7 +15,7 @@ use cuda_pitfalls::report::read;
 use common::{Scratch, bless, committed_reports, root};
 
 /// How many claims each article makes.
-const CLAIMS: [u32; 5] = [11, 8, 11, 10, 19];
+const CLAIMS: [u32; 5] = [13, 8, 12, 10, 24];
 
 fn articles() -> Vec<Article> {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
@@ -42,7 +42,10 @@ fn every_claim_has_its_row() {
 fn rows_are_in_our_own_words() {
     for article in articles() {
         let file = fs::read_to_string(root().join(format!("claims/{}.toml", article.name))).expect("an article's file");
-        let foreign: Vec<char> = file.chars().filter(|c| *c as u32 > 0x2fff).collect();
+        // The title and the author's name are how a reader finds the text.
+        let cited = |line: &&str| line.starts_with("title ") || line.starts_with("author ");
+        let ours: String = file.lines().filter(|line| !cited(line)).collect();
+        let foreign: Vec<char> = ours.chars().filter(|c| *c as u32 > 0x2fff).collect();
         assert!(foreign.is_empty(), "{} quotes: {foreign:?}", article.name);
         for claim in &article.claims {
             let Row::Tested(tested) = &claim.row else { continue };

@@ -50,7 +50,7 @@ fn list_prints_every_scenario_and_its_json_has_the_promised_fields() {
 fn show_says_what_a_scenario_asks_and_does() {
     let ran = Scratch::new().run(&["show", SMALL]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    for word in ["Is an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
+    for word in ["Does an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
         assert!(ran.stdout.contains(word), "{word}:\n{}", ran.stdout);
     }
 }
@@ -254,5 +254,32 @@ fn schemas_are_printed() {
     for of in ["scenario", "report"] {
         let schema: Value = Scratch::new().run(&["schema", of]).json();
         assert!(schema["$schema"].is_string() && schema["properties"].is_object(), "{of}");
+    }
+}
+
+/// Exit codes are explained in one place, `src/exit.rs`; the others repeat it word by word.
+#[test]
+fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
+    use cuda_pitfalls::exit::Exit;
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a page of ours");
+    let worst_first: String = Exit::WORST_FIRST.iter().map(|exit| exit.row() + "\n").collect();
+    let mut by_number = Exit::WORST_FIRST;
+    by_number.sort_by_key(|exit| exit.code());
+    let by_number: String = by_number.iter().map(|exit| exit.row() + "\n").collect();
+    assert!(read("docs/verdicts.md").contains(&worst_first), "docs/verdicts.md needs\n{worst_first}");
+    assert!(read("README.md").contains(&by_number), "README.md needs\n{by_number}");
+    let help = Scratch::new().run(&["--help"]).stdout;
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&help).contains(&words(&Exit::help())), "{help}");
+}
+
+#[test]
+fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
+    for arguments in
+        [&[][..], &["nosuch"], &["run", "--repeat", "0"], &["run", "--require", "x"], &["run", "x"], &["render"]]
+    {
+        let ran = Scratch::new().run(arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}");
+        assert!(ran.stderr.ends_with("\ncuda-pitfalls: exit 2 (usage)\n"), "{arguments:?}: {:?}", ran.stderr);
     }
 }

@@ -44,14 +44,21 @@ fn todays_expectations_hold_on_committed_reports() {
     let opinions: Vec<&str> =
         unproven.filter(|it| !is_left_open(it.0, it.1)).map(|(_, instance)| instance.name.as_str()).collect();
     assert!(opinions.is_empty(), "no committed report bears these out: {opinions:?}");
+    let measured: Vec<&&str> = TO_BE_MEASURED.iter().filter(|name| proven.contains(**name)).collect();
+    assert!(measured.is_empty(), "no longer to be measured: {measured:?}");
 }
 
+/// Questions that were added and are to be measured next. A name goes when its report comes.
+const TO_BE_MEASURED: [&str; 3] =
+    ["context/guard-that-asks-first", "limits/heap-pointer-in-host-api", "memory/used-after-the-last-client"];
+
 /// What takes root, a changed setting or more memory than there is may wait for somebody who can
-/// measure it, as long as it expects nothing.
+/// measure it, and so may what was added last, as long as it expects nothing.
 fn is_left_open(scenario: &Scenario, instance: &Instance) -> bool {
     let out_of_reach = [Hazard::Root, Hazard::Settings, Hazard::Oversubscribe];
     let expects = !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty());
-    scenario.hazards.iter().any(|hazard| out_of_reach.contains(hazard)) && !expects
+    let waits = TO_BE_MEASURED.contains(&instance.name.as_str());
+    (waits || scenario.hazards.iter().any(|hazard| out_of_reach.contains(hazard))) && !expects
 }
 
 /// An expectation's place: its scenario, its case (none for the verdict), and its number there.

@@ -98,7 +98,7 @@ fn today() -> Vec<Scenario> {
 fn every_expectation_can_fail_on_the_simulated_node() {
     let allowed = ["--allow", "fault", "--allow", "bigmem"];
     let more: Vec<&str> = ["--repeat", "2"].into_iter().chain(allowed).collect();
-    let (_, report) = Scratch::new().simulate("sim:h200-x2", &[], &more);
+    let (_, report) = Scratch::new().simulate("sim:h200-x2", &["all"], &more);
     let mut tally = Tally::default();
     tally.take(&report);
     tally.holds(60);

@@ -93,6 +93,12 @@ fn a_hang_that_is_deaf_to_sigterm_ends_by_sigkill() {
     hangs("hang-deaf", &["SIGTERM", "SIGKILL"], Duration::from_secs(15));
 }
 
+/// Each of its steps may take ten seconds, and the attempt one.
+#[test]
+fn an_attempt_that_takes_too_long_ends_at_its_own_deadline() {
+    hangs("too-long", &["SIGTERM"], Duration::from_secs(4));
+}
+
 #[test]
 fn a_stopped_worker_is_a_hang_and_can_still_be_ended() {
     hangs("stopped", &["SIGTERM"], Duration::from_secs(10));

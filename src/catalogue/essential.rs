@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
+use super::Outline;
 use super::select::named;
-use crate::scenario::Scenario;
 
 const SOURCE: &str = include_str!("../../scenarios/essential.toml");
 
@@ -30,9 +30,9 @@ pub fn all() -> Vec<Essential> {
 }
 
 /// The scenarios of the set, with the instances that are in it.
-pub(super) fn of(scenarios: &[Scenario]) -> Vec<Scenario> {
-    let mut found: Vec<Scenario> = Vec::new();
-    for one in all().into_iter().filter_map(|one| named(scenarios, &one.name)) {
+pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
+    let mut found: Vec<Outline> = Vec::new();
+    for one in all().into_iter().filter_map(|one| named(outlines, &one.name)) {
         match found.iter_mut().find(|known| known.name == one.name) {
             Some(known) => known.instances.extend(one.instances),
             None => found.push(one),
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn every_question_is_there_with_its_reason_and_needs_no_more_than_two_gpus() {
         let file: File = toml::from_str(SOURCE).unwrap();
-        let scenarios = catalogue::select(&[]).unwrap();
+        let scenarios = catalogue::list(&[], &[]).unwrap();
         assert!((20..=26).contains(&file.question.len()), "{}", file.question.len());
         let mut names: Vec<&str> = file.question.iter().map(|one| one.name.as_str()).collect();
         names.sort_unstable();

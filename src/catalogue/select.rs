@@ -4,10 +4,10 @@
 //! scenario or of an instance, `all` or `essential`, a folder, a tag or a symptom, the last part of
 //! a name, a glob. So a folder's name always selects the folder, also where it is a tag.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{SelectError, Shard, essential, load_all, load_file};
+use super::{Embedded, Outline, SelectError, Shard, embedded, essential, load_embedded, load_file, outline};
 use crate::scenario::{self, Instance, Scenario};
 
 /// What is meant where no selector is given, or only selectors that leave out.
@@ -30,9 +30,118 @@ pub struct Selection {
 
 /// What one selector means.
 struct Meant {
-    scenarios: Vec<Scenario>,
+    outlines: Vec<Outline>,
     /// Whether it names one scenario or instance.
     by_name: bool,
+    /// The scenario, where it is a file of the user's own.
+    file: Option<Scenario>,
+}
+
+/// What several selectors mean, before any file that comes with the program is read.
+#[derive(Default)]
+struct Picked {
+    picks: Vec<Pick>,
+    by_name: BTreeSet<String>,
+}
+
+/// A scenario with the instances that were selected.
+struct Pick {
+    outline: Outline,
+    /// The scenario, where it is a file of the user's own.
+    file: Option<Scenario>,
+}
+
+/// The outlines of what selectors mean; of everything if there are none.
+///
+/// # Errors
+/// As for [`Selection::of`].
+pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
+    Ok(Picked::of(selectors, exclude, Default::All)?.picks.into_iter().map(|pick| pick.outline).collect())
+}
+
+impl Picked {
+    fn of(selectors: &[String], exclude: &[String], default: Default) -> Result<Picked, SelectError> {
+        let (without, with): (Vec<&String>, Vec<&String>) =
+            selectors.iter().partition(|selector| selector.starts_with('!'));
+        let without = without.into_iter().map(|selector| selector.trim_start_matches('!'));
+        let without: Vec<&str> = without.chain(exclude.iter().map(String::as_str)).collect();
+        // A file of the user's own does not depend on the others being good.
+        let needs_all = with.is_empty() || with.iter().any(|selector| !is_path(selector)) || !without.is_empty();
+        let all = if needs_all { outline::all()? } else { Vec::new() };
+        if with.is_empty() && without.is_empty() && default == Default::All {
+            let picks = all.into_iter().map(|outline| Pick { outline, file: None }).collect();
+            return Ok(Picked { picks, by_name: BTreeSet::new() });
+        }
+        let word = match default {
+            Default::All => "all",
+            Default::Essential => "essential",
+        };
+        let with: Vec<&str> = if with.is_empty() { vec![word] } else { with.into_iter().map(String::as_str).collect() };
+        let (mut picked, mut invalid) = (Picked::default(), Vec::new());
+        for selector in with {
+            match meant(&all, selector) {
+                Ok(meant) => picked.add(meant),
+                Err(SelectError::Invalid(files)) => invalid.extend(files),
+                Err(error) => return Err(error),
+            }
+        }
+        if !invalid.is_empty() {
+            return Err(SelectError::Invalid(invalid));
+        }
+        for selector in without {
+            picked.leave_out(&meant(&all, selector)?);
+        }
+        if picked.picks.is_empty() { Err(SelectError::Nothing) } else { Ok(picked) }
+    }
+
+    fn add(&mut self, Meant { outlines, by_name, file }: Meant) {
+        let sha256 = |file: &Option<Scenario>| file.as_ref().map(|file| file.sha256.clone());
+        for outline in outlines {
+            if by_name {
+                self.by_name.extend(outline.instances.iter().cloned());
+            }
+            // Two files of the same name are two scenarios.
+            let same = |known: &&mut Pick| known.outline.name == outline.name && sha256(&known.file) == sha256(&file);
+            match self.picks.iter_mut().find(same) {
+                Some(known) => {
+                    for instance in outline.instances {
+                        if !known.outline.instances.contains(&instance) {
+                            known.outline.instances.push(instance);
+                        }
+                    }
+                }
+                None => self.picks.push(Pick { outline, file: file.clone() }),
+            }
+        }
+    }
+
+    fn leave_out(&mut self, meant: &Meant) {
+        for out in &meant.outlines {
+            for known in self.picks.iter_mut().filter(|known| known.outline.name == out.name) {
+                known.outline.instances.retain(|instance| !out.instances.contains(instance));
+            }
+        }
+        self.picks.retain(|pick| !pick.outline.instances.is_empty());
+    }
+
+    /// The scenarios, read.
+    fn read(self) -> Result<Vec<Scenario>, SelectError> {
+        let is_meant =
+            |file: &Embedded| self.picks.iter().any(|pick| pick.file.is_none() && pick.outline.name == file.name);
+        let files: Vec<Embedded> = embedded().filter(is_meant).collect();
+        let mut read: BTreeMap<String, Scenario> =
+            load_embedded(&files)?.into_iter().map(|scenario| (scenario.name.clone(), scenario)).collect();
+        let scenario = |pick: Pick| {
+            let mut scenario = pick.file.or_else(|| read.remove(&pick.outline.name))?;
+            let mut all = std::mem::take(&mut scenario.instances);
+            for name in &pick.outline.instances {
+                let index = all.iter().position(|instance| instance.name == *name);
+                scenario.instances.extend(index.map(|index| all.remove(index)));
+            }
+            Some(scenario)
+        };
+        Ok(self.picks.into_iter().filter_map(scenario).collect())
+    }
 }
 
 impl Selection {
@@ -42,34 +151,9 @@ impl Selection {
     /// A selector that matches nothing, with the nearest that there is; a file that cannot be read
     /// or is not valid; selectors that leave nothing.
     pub fn of(selectors: &[String], exclude: &[String], default: Default) -> Result<Selection, SelectError> {
-        let (without, with): (Vec<&String>, Vec<&String>) =
-            selectors.iter().partition(|selector| selector.starts_with('!'));
-        let without = without.into_iter().map(|selector| selector.trim_start_matches('!'));
-        let without: Vec<&str> = without.chain(exclude.iter().map(String::as_str)).collect();
-        // A file of the user's own does not depend on the others being good.
-        let needs_all = with.is_empty() || with.iter().any(|selector| !is_path(selector)) || !without.is_empty();
-        let all = if needs_all { load_all()? } else { Vec::new() };
-        let mut selection = Selection { scenarios: Vec::new(), by_name: BTreeSet::new() };
-        let mut invalid = Vec::new();
-        let word = match default {
-            Default::All => "all",
-            Default::Essential => "essential",
-        };
-        let with: Vec<&str> = if with.is_empty() { vec![word] } else { with.into_iter().map(String::as_str).collect() };
-        for selector in with {
-            match meant(&all, selector) {
-                Ok(meant) => selection.add(meant),
-                Err(SelectError::Invalid(files)) => invalid.extend(files),
-                Err(error) => return Err(error),
-            }
-        }
-        if !invalid.is_empty() {
-            return Err(SelectError::Invalid(invalid));
-        }
-        for selector in without {
-            selection.leave_out(&meant(&all, selector)?);
-        }
-        if selection.scenarios.is_empty() { Err(SelectError::Nothing) } else { Ok(selection) }
+        let mut picked = Picked::of(selectors, exclude, default)?;
+        let by_name = std::mem::take(&mut picked.by_name);
+        Ok(Selection { scenarios: picked.read()?, by_name })
     }
 
     /// Whether an instance was asked for by exact name.
@@ -96,35 +180,6 @@ impl Selection {
         self.scenarios.retain(|scenario| !scenario.instances.is_empty());
         self
     }
-
-    fn add(&mut self, meant: Meant) {
-        for scenario in meant.scenarios {
-            if meant.by_name {
-                self.by_name.extend(scenario.instances.iter().map(|instance| instance.name.clone()));
-            }
-            let same = |known: &&mut Scenario| known.name == scenario.name && known.sha256 == scenario.sha256;
-            match self.scenarios.iter_mut().find(same) {
-                Some(known) => {
-                    for instance in scenario.instances {
-                        if !known.instances.contains(&instance) {
-                            known.instances.push(instance);
-                        }
-                    }
-                }
-                None => self.scenarios.push(scenario),
-            }
-        }
-    }
-
-    fn leave_out(&mut self, meant: &Meant) {
-        for out in &meant.scenarios {
-            let same = |known: &&mut Scenario| known.name == out.name && known.sha256 == out.sha256;
-            if let Some(known) = self.scenarios.iter_mut().find(same) {
-                known.instances.retain(|instance| !out.instances.contains(instance));
-            }
-        }
-        self.scenarios.retain(|scenario| !scenario.instances.is_empty());
-    }
 }
 
 fn is_path(selector: &str) -> bool {
@@ -132,34 +187,35 @@ fn is_path(selector: &str) -> bool {
 }
 
 /// The scenarios that a selector means, which is at least one.
-fn meant(all: &[Scenario], selector: &str) -> Result<Meant, SelectError> {
+fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if is_path(selector) {
-        return Ok(Meant { scenarios: vec![load_file(selector)?], by_name: true });
+        let file = load_file(selector)?;
+        return Ok(Meant { outlines: vec![Outline::of(&file)], by_name: true, file: Some(file) });
     }
     if let Some(found) = by_name(all, selector)? {
-        return Ok(Meant { scenarios: vec![found], by_name: true });
+        return Ok(Meant { outlines: vec![found], by_name: true, file: None });
     }
-    let scenarios = match selector {
+    let outlines = match selector {
         "all" => all.to_vec(),
         "essential" => essential::of(all),
         _ => by_word(all, selector)?,
     };
-    if scenarios.is_empty() {
+    if outlines.is_empty() {
         let nearest = near(all, selector);
         return Err(SelectError::Unknown { selector: selector.to_string(), nearest });
     }
-    Ok(Meant { scenarios, by_name: false })
+    Ok(Meant { outlines, by_name: false, file: None })
 }
 
 /// The one scenario or instance of this name, or of this last part where nothing else bears it.
-fn by_name(all: &[Scenario], selector: &str) -> Result<Option<Scenario>, SelectError> {
+fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectError> {
     if let Some(found) = named(all, selector) {
         return Ok(Some(found));
     }
     if !with_word(all, selector).is_empty() {
         return Ok(None);
     }
-    let of_stem: Vec<&Scenario> = all.iter().filter(|scenario| stem(&scenario.name) == selector).collect();
+    let of_stem: Vec<&Outline> = all.iter().filter(|scenario| stem(&scenario.name) == selector).collect();
     match of_stem.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some((*one).clone())),
@@ -171,31 +227,31 @@ fn by_name(all: &[Scenario], selector: &str) -> Result<Option<Scenario>, SelectE
 }
 
 /// The scenario of this full name, or the scenario with the one instance of this full name.
-pub(super) fn named(all: &[Scenario], name: &str) -> Option<Scenario> {
+pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
     all.iter().find_map(|scenario| {
         if scenario.name == name {
             return Some(scenario.clone());
         }
-        let instance = scenario.instances.iter().find(|instance| instance.name == name)?;
-        Some(Scenario { instances: vec![instance.clone()], ..scenario.clone() })
+        let instance = scenario.instances.iter().find(|instance| *instance == name)?;
+        Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
     })
 }
 
 /// The scenarios of a folder, or else those with a tag or symptom.
-fn with_word(all: &[Scenario], selector: &str) -> Vec<Scenario> {
+fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
     let folder = selector.trim_end_matches('/');
-    let is_in = |scenario: &&Scenario| scenario.name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    let in_folder: Vec<Scenario> = all.iter().filter(is_in).cloned().collect();
+    let is_in = |scenario: &&Outline| scenario.name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let in_folder: Vec<Outline> = all.iter().filter(is_in).cloned().collect();
     if !in_folder.is_empty() {
         return in_folder;
     }
-    let tagged = |scenario: &&Scenario| {
+    let tagged = |scenario: &&Outline| {
         scenario.tags.iter().chain(&scenario.symptoms).any(|word| word.eq_ignore_ascii_case(selector))
     };
     all.iter().filter(tagged).cloned().collect()
 }
 
-fn by_word(all: &[Scenario], selector: &str) -> Result<Vec<Scenario>, SelectError> {
+fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError> {
     let found = with_word(all, selector);
     if !found.is_empty() || !selector.contains(['*', '?']) {
         return Ok(found);
@@ -206,13 +262,13 @@ fn by_word(all: &[Scenario], selector: &str) -> Result<Vec<Scenario>, SelectErro
     };
     // In the name of an instance the brackets stand for themselves.
     let (as_given, literal) = (pattern(selector)?, pattern(&selector.replace('[', "[[]"))?);
-    let matched = |scenario: &Scenario| {
+    let matched = |scenario: &Outline| {
         if as_given.matches(&scenario.name) {
             return Some(scenario.clone());
         }
-        let is_meant = |instance: &&Instance| literal.matches(&instance.name);
-        let instances: Vec<Instance> = scenario.instances.iter().filter(is_meant).cloned().collect();
-        (!instances.is_empty()).then(|| Scenario { instances, ..scenario.clone() })
+        let is_meant = |instance: &&String| literal.matches(instance);
+        let instances: Vec<String> = scenario.instances.iter().filter(is_meant).cloned().collect();
+        (!instances.is_empty()).then(|| Outline { instances, ..scenario.clone() })
     };
     Ok(all.iter().filter_map(matched).collect())
 }
@@ -225,11 +281,11 @@ fn folder(name: &str) -> &str {
     name.split_once('/').map_or(name, |(folder, _)| folder)
 }
 
-fn near(all: &[Scenario], selector: &str) -> Option<String> {
+fn near(all: &[Outline], selector: &str) -> Option<String> {
     let names = all.iter().map(|scenario| scenario.name.as_str());
     let stems = all.iter().map(|scenario| stem(&scenario.name));
     let folders = all.iter().map(|scenario| folder(&scenario.name));
-    let instances = all.iter().flat_map(|scenario| &scenario.instances).map(|instance| instance.name.as_str());
+    let instances = all.iter().flat_map(|scenario| &scenario.instances).map(String::as_str);
     let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
     // Somebody who leaves off the end of a long name is far from it by letters.
     let longer = names.clone().find(|name| !selector.is_empty() && name.contains(selector));

@@ -10,7 +10,9 @@ use crate::scenario::{self, Scenario};
 /// The article.
 pub(crate) const SOURCE: &str = r#"
 article = "A title of ours"
-source = "article.txt"
+title = "Ein Titel"
+author = "A. Nobody"
+published = "2025-05-23"
 
 [[claim]]
 id = "S7-1"

@@ -78,10 +78,30 @@ impl<'a> Reader<'a> {
         Article {
             name: name.to_owned(),
             title: self.sentence(file.article),
-            source: self.sentence(file.source),
+            source: self.citation(file.title, file.author, file.published),
             note: self.optional(file.note),
             claims: file.claim.into_iter().map(|claim| self.claim(claim)).collect(),
         }
+    }
+
+    /// What a reader needs to find the text: title, author and day.
+    fn citation(
+        &mut self,
+        title: Spanned<String>,
+        author: Option<Spanned<String>>,
+        published: Spanned<String>,
+    ) -> String {
+        let span = published.span();
+        let (title, author, day) = (self.sentence(title), self.optional(author), self.sentence(published));
+        let is_day = |day: &str| {
+            let parts: Vec<usize> = day.split('-').map(str::len).collect();
+            parts == [4, 2, 2] && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        };
+        if !is_day(&day) {
+            self.error(span, "the day is written like `2025-05-23`", None);
+        }
+        let author = if author.is_empty() { "no author named".to_owned() } else { author };
+        format!("“{title}”, {author}, {day}")
     }
 
     fn claim(&mut self, mut raw: RawClaim) -> Claim {
@@ -118,13 +138,15 @@ impl<'a> Reader<'a> {
         }
         match (stated, &raw.condition) {
             (Stated::Qualified, None) => self.error(id.clone(), "a qualified claim needs its `condition`", None),
-            (Stated::Confirmed | Stated::Refuted, Some(condition)) => {
+            (Stated::Confirmed | Stated::Refuted | Stated::NotSeen, Some(condition)) => {
                 self.error(condition.span(), "only a qualified claim has a condition", None);
             }
             _ => {}
         }
         match (stated, &raw.cause) {
-            (Stated::Refuted, None) => self.error(id.clone(), "a refuted claim needs its real `cause`", None),
+            (Stated::Refuted | Stated::NotSeen, None) => {
+                self.error(id.clone(), "a claim that is refuted or not seen needs its real `cause`", None);
+            }
             (Stated::Confirmed, Some(cause)) => self.error(cause.span(), "a confirmed claim has no other cause", None),
             _ => {}
         }

@@ -30,14 +30,18 @@ pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
     if verbose {
         return print(&render::text::report(report, width));
     }
-    // Reports from before questions were worded so that `reproduced` is a yes are told in today's
-    // words, where today's file makes the same calls.
+    ask_as_today(report);
+    print(&render::answer::report(report, width))
+}
+
+/// Reports from before questions were worded so that `reproduced` is a yes are told in today's
+/// words, where today's file makes the same calls.
+pub(super) fn ask_as_today(report: &mut Report) {
     if report.scenarios.iter().any(|part| part.remedy.is_none())
         && let Ok(scenarios) = catalogue::select(&[])
     {
         judge::ask_as_today(report, &scenarios);
     }
-    print(&render::answer::report(report, width))
 }
 
 /// Says why on stderr, and with `--json` in the one document too.

@@ -1,12 +1,13 @@
 //! `run`: its arguments, and where and how often workers are asked by `run` and `survey` alike.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::catalogue::Shard;
 use crate::exit::Exit;
 use crate::node;
 use crate::report::{Required, Requirement};
-use crate::run::{self, On};
+use crate::run::{self, LOCK_FOLDER, Locking, On};
 use crate::scenario::Hazard;
 
 /// What can be given to `run`.
@@ -77,9 +78,43 @@ pub(super) struct Asked {
     /// UUIDs of the GPUs that may be used, separated by commas.
     #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
     gpus: Option<Vec<String>>,
+    #[command(flatten)]
+    locks: Locks,
     /// The seed of the order of attempts, below 2^53.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: Option<u64>,
+}
+
+/// How other runs on the same GPUs are waited for.
+#[derive(Debug, clap::Args)]
+struct Locks {
+    /// The folder of the lock files, one for each GPU; the same for all who share the GPUs.
+    #[arg(long, value_name = "DIR", default_value = LOCK_FOLDER)]
+    lock_dir: PathBuf,
+    /// Take no lock: another run on these GPUs at the same time disturbs this one.
+    #[arg(long, conflicts_with_all = ["lock_dir", "wait"])]
+    no_lock: bool,
+    /// How long to wait for another run, such as 90s, 10m or 0s.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    wait: Duration,
+}
+
+impl Locks {
+    fn locking(self) -> Locking {
+        Locking { folder: (!self.no_lock).then_some(self.lock_dir), wait: self.wait }
+    }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|_| factor > 0);
+    seconds.map(Duration::from_secs).ok_or_else(|| "a number with s, m or h, such as 90s".to_string())
 }
 
 impl Asked {
@@ -103,6 +138,7 @@ impl Asked {
             fail_fast: false,
             dry_run: false,
             seed: self.seed,
+            locking: self.locks.locking(),
         }
     }
 }

@@ -68,6 +68,7 @@ pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
             co_tenants: Vec::new(),
             warnings: Vec::new(),
             host_unsafe: None,
+            commit: None,
             parent_peak_rss_bytes: None,
         },
         machine: machine(1),

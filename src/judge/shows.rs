@@ -133,6 +133,11 @@ impl Asked<'_> {
             });
         }
         for (name, matcher) in &self.check.value {
+            if step.shared {
+                let why = "the call counts every process on the GPU, and a co-tenant is there";
+                held.push(Held::Unobservable(Reason::Unobservable, format!("{name} cannot be told: {why}")));
+                continue;
+            }
             held.push(match step.values.get(name).or_else(|| step.varying.get(name)) {
                 None => Held::Unknown(format!("the call gave no {name}")),
                 Some(value) => self.compare(name, &Datum::value(self.plan, value), matcher),

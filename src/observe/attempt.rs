@@ -8,7 +8,7 @@ use crate::report::Attempt;
 use crate::scenario::Step;
 use crate::step::{self, Output, StepKind};
 
-use super::sweeps::Memory;
+use super::sweeps::{Memory, baseline};
 use super::{Observation, Scene, StepObservation};
 
 /// `cuDeviceGetCount` before `cuInit`.
@@ -77,7 +77,18 @@ fn called(plan: &Plan, scene: &Scene, attempt: &Attempt, index: usize, step: &St
         seen.values = stable;
         seen.varying = varying;
     }
+    seen.shared = LISTS_EVERYONE.contains(&step.call.as_str()) && has_company(attempt);
     seen
+}
+
+/// Calls that list the processes of a GPU, whoever they belong to.
+const LISTS_EVERYONE: [&str; 2] =
+    ["nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
+
+/// Whether NVML listed a process on some GPU before the worker was started.
+fn has_company(attempt: &Attempt) -> bool {
+    let readings = baseline(attempt).into_iter().flat_map(|sweep| &sweep.sweep.gpus);
+    readings.flat_map(|reading| &reading.processes).any(|listed| !listed.is_empty())
 }
 
 type Values = BTreeMap<String, Value>;

@@ -161,6 +161,7 @@ impl Script {
             stdout_bytes: 0,
             stderr_tail: String::new(),
             outcome: None,
+            elsewhere: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::sample::Gpu;
 use crate::scenario::{Check, Matcher, Operand, Scalar, Step};
 use crate::step::{self, Kind};
 use crate::verdict::Reason;
@@ -12,6 +13,8 @@ use super::Unmet;
 pub(super) struct Filler<'a> {
     /// The UUIDs of [`super::Plan::gpus`], in that order.
     pub(super) gpus: &'a [String],
+    /// The machine's GPUs, for what else is known of them.
+    pub(super) inventory: &'a [Gpu],
 }
 
 impl Filler<'_> {
@@ -46,6 +49,10 @@ impl Filler<'_> {
             return Ok(None);
         };
         match self.gpus.get(place) {
+            Some(uuid) if form == "pci" => {
+                let known = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
+                Ok(known.and_then(|gpu| gpu.pci_bus_id.clone()))
+            }
             Some(uuid) => Ok(in_form(uuid, form)),
             None => Err(Unmet {
                 reason: Reason::TooFewGpus,
@@ -155,9 +162,10 @@ fn integer(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::fixture::machine;
 
     fn filled(text: &str) -> Result<String, Unmet> {
-        Filler { gpus: &["GPU-a".into(), "GPU-b".into()] }.text(text)
+        Filler { gpus: &["GPU-a".into(), "GPU-b".into()], inventory: &machine(1).gpus }.text(text)
     }
 
     #[test]
@@ -178,7 +186,7 @@ mod tests {
     #[test]
     fn integers_become_integers_only_where_c_wants_one() {
         let gpus = ["GPU-a".to_string()];
-        let filler = Filler { gpus: &gpus };
+        let filler = Filler { gpus: &gpus, inventory: &[] };
         let step = |call: &str, name: &str| Step {
             call: call.into(),
             args: [(name.to_string(), Scalar::Text("${gpus}".into()))].into(),
@@ -205,7 +213,7 @@ mod tests {
             .into(),
             ..Check::default()
         };
-        let filled = Filler { gpus: &gpus }.checks(&[check]).unwrap();
+        let filled = Filler { gpus: &gpus, inventory: &[] }.checks(&[check]).unwrap();
         assert_eq!(filled[0].value["count"], Matcher::equal(Operand::Int(2)));
         assert_eq!(filled[0].value["uuid"], Matcher::equal(Operand::Text("GPU-b".into())));
         assert_eq!(filled[0].value["again"], Matcher::equal(reference));

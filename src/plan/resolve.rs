@@ -47,7 +47,7 @@ pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, opti
         return Err(unmet);
     }
     let (gpus, used_gpus) = chosen(scenario, instance, machine, options);
-    let filler = Filler { gpus: &gpus };
+    let filler = Filler { gpus: &gpus, inventory: &machine.gpus };
     let cases = instance.cases.iter().map(|case| planned(case, &filler)).collect::<Result<Vec<_>, _>>()?;
     let repeat = if options.quick { 1 } else { options.repeat.unwrap_or(scenario.repeat) };
     Ok(Plan {

@@ -15,7 +15,7 @@ pub use question::{is_yes_or_no, question};
 
 use std::collections::HashSet;
 
-use crate::report::{Report, ScenarioReport};
+use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::verdict::{Kind, Reason, Verdict};
 
 use super::facts;
@@ -41,8 +41,8 @@ pub struct Answer {
     remedy: Option<String>,
     /// In how many of its attempts it shows, where the question is about a chance.
     rate: Option<String>,
-    /// What the cases showed, where the answer is not the expected one.
-    details: Vec<String>,
+    /// What the cases showed, each behind its name and counts, where the answer is not the expected one.
+    details: Vec<(String, String)>,
 }
 
 impl Answer {
@@ -85,10 +85,15 @@ impl Answer {
     }
 }
 
+/// What answers a question in a word: `yes` and `no` where that is known to fit it.
+pub fn word(report: &ScenarioReport) -> &'static str {
+    question::word_of(report.verdict.kind, &report.question, report.remedy.is_some())
+}
+
 /// A line per case, as the blocks of the long form have them.
-fn details(report: &ScenarioReport) -> Vec<String> {
-    let line = |case| format!("{}: {}", facts::frequency(case), facts::case_line(report, case).join(" · "));
-    report.cases.iter().map(|case| format!("{} {}", case.name, line(case))).collect()
+fn details(report: &ScenarioReport) -> Vec<(String, String)> {
+    let head = |case: &CaseReport| format!("{} {}: ", case.name, facts::frequency(case));
+    report.cases.iter().map(|case| (head(case), facts::case_line(report, case).join(" · "))).collect()
 }
 
 /// The whole report, as a run printed it but for the order: failures come first.

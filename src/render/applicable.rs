@@ -20,7 +20,11 @@ pub fn report(report: &Report) -> Option<String> {
 pub fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
     let is_missed = |scenario: &&ScenarioReport| scenario.verdict.lacks_a_need() && report.is_asked_by_name(scenario);
-    let missed: Vec<&str> = report.scenarios.iter().filter(is_missed).map(|scenario| scenario.name.as_str()).collect();
+    let said = |scenario: &ScenarioReport| match &scenario.lacks {
+        Some(lacks) => format!("{} (needs {lacks})", scenario.name),
+        None => scenario.name.clone(),
+    };
+    let missed: Vec<String> = report.scenarios.iter().filter(is_missed).map(said).collect();
     if !missed.is_empty() {
         notes.push(format!("asked for by name and skipped: {}", missed.join(", ")));
     }

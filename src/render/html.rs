@@ -9,11 +9,11 @@ mod scenario;
 
 use std::fmt::Write as _;
 
-use crate::report::Report;
+use crate::report::{Report, ScenarioReport};
 
 use super::escape::html;
 use super::tally::{self, Standing};
-use super::{applicable, facts, units, words};
+use super::{answer, applicable, facts, units, words};
 
 /// What the page may load: nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -99,31 +99,64 @@ fn head(out: &mut String, report: &Report) {
     );
 }
 
+/// A row per scenario, what needs attention first and with its reason.
 fn summary(out: &mut String, report: &Report) {
-    out.push_str(
-        "<h2>Summary</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>Scenario</th><th>Verdict</th><th>Expectation</th>\
-         <th>Trap</th><th>Control</th><th>Memory, trap / control</th></tr></thead>\n<tbody>\n",
+    let columns = ["Scenario", "Verdict", "Expectation", "Trap", "Control", "Memory, trap / control"];
+    let heads: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let _ = writeln!(
+        out,
+        "<h2>Summary</h2>\n<div class=\"wide\"><table class=\"summary\">\n<thead><tr>{heads}</tr></thead>\n<tbody>"
     );
-    for (place, scenario) in report.scenarios.iter().enumerate() {
+    let mut rows: Vec<(usize, &ScenarioReport)> = report.scenarios.iter().enumerate().collect();
+    rows.sort_by_key(|(_, scenario)| {
+        let standing = Standing::of(&scenario.verdict);
+        std::cmp::Reverse(Some(standing).filter(|standing| *standing >= Standing::Inconclusive))
+    });
+    for (place, scenario) in rows {
         let standing = Standing::of(&scenario.verdict);
         let seen = |name| facts::case(scenario, name).map_or_else(|| "–".to_owned(), facts::frequency);
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| html(line)).collect();
-        let _ = writeln!(
-            out,
-            "<tr><td><a href=\"#s{place}\">{}</a><div class=\"dim\">{}</div></td>\
-             <td><span class=\"badge {}\">{} {}</span></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            html(&scenario.name),
-            html(&scenario.question),
-            class(standing),
-            standing.mark(),
-            html(&facts::verdict(&scenario.verdict)),
+        let answer = match answer::word(scenario) {
+            word @ ("yes" | "no") => format!(" <strong>{word}</strong>"),
+            _ => String::new(),
+        };
+        let cells = [
+            format!(
+                "<a href=\"#s{place}\">{}</a><div class=\"dim\">{}{answer}</div>{}",
+                html(&scenario.name),
+                html(&scenario.question),
+                why(scenario, standing),
+            ),
+            format!(
+                "<span class=\"badge {}\">{} {}</span>",
+                class(standing),
+                standing.mark(),
+                html(&facts::verdict(&scenario.verdict)),
+            ),
             html(&facts::expectation(&scenario.verdict)),
             seen("trap"),
             seen("control"),
             memory.join("<br>"),
-        );
+        ];
+        // On a narrow page cells stand below each other, each behind the name of its column.
+        let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
+        let row: String = columns.iter().zip(&cells).map(cell).collect();
+        let _ = writeln!(out, "<tr>{row}</tr>");
     }
     out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// Why a row needs attention, below its question.
+fn why(scenario: &ScenarioReport, standing: Standing) -> String {
+    let verdict = &scenario.verdict;
+    let reasons: Vec<String> = match standing {
+        Standing::Unexpected => verdict.unexpected.clone(),
+        Standing::HarnessError => vec![verdict.detail.clone()],
+        Standing::Inconclusive => verdict.reason.map(|it| words::reason(it).to_owned()).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let class = if standing == Standing::Inconclusive { "warning" } else { "failed" };
+    reasons.iter().map(|reason| format!("<div class=\"{class}\">{}</div>", html(reason))).collect()
 }
 
 fn machine(out: &mut String, report: &Report) {
@@ -181,6 +214,17 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn what_needs_attention_comes_first_with_its_reason() {
+        let page = report(&fixture::report());
+        let (summary, _) = page.split_once("<h2>Machine</h2>").unwrap();
+        let at = |what: &str| summary.find(what).unwrap_or_else(|| panic!("{what}"));
+        assert!(at("href=\"#s1\"") < at("href=\"#s2\"") && at("href=\"#s2\"") < at("href=\"#s0\""));
+        assert!(at("<div class=\"failed\">expected reproduced: the driver has made") < at("href=\"#s2\""));
+        assert!(at("<div class=\"warning\">some attempts show it") < at("href=\"#s0\""));
+        assert!(at("href=\"#s0\"") < at("href=\"#s3\""), "the rest is in the order in which it ran");
     }
 
     #[test]

@@ -104,6 +104,9 @@ mod tests {
     #[test]
     fn a_word_that_is_longer_than_the_line_is_broken() {
         assert_eq!(sentence("> ", "a bbbbbbbbbbbb c", 10), "> a\n  bbbbbbbb\n  bbbb c\n");
+        assert_eq!(sentence("> ", "a bbbbbbbbbbbbbbb c", 10), "> a\n  bbbbbbbb\n  bbbbbbb\n  c\n");
+        let part = ["aaaa bbbbbbbb cc".to_owned(), "d".to_owned()];
+        assert_eq!(wrap("> ", &part, " · ", 12), "> aaaa\n  bbbbbbbb\n  cc · d\n");
         assert_eq!(words("", 10), [""]);
     }
 

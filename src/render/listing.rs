@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 
 use super::escape::terminal;
 use super::versions;
+use crate::catalogue::Outline;
 use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
 use crate::step;
 
 const WIDTH: usize = 100;
 
 /// One scenario a row: name, tags and question, in columns.
-pub fn list_text(scenarios: &[Scenario]) -> String {
-    let tags = |scenario: &Scenario| scenario.tags.join(" ");
+pub fn list_text(scenarios: &[Outline]) -> String {
+    let tags = |scenario: &Outline| scenario.tags.join(" ");
     let names: Vec<String> = scenarios.iter().map(|scenario| terminal(&scenario.name)).collect();
     let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let tags_width = scenarios.iter().map(|s| one_line(&tags(s)).chars().count()).max().unwrap_or(0).min(24);
@@ -36,26 +37,8 @@ pub fn list_text(scenarios: &[Scenario]) -> String {
 }
 
 /// The document that `list --json` prints.
-pub fn list_json(scenarios: &[Scenario]) -> Value {
-    let listed: Vec<Value> = scenarios
-        .iter()
-        .map(|scenario| {
-            let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
-            let parameters = scenario.parameters.iter().map(|(name, values)| (name.clone(), json!(values)));
-            json!({
-                "name": scenario.name,
-                "question": scenario.question,
-                "tags": scenario.tags,
-                "symptoms": scenario.symptoms,
-                "cases": cases.iter().map(|case| &case.name).collect::<Vec<_>>(),
-                "needs": scenario.needs,
-                "hazards": scenario.hazards,
-                "parameters": parameters.collect::<serde_json::Map<_, _>>(),
-                "instances": scenario.instances.iter().map(|instance| &instance.name).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({ "scenarios": listed })
+pub fn list_json(scenarios: &[Outline]) -> Value {
+    json!({ "scenarios": scenarios })
 }
 
 /// One scenario in words: what is asked, which calls are made, what is expected and why. Of several
@@ -262,11 +245,11 @@ steps = [
     #[test]
     fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
         let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
-        let text = list_text(std::slice::from_ref(&scenario));
+        let text = list_text(&[Outline::of(&scenario)]);
         assert!(text.starts_with("visibility/late  A01 visibility  Does CUDA_VISIBLE_DEVICES"), "{text}");
         assert!(text.lines().count() > 1);
         assert!(text.lines().all(|line| line.len() <= WIDTH && line.trim_end() == line), "{text}");
-        let listed = list_json(&[scenario]);
+        let listed = list_json(&[Outline::of(&scenario)]);
         assert_eq!(listed["scenarios"][0]["cases"], json!(["trap"]));
         assert_eq!(listed["scenarios"][0]["instances"], json!(["visibility/late"]));
         assert_eq!(listed["scenarios"][0]["needs"]["gpus"], json!(2));

@@ -9,6 +9,8 @@ mod changes;
 mod env;
 mod mask;
 mod section;
+#[cfg(test)]
+pub(crate) use cell::sample;
 
 use std::collections::BTreeMap;
 

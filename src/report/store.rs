@@ -2,7 +2,7 @@
 //! reading one back.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -87,8 +87,11 @@ impl Store {
     pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io_error("write in", &self.folder))?;
-        let text = serde_json::to_vec(document).map_err(|error| io_error("write", &path)(error.into()))?;
-        file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(io_error("write", &path))?;
+        // Not as one text in memory: a report can be larger than the parent may be.
+        let mut writer = BufWriter::new(file.as_file_mut());
+        serde_json::to_writer(&mut writer, document).map_err(|error| io_error("write", &path)(error.into()))?;
+        writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(io_error("write", &path))?;
+        drop(writer);
         file.as_file().sync_all().map_err(io_error("flush", &path))?;
         file.persist(&path).map_err(|error| io_error("rename to", &path)(error.error))?;
         let flushed = File::open(&self.folder).and_then(|folder| folder.sync_all());

@@ -1,12 +1,14 @@
 //! What a person sees while a run goes on: answers on stdout, progress on a terminal's stderr.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
 use crate::output;
+use crate::preview::Preview;
 use crate::render::answer::{self, Answer, Asked, Ending};
 use crate::render::escape;
 use crate::render::text::{self, Style};
@@ -64,6 +66,13 @@ impl Console {
         self.asked.questions = self.coming.len();
         self.asked.variants = self.coming.values().sum();
         self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|it| it.repeat).max()).unwrap_or(0);
+    }
+
+    /// Tells what of it this machine can be asked: the head says so, and not what was selected.
+    pub(super) fn asks(&mut self, ahead: &Preview) {
+        let questions: BTreeSet<&str> = ahead.would_run.iter().map(|it| it.question.as_str()).collect();
+        self.asked.questions = questions.len();
+        self.asked.variants = ahead.would_run.len();
     }
 
     /// Prints for people. A closed pipe is not an error of the run.
@@ -158,6 +167,7 @@ impl Console {
     /// a reader that went away is its own affair.
     pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
+        let file = path;
         let path = path.to_string_lossy();
         if self.verbose {
             self.say(&text::totals(report, &path, (exit.code(), exit.name()), self.width));
@@ -171,20 +181,31 @@ impl Console {
             let blank = if self.spoken { "\n" } else { "" };
             self.say(&format!("{blank}{}", answer::ending(report, &ending, self.width)));
         }
-        self.hand_over(&serde_json::to_string(report).unwrap_or_default(), exit)
+        self.hand_over_file(file, exit)
+    }
+
+    /// Copies the report from disk: it is larger than this process may be.
+    fn hand_over_file(&mut self, path: &std::path::Path, exit: Exit) -> Exit {
+        self.finished = true;
+        let copied = if self.json { copy(path) } else { Ok(()) };
+        self.handed_over(copied, exit)
     }
 
     fn hand_over(&mut self, document: &str, exit: Exit) -> Exit {
         self.finished = true;
+        let written =
+            if self.json { output::write(std::io::stdout(), format!("{document}\n").as_bytes()) } else { Ok(()) };
+        self.handed_over(written, exit)
+    }
+
+    fn handed_over(&self, written: std::io::Result<()>, exit: Exit) -> Exit {
         let mut exit = exit;
-        if self.json {
-            match output::write(std::io::stdout(), format!("{document}\n").as_bytes()) {
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    output::tell(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
-                    exit = exit.worst(Exit::NotDurable);
-                }
-                _ => {}
+        match written {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                output::tell(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
+                exit = exit.worst(Exit::NotDurable);
             }
+            _ => {}
         }
         self.name(exit);
         exit
@@ -206,5 +227,18 @@ impl Console {
 
     fn name(&self, exit: Exit) {
         output::tell(&format!("cuda-pitfalls: exit {} ({})", exit.code(), exit.name()));
+    }
+}
+
+/// Copies a file to stdout, a piece at a time.
+fn copy(path: &std::path::Path) -> std::io::Result<()> {
+    let mut file = std::fs::File::open(path)?;
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            return Ok(());
+        }
+        output::write(std::io::stdout(), piece.get(..read).unwrap_or_default())?;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::console::Console;
 use super::stage::Stage;
-use super::{Options, require, scenario};
+use super::{Options, question, require};
 use crate::catalogue::Selection;
 use crate::exit::Exit;
 use crate::preview::Preview;
@@ -21,7 +21,7 @@ pub(super) fn run(options: &Options, stage: &mut Stage, selection: &Selection, c
 pub(super) fn look_ahead(options: &Options, stage: &mut Stage, selection: &Selection) -> Preview {
     let mut preview = Preview::new(&stage.on, &stage.machine, stage.provenance);
     for place in 0..stage.runtimes.len().max(1) {
-        let planning = scenario::planning(stage, options, place);
+        let planning = question::planning(stage, options, place);
         let instances = selection.instances().map(|(of, one)| (of, one, selection.is_by_name(one)));
         preview.add(instances, &stage.machine, &planning);
     }

@@ -39,7 +39,7 @@ pub(super) struct Stage {
     /// The GPUs the caller may use, if restricted.
     pub(super) restrict: Option<Vec<String>>,
     /// Private; removed when the run ends.
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Stage {
@@ -76,12 +76,17 @@ impl Stage {
             notes,
             runtimes,
             restrict: options.gpus.clone(),
-            _folder: folder,
+            folder,
         };
         if !simulated && stage.restrict.is_none() {
             stage.obey_inherited_mask();
         }
         Ok(stage)
+    }
+
+    /// The private folder of the run.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Points workers at one of the libcudarts.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::console::Console;
 use super::stage::Stage;
-use super::{Failure, Options, blank, calibrate, catching, scenario};
+use super::{Failure, Options, blank, calibrate, catching, locks, question};
 use crate::catalogue;
 use crate::clock;
 use crate::exit::Exit;
@@ -102,11 +102,11 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
     // What cannot be asked is better known before the machine is touched.
     select::check(options).map_err(Failure::Usage)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
-    let stage = Stage::set(&run, program, interrupt)?;
+    let mut stage = Stage::set(&run, program, interrupt)?;
     if let Some(restrict) = &run.gpus {
         stage.check_gpus(restrict).map_err(Failure::Usage)?;
     }
-    let (report, folder) = match (&options.resume, stored) {
+    let (mut report, folder) = match (&options.resume, stored) {
         (Some(folder), Some(survey)) => {
             resume::same_question(&survey, options)?;
             resume::same_machine(&survey, &stage)?;
@@ -119,6 +119,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
             (report, folder)
         }
     };
+    let _locks = locks(&run, &mut stage, &mut report, console)?;
     console.warn(&stage.notes);
     let sitting = Sitting { options, run, stage, report, folder, console };
     match options.kind {
@@ -136,7 +137,11 @@ impl Sitting<'_> {
     {
         let (items, left_out) = asked(&self)?;
         let items = select::chosen(items, &self.run.selectors).map_err(Failure::Usage)?;
-        if self.options.resume.is_none() {
+        if self.options.resume.is_some() {
+            // Who else is there may have changed since, and stamps of another boot mean nothing here.
+            self.report.run.calibration.clear();
+            self.calibrate();
+        } else {
             let exit = self.controls()?;
             if exit != Exit::Ok {
                 return Ok(self.refuse(exit));
@@ -155,10 +160,7 @@ impl Sitting<'_> {
     fn controls(&mut self) -> Result<Exit, Failure> {
         let store = Store::create(&self.run.out, &self.report.run.id)?;
         store.write(&self.report)?;
-        if self.stage.supervisor.sampler.inventory.is_ok() {
-            self.console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate(&mut self.stage, &mut self.report);
-        }
+        self.calibrate();
         let names = CONTROLS.map(str::to_string);
         let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
         self.stage.use_runtime(0).map_err(Failure::Internal)?;
@@ -180,14 +182,23 @@ impl Sitting<'_> {
         Ok(exit)
     }
 
+    fn calibrate(&mut self) {
+        if self.stage.supervisor.sampler.inventory.is_ok() {
+            self.console.status("measuring the instrument");
+            calibrate::Calibrator::calibrate(&mut self.stage, &mut self.report);
+        }
+    }
+
     fn control(&mut self, scenario: &Scenario) {
         for instance in &scenario.instances {
             if self.stage.supervisor.interrupt.check() {
                 return;
             }
             self.console.status(&instance.name);
-            let done = scenario::run(&mut self.stage, scenario, instance, &self.report, &self.run, 0, self.console);
-            if let Some(unsafe_host) = scenario::host_unsafe(&done) {
+            let done = question::answer(&mut self.stage, scenario, instance, &self.report.run, &self.run, 0, &|| {
+                self.console.tick()
+            });
+            if let Some(unsafe_host) = question::host_unsafe(&done) {
                 self.report.run.host_unsafe.get_or_insert(unsafe_host);
             }
             self.report.scenarios.push(done);

@@ -115,16 +115,26 @@ impl<'r> File<'r, '_> {
         let cases = self.required("cases").and_then(|node| self.reader.table(node)).unwrap_or_default();
         let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
         let no_control = self.controls(cases, cases_entry);
-        let parameters = match get(self.entries, "parameters") {
-            // Without its parameters the rest of the file would be blamed for theirs.
-            Some(node) => Parameters::read(self.reader, node)?,
-            None => Parameters::default(),
-        };
         let common =
             Common { gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)), needed_gpus: needs.gpus, hazards: &hazards };
+        let parameters = match get(self.entries, "parameters") {
+            Some(node) => match Parameters::read(self.reader, node) {
+                Some(parameters) => parameters,
+                None => {
+                    // The steps are looked at all the same, but for what parameters would fill in:
+                    // that would be blamed for their errors.
+                    parameters::leave_unfilled(self.reader, cases);
+                    for entry in cases {
+                        let _ = cases::case(self.reader, entry, &common);
+                    }
+                    return None;
+                }
+            },
+            None => Parameters::default(),
+        };
         let mut instances = Vec::new();
         for combination in parameters.combinations() {
-            let filled = combination.fill_entries(self.reader, cases);
+            let filled = combination.filled(self.reader, cases);
             instances.push(self.instance(name, &combination, &filled, &common, &parameters));
         }
         Some(Scenario {
@@ -170,8 +180,7 @@ impl<'r> File<'r, '_> {
             cases.push(case);
             scopes.push(scope);
         }
-        let fill = |reader: &mut Reader<'_>, node: &Node| combination.fill(reader, node);
-        let effect = self.required("effect").map(|node| fill(self.reader, node));
+        let effect = self.required("effect").map(|node| combination.filled_node(self.reader, node));
         if let Some(node) = &effect
             && matches!(&node.data, tree::Data::List(checks) if checks.is_empty())
         {
@@ -179,7 +188,7 @@ impl<'r> File<'r, '_> {
         }
         let compared: Vec<&Scope> = scopes.iter().filter(|s| matches!(s.case.as_str(), "trap" | "control")).collect();
         let effect = effect.map(|node| checks::checks(self.reader, &node, &compared, parameters));
-        let expect = get(self.entries, "expect").map(|node| fill(self.reader, node));
+        let expect = get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
         let expect = expect.map(|node| conditions::expectations(self.reader, &node, parameters));
         Instance {
             name: combination.instance_name(scenario),

@@ -27,14 +27,14 @@ pub(super) mod stream_state;
 pub(super) mod texture;
 
 use super::constants::{CU_LIMIT, DEVICE_ATTRIBUTE, SCHEDULE};
-use super::{Library, Output, StepKind, bytes, constant, fixed, handle, int, or, out};
+use super::{Library, Output, StepKind, bytes, constant, fixed, handle, int, or, out, uint};
 
 const fn call(name: &'static str, summary: &'static str, params: &'static [super::Param]) -> StepKind {
     super::row(Library::Driver, name, summary, params)
 }
 
 pub(super) static STEPS: &[StepKind] = &[
-    call("cuInit", "Initialises the driver in this process.", &[fixed("flags", 0)]),
+    call("cuInit", "Initialises the driver in this process.", &[or(uint("flags"), 0)]),
     call("cuDriverGetVersion", "Reads the CUDA version the driver supports.", &[out("version", Output::I32)]),
     call("cuDeviceGetCount", "Counts the GPUs this process can see.", &[out("count", Output::I32)]),
     call("cuDeviceGet", "Turns an ordinal into a CUdevice.", &[out("handle", Output::I32), int("device")]),

@@ -259,6 +259,7 @@ fn blank(order: u32) -> Attempt {
         stdout_bytes: 0,
         stderr_tail: String::new(),
         outcome: None,
+        elsewhere: None,
     }
 }
 

@@ -4,10 +4,13 @@
 //! still sees. A driver that had read its mask by then shows its GPUs, another one shows none: one
 //! visible GPU is enough to tell, and a start of the driver is the price of an attempt.
 
+mod answer;
 mod recipe;
+mod showed;
 #[cfg(test)]
 mod tests;
 
+pub use answer::Answer;
 pub use recipe::{Recipe, Recipes, recipes};
 
 use schemars::JsonSchema;
@@ -16,13 +19,12 @@ use serde::{Deserialize, Serialize};
 use super::Kind;
 use super::document::Row;
 use super::question::Item;
-use super::row::{Standing, keyed};
+use super::row::{Standing, Unmeasured, keyed};
 use crate::catalogue::Invalid;
-use crate::observe::{Observation, Scene, observe};
-use crate::plan::Plan;
+use crate::observe::Scene;
 use crate::report::ScenarioReport;
-use crate::scenario::Class;
 use crate::step::Library;
+use crate::verdict::Reason;
 
 /// Labels of the steps that follow the call.
 const INIT: &str = "init-after";
@@ -39,16 +41,21 @@ pub struct CallRow {
     pub library: String,
     /// The version of libcudart, such as `13.0`; null for calls of other libraries.
     pub libcudart_version: Option<String>,
+    /// The calls that were made before it, by their C symbols, because they alone give it what it
+    /// works on (since 1.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
     /// How many GPUs the process could see.
     pub visible_gpus: u32,
-    /// Whether a mask that is set right after the call has no effect any more.
+    /// Whether a mask that is set right after the call has no effect any more; null where what was
+    /// called before had initialised the driver already.
     pub freezes_visibility: Option<bool>,
     /// CUDA ordinals of the GPUs on which there is a context after the call.
     pub context_on: Option<Vec<u32>>,
     /// Bytes by which NVML's `used` had grown after the call, GPU by GPU in NVML order; of attempts
     /// that differ within the noise, the median.
     pub device_used_bytes: Option<Vec<i64>>,
-    /// What the call returned, by its C name.
+    /// What the call returned, by its C name; null where it returns text.
     pub status: Option<String>,
     /// How long the call took; the median.
     pub elapsed_ns: Option<u64>,
@@ -64,6 +71,9 @@ pub struct CallRow {
 pub struct CallSeen {
     /// As in the row.
     pub freezes_visibility: Option<bool>,
+    /// Whether what was called before had initialised the driver; null where nothing was (since 1.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialised_before: Option<bool>,
     /// As in the row.
     pub context_on: Vec<u32>,
     /// As in the row; null where NVML could not be read.
@@ -86,7 +96,7 @@ impl Row for CallRow {
     }
 
     fn has_facts(&self) -> bool {
-        self.freezes_visibility.is_some() && self.context_on.is_some()
+        (self.freezes_visibility.is_some() || self.is_initialised_before()) && self.context_on.is_some()
     }
 }
 
@@ -108,15 +118,20 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
 
 /// Reduces what was asked with a recipe to its row.
 fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
-    let seen = seen(recipe, done, scene);
+    let seen = showed::seen(recipe, done, scene);
     let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == Library::Runtime);
     let mut standing = Standing::of(done);
+    let seen = seen.unwrap_or_else(|detail| {
+        standing.unmeasured = Some(Unmeasured { reason: Reason::Unobservable, detail });
+        Vec::new()
+    });
     let noise = scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();
     let noise = noise.unwrap_or(crate::observe::FALLBACK_EPSILON_BYTES) as i64;
     CallRow {
         call: recipe.name.clone(),
         library: recipe.origin.name().to_string(),
         libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
+        before: recipe.before.iter().map(|before| before.symbol.clone()).collect(),
         visible_gpus: recipe.visible_gpus,
         freezes_visibility: standing
             .agreed("freezes_visibility", seen.iter().map(|seen| seen.freezes_visibility))
@@ -128,44 +143,6 @@ fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
         standing,
         seen,
     }
-}
-
-fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Vec<CallSeen> {
-    let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Vec::new() };
-    let Some(planned) = plan.case(&case.name) else { return Vec::new() };
-    let counting = case.attempts.iter().filter(|attempt| attempt.invalid.is_empty());
-    counting.filter_map(|attempt| of(recipe, plan, &observe(plan, planned, attempt, scene), scene)).collect()
-}
-
-fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Option<CallSeen> {
-    let call = shown.step(&recipe.label)?;
-    let code = |label: &str| shown.step(label)?.status.as_ref().map(|status| status.code);
-    let freezes_visibility = match (code(INIT), code(COUNT)) {
-        (Some(NO_DEVICE), _) => Some(false),
-        (Some(0), Some(0)) => Some(true),
-        _ => None,
-    };
-    let memory = |uuid: &str| plan.gpu_name(uuid).and_then(|name| call.memory.get(&name));
-    let masked = plan.gpus.iter().take(plan.used_gpus).enumerate();
-    let has_context = |uuid: &String| {
-        let name = plan.gpu_name(uuid);
-        let active = call.contexts.as_ref().is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
-        // A context that is neither primary nor current is known by its memory alone. One that is
-        // current and takes none is no more than a handle: libcudart 11's cudaSetDevice makes the
-        // primary context current and leaves it inactive.
-        match memory(uuid).and_then(|it| it.class) {
-            Some(class) => active || matches!(class, Class::Context | Class::Allocation),
-            None => active || name.is_some() && call.current == name,
-        }
-    };
-    let context_on = masked.filter(|(_, uuid)| has_context(uuid));
-    Some(CallSeen {
-        freezes_visibility,
-        context_on: context_on.filter_map(|(ordinal, _)| u32::try_from(ordinal).ok()).collect(),
-        device_used_bytes: scene.gpus.iter().map(|gpu| memory(&gpu.uuid).and_then(|it| it.used_bytes)).collect(),
-        status: call.status.as_ref().map(|status| status.name.clone().unwrap_or_else(|| status.code.to_string())),
-        elapsed_ns: call.elapsed_ns,
-    })
 }
 
 /// The median of each GPU, unless attempts differ by more than noise.

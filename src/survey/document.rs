@@ -12,7 +12,7 @@ use crate::report::{ExitCode, Provenance, SchemaId};
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 2;
+pub const MINOR: u32 = 3;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -284,6 +284,30 @@ mod tests {
     }
 
     #[test]
+    fn a_mask_is_as_predicted_if_status_count_and_the_very_gpus_are() {
+        let seen = |status: &str, count: u32, gpus: &[u32]| MaskRow {
+            group: "Numbers".to_string(),
+            mask: Some("1,0".to_string()),
+            order: None,
+            note: String::new(),
+            status: Some(status.to_string()),
+            count: Some(count),
+            gpus: Some(gpus.to_vec()),
+            predicted: Predicted { status: String::new(), gpus: Vec::new() },
+            as_predicted: None,
+            standing: Standing::default(),
+        };
+        let predicted = Predicted { status: "CUDA_SUCCESS".to_string(), gpus: vec![1, 0] };
+        assert_eq!(seen("CUDA_SUCCESS", 2, &[1, 0]).agrees_with(&predicted), Some(true));
+        assert_eq!(seen("CUDA_SUCCESS", 2, &[0, 1]).agrees_with(&predicted), Some(false), "in another order");
+        assert_eq!(seen("CUDA_SUCCESS", 2, &[2, 3]).agrees_with(&predicted), Some(false), "other GPUs, as many");
+        assert_eq!(seen("CUDA_SUCCESS", 1, &[1, 0]).agrees_with(&predicted), Some(false), "the count is another");
+        assert_eq!(seen("CUDA_ERROR_NO_DEVICE", 2, &[1, 0]).agrees_with(&predicted), Some(false));
+        let unknown = MaskRow { gpus: None, ..seen("CUDA_SUCCESS", 2, &[1, 0]) };
+        assert_eq!(unknown.agrees_with(&predicted), None);
+    }
+
+    #[test]
     fn what_names_more_gpus_than_there_are_is_left_out_with_the_number() {
         let (two, left_out) = keys(0, 2);
         assert!(left_out.is_empty(), "{left_out:?}");

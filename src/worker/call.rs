@@ -1,8 +1,8 @@
 //! Making any call of the step table: marshalling by data, so that a new row needs no code.
 //!
 //! Arguments of every C function in the table are integers or pointers, which the ABIs of x86-64
-//! and aarch64 pass in whole registers or stack slots; results are 32-bit integers. Results stay
-//! integers: an enum would be undefined behaviour for a code that is newer than it.
+//! and aarch64 pass in whole registers or stack slots; results are 32-bit integers, or the address of
+//! a text. Results stay integers: an enum would be undefined behaviour for a code that is newer than it.
 
 mod argument;
 mod fat_binary;
@@ -16,7 +16,7 @@ use crate::event::Value;
 use crate::scenario::Step;
 use crate::status;
 use crate::step::layout::{Layout, Read};
-use crate::step::{Kind, Library, Output, StepKind};
+use crate::step::{Kind, Library, Output, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns, StepKind};
 
 /// Makes the call of a step.
 pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
@@ -40,6 +40,10 @@ pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
     // SAFETY: the address is the function the row names, and the row gives its C parameters.
     let result = unsafe { raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
+    if kind.returns == Returns::Text {
+        return returned_text(kind, result, elapsed_ns);
+    }
+    let result = result as u32;
     let code = match kind.origin {
         // A C library call that fails returns -1 and leaves the reason in errno.
         Library::Libc if result as i32 == -1 => i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)),
@@ -53,6 +57,24 @@ pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
 fn not_made(why: String) -> Outcome {
     let values = BTreeMap::from([("not_made".to_string(), Value::Text(why))]);
     Outcome { status: None, values, bytes: None, elapsed_ns: 0 }
+}
+
+/// What a function returned that returns a text. The simulated node has a status even for these.
+fn returned_text(kind: &StepKind, address: u64, elapsed_ns: u64) -> Outcome {
+    if address == status::SIM_NOT_MODELLED as u64 {
+        let status = Some(status::named(kind.origin, status::SIM_NOT_MODELLED));
+        return Outcome { status, values: BTreeMap::new(), bytes: None, elapsed_ns };
+    }
+    let at = address as *const std::ffi::c_char;
+    let text = if at.is_null() {
+        "NULL".to_string()
+    } else {
+        // SAFETY: the row says that the function returns a C string, which its library keeps.
+        let text = unsafe { std::ffi::CStr::from_ptr(at) }.to_bytes();
+        String::from_utf8_lossy(text.get(..RETURNED_TEXT_BYTES).unwrap_or(text)).into_owned()
+    };
+    let values = BTreeMap::from([(RETURNED_TEXT.to_string(), Value::Text(text))]);
+    Outcome { status: None, values, bytes: None, elapsed_ns }
 }
 
 /// Reads the outputs of a call that succeeded, and binds its handle. Bytes for other processes come
@@ -77,7 +99,8 @@ fn outputs(
                 Output::F32 => Value::Float(f64::from(at.cast::<f32>().read())),
                 Output::Uuid => Value::Text(uuid_text(&at.cast::<[u8; 16]>().read())),
                 Output::Text(bytes) => Value::Text(text_at(at, bytes)),
-                Output::Handle(_) => bind(worker, step, at.cast::<u64>().read()),
+                Output::Word(_) if step.bind.is_none() => Value::Int(at.cast::<u64>().read() as i64),
+                Output::Handle(_) | Output::Word(_) => bind(worker, step, at.cast::<u64>().read()),
                 Output::Blob(_, length) => {
                     let blob = std::slice::from_raw_parts(at, length);
                     bytes = Some(blob.iter().map(|byte| format!("{byte:02x}")).collect());
@@ -142,17 +165,18 @@ pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// Calls a C function with integer arguments.
+/// Calls a C function with integer arguments. Of the word that it returns, the bits beyond the width
+/// of the function's own result mean nothing.
 ///
 /// # Safety
 /// `address` must be a C function that takes these arguments (each an integer or a pointer) and
-/// returns an integer of at most 32 bits.
-pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u32 {
+/// returns an integer or a pointer.
+pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
     macro_rules! arity {
         ($($count:literal: $($place:literal)*;)*) => {
             match arguments.len() {
                 $($count => {
-                    type Function = unsafe extern "C" fn($(arity!(@word $place)),*) -> u32;
+                    type Function = unsafe extern "C" fn($(arity!(@word $place)),*) -> u64;
                     // SAFETY: the caller vouches for the address and the arguments.
                     unsafe { std::mem::transmute::<usize, Function>(address)($(arguments[$place]),*) }
                 })*
@@ -203,7 +227,19 @@ mod tests {
     fn arguments_beyond_the_registers_arrive() {
         let arguments: Vec<u64> = (1..=11).collect();
         // SAFETY: the function takes eleven integers.
-        assert_eq!(unsafe { raw(eleven as *const () as usize, &arguments) }, 66);
+        assert_eq!(unsafe { raw(eleven as *const () as usize, &arguments) } as u32, 66);
+    }
+
+    #[test]
+    fn a_text_that_a_function_returns_is_read_and_a_status_of_the_simulated_node_is_none() {
+        let kind = crate::step::find("cudaGetErrorName").expect("a row");
+        let of = |address: u64| returned_text(kind, address, 1);
+        let read = of(c"cudaSuccess".as_ptr().addr() as u64);
+        assert_eq!((read.status, read.values.get("text")), (None, Some(&Value::Text("cudaSuccess".to_string()))));
+        assert_eq!(of(0).values.get("text"), Some(&Value::Text("NULL".to_string())));
+        let simulated = of(status::SIM_NOT_MODELLED as u64);
+        assert_eq!(simulated.status.map(|status| status.code), Some(status::SIM_NOT_MODELLED));
+        assert!(simulated.values.is_empty(), "60000 is no address");
     }
 
     #[test]

@@ -68,15 +68,15 @@ fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
 
 fn call1(symbols: &Symbols, name: &str, a: usize) -> Option<i64> {
     // SAFETY: the callers pass what `cuda.h` asks of the function they name.
-    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64]) }))
+    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64]) } as u32))
 }
 
 fn call2(symbols: &Symbols, name: &str, a: usize, b: usize) -> Option<i64> {
     // SAFETY: as above.
-    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64]) }))
+    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64]) } as u32))
 }
 
 fn call3(symbols: &Symbols, name: &str, a: usize, b: usize, c: usize) -> Option<i64> {
     // SAFETY: as above.
-    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64, c as u64]) }))
+    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64, c as u64]) } as u32))
 }

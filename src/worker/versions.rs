@@ -71,7 +71,7 @@ fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<
     };
     let mut number = 0i32;
     // SAFETY: both functions take a pointer to an int.
-    let result = unsafe { call::raw(address, &[(&raw mut number).addr() as u64]) };
+    let result = unsafe { call::raw(address, &[(&raw mut number).addr() as u64]) } as u32;
     (result == 0).then_some(number)
 }
 

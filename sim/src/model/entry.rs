@@ -4,7 +4,7 @@ use crate::c;
 use crate::model::process::{Phase, Process};
 use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The process is leaving by `exit`, and the driver's own exit handler has run.
@@ -23,8 +23,12 @@ struct Holder {
     phase: AtomicU32,
     /// What the runtime remembers, likewise.
     runtime_found_none: AtomicBool,
+    /// How many devices the runtime has counted, likewise; [`UNCOUNTED`] until it has.
+    counted: AtomicI32,
     process: Mutex<Process>,
 }
+
+const UNCOUNTED: i32 = -1;
 
 static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -34,10 +38,14 @@ fn holder() -> &'static Holder {
     loop {
         let found = HOLDER.load(Ordering::Acquire);
         // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
-        let (inherited, found_none) = match unsafe { found.as_ref() } {
+        let (inherited, found_none, counted) = match unsafe { found.as_ref() } {
             Some(holder) if holder.pid == pid => return holder,
-            Some(holder) => (holder.phase.load(Ordering::Acquire), holder.runtime_found_none.load(Ordering::Acquire)),
-            None => (Phase::Fresh as u32, false),
+            Some(holder) => (
+                holder.phase.load(Ordering::Acquire),
+                holder.runtime_found_none.load(Ordering::Acquire),
+                holder.counted.load(Ordering::Acquire),
+            ),
+            None => (Phase::Fresh as u32, false, UNCOUNTED),
         };
         let phase = if inherited == Phase::Ready as u32 || inherited == Phase::Forked as u32 {
             Phase::Forked
@@ -50,10 +58,12 @@ fn holder() -> &'static Holder {
         };
         let mut process = Process::new(phase);
         process.runtime_found_none = found_none;
+        process.counted = (counted != UNCOUNTED).then_some(counted);
         let own = Holder {
             pid,
             phase: AtomicU32::new(phase as u32),
             runtime_found_none: AtomicBool::new(found_none),
+            counted: AtomicI32::new(counted),
             process: Mutex::new(process),
         };
         let own = Box::into_raw(Box::new(own));
@@ -76,6 +86,7 @@ pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
         process.log(outcome);
         holder.phase.store(process.phase as u32, Ordering::Release);
         holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
+        holder.counted.store(process.counted.unwrap_or(UNCOUNTED), Ordering::Release);
         outcome
     });
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
@@ -88,4 +99,14 @@ pub fn late_count() -> Option<i32> {
     }
     let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
     (process.phase == Phase::Ready).then_some(process.devices.len() as i32)
+}
+
+/// How many devices a forked child is told: the runtime remembers what its parent counted, while every other call says that the driver
+/// is not initialised. Measured for a parent that had only counted.
+pub fn inherited_count() -> Option<i32> {
+    if TORN_DOWN.load(Ordering::Acquire) {
+        return None;
+    }
+    let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
+    process.counted.filter(|_| process.phase == Phase::Forked)
 }

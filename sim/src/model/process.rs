@@ -41,6 +41,8 @@ pub struct Process {
     pub phase: Phase,
     /// The runtime found no device and goes on saying so.
     pub runtime_found_none: bool,
+    /// How many devices the runtime has counted, which it remembers.
+    pub counted: Option<i32>,
     node: Option<&'static Node>,
     pub account: Account,
     pub devices: Vec<Device>,
@@ -85,6 +87,7 @@ impl Process {
         Self {
             phase,
             runtime_found_none: false,
+            counted: None,
             node: None,
             account: Account::default(),
             devices: Vec::new(),
@@ -246,8 +249,10 @@ pub mod sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::machine::Machine;
     use crate::model::machine::sample::machine;
     use crate::model::table::sample::table;
+    use crate::model::thread::Thread;
 
     #[test]
     fn an_empty_mask_finds_no_device_until_it_is_changed() {
@@ -284,6 +289,19 @@ mod tests {
         assert_eq!(outcome, Ok(()));
         let used: Vec<u64> = (0..4).map(|gpu| node.table.used_bytes(gpu)).collect();
         assert_eq!(used, [0, 3 << 20, 0, 3 << 20]);
+    }
+
+    #[test]
+    fn selecting_a_device_makes_its_context_since_runtime_12() {
+        let made = |runtime: i32| {
+            let node = Machine { cuda_runtime_version: runtime, ..machine() };
+            let node = Box::leak(Box::new(Node { machine: node, table: table() }));
+            let mut process = Process::new(Phase::Fresh);
+            process.start(node, Environment::default()).unwrap();
+            process.set_device(0, &mut Thread::default()).unwrap();
+            process.devices[0].primary.active
+        };
+        assert_eq!([11070, 11080, 12000, 13000].map(made), [false, false, true, true]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{call, call_in, wait_in};
 use crate::c::{put, put_text, text};
 use crate::driver::{CONTEXT_FLAGS, gpu, put_bus_id};
 use crate::model::attribute::attribute;
-use crate::model::entry::late_count;
+use crate::model::entry::{inherited_count, late_count};
 use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED, code};
 use std::ffi::c_char;
 
@@ -13,12 +13,16 @@ const MAP_HOST: u32 = 8;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetDeviceCount(count: *mut i32) -> u32 {
-    if let Some(known) = late_count() {
+    if let Some(known) = late_count().or_else(inherited_count) {
         // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
         return code(unsafe { put(count, known) });
     }
-    // SAFETY: see above.
-    call("cudaGetDeviceCount", |process, _| unsafe { put(count, process.devices.len() as i32) })
+    call("cudaGetDeviceCount", |process, _| {
+        let counted = process.devices.len() as i32;
+        process.counted = Some(counted);
+        // SAFETY: see above.
+        unsafe { put(count, counted) }
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -13,19 +13,19 @@ does = "nothing"
 steps = [ { mark = {} } ]
 "#;
 
-fn all() -> Vec<Scenario> {
-    let load = |name: &str| scenario::load(name, "test.toml", SOURCE, &[]).unwrap();
+fn all() -> Vec<Outline> {
+    let load = |name: &str| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
     ["context/first", "visibility/first", "visibility/second"].map(load).to_vec()
 }
 
 fn instances(selector: &str) -> Result<Vec<String>, String> {
     let meant = meant(&all(), selector).map_err(|error| error.to_string())?;
-    Ok(meant.scenarios.into_iter().flat_map(|scenario| scenario.instances).map(|instance| instance.name).collect())
+    Ok(meant.outlines.into_iter().flat_map(|outline| outline.instances).collect())
 }
 
 fn names(selector: &str) -> Result<Vec<String>, String> {
     let meant = meant(&all(), selector).map_err(|error| error.to_string())?;
-    Ok(meant.scenarios.into_iter().map(|scenario| scenario.name).collect())
+    Ok(meant.outlines.into_iter().map(|outline| outline.name).collect())
 }
 
 #[test]
@@ -87,17 +87,34 @@ fn what_selects_nothing_is_an_error_with_the_nearest_name() {
 
 #[test]
 fn instances_of_several_selectors_come_together_and_can_be_left_out() {
-    let mut selection = Selection { scenarios: Vec::new(), by_name: BTreeSet::new() };
+    let mut picked = Picked::default();
     for selector in ["context/first[q=2]", "context/*"] {
-        selection.add(meant(&all(), selector).unwrap());
+        picked.add(meant(&all(), selector).unwrap());
     }
-    assert_eq!(selection.scenarios.len(), 1);
-    assert_eq!(selection.instances().count(), 2);
-    assert_eq!(selection.by_name.iter().collect::<Vec<_>>(), ["context/first[q=2]"]);
-    selection.leave_out(&meant(&all(), "*[q=2]").unwrap());
-    assert_eq!(selection.instances().map(|(_, one)| one.name.as_str()).collect::<Vec<_>>(), ["context/first[q=1]"]);
-    selection.leave_out(&meant(&all(), "context").unwrap());
-    assert!(selection.scenarios.is_empty());
+    assert_eq!(picked.picks.len(), 1);
+    assert_eq!(picked.picks[0].outline.instances, ["context/first[q=2]", "context/first[q=1]"]);
+    assert_eq!(picked.by_name.iter().collect::<Vec<_>>(), ["context/first[q=2]"]);
+    picked.leave_out(&meant(&all(), "*[q=2]").unwrap());
+    assert_eq!(picked.picks[0].outline.instances, ["context/first[q=1]"]);
+    picked.leave_out(&meant(&all(), "context").unwrap());
+    assert!(picked.picks.is_empty());
+}
+
+#[test]
+fn what_is_read_is_what_was_picked() {
+    let selection = of(&["context/first-call-makes-one[call=cudaStreamQuery]", "memory"], &[], Default::All).unwrap();
+    let names: Vec<&str> = selection.instances().map(|(_, instance)| instance.name.as_str()).collect();
+    assert_eq!(names[0], "context/first-call-makes-one[call=cudaStreamQuery]");
+    let memory = list(&["memory".to_string()], &[]).unwrap();
+    let listed: Vec<&String> = memory.iter().flat_map(|outline| &outline.instances).collect();
+    assert_eq!(names[1..].iter().collect::<Vec<_>>(), listed);
+}
+
+/// The index is a cache: what it does not know, or knows otherwise, is read from the files.
+#[test]
+fn outlines_are_those_of_the_files() {
+    let scenarios = crate::catalogue::select(&[]).unwrap();
+    assert_eq!(list(&[], &[]).unwrap(), scenarios.iter().map(Outline::of).collect::<Vec<_>>());
 }
 
 fn of(selectors: &[&str], exclude: &[&str], default: Default) -> Result<Selection, SelectError> {
@@ -114,6 +131,7 @@ fn what_is_left_out_is_left_out_of_the_default_set_if_nothing_is_named() {
     assert_eq!(memory.instances().count() + rest.instances().count(), all.instances().count());
     let essential = of(&[], &[], Default::Essential).unwrap();
     assert_eq!(essential, of(&["essential"], &[], Default::All).unwrap());
+    assert!(essential.by_name.is_empty());
     let without = of(&["!memory"], &[], Default::Essential).unwrap();
     assert!(without.instances().count() < essential.instances().count());
     assert!(matches!(of(&["memory", "!memory"], &[], Default::All), Err(SelectError::Nothing)));

@@ -11,7 +11,12 @@ use crate::scenario::Expected;
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     pub(super) article: Spanned<String>,
-    pub(super) source: Spanned<String>,
+    /// The title as it was published.
+    pub(super) title: Spanned<String>,
+    /// Who is named as its author.
+    pub(super) author: Option<Spanned<String>>,
+    /// The day, `2025-05-23`.
+    pub(super) published: Spanned<String>,
     pub(super) note: Option<Spanned<String>>,
     pub(super) claim: Vec<RawClaim>,
 }
@@ -67,11 +72,12 @@ pub(super) struct RawFigure {
 
 impl<'de> Deserialize<'de> for Stated {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Stated, D::Error> {
-        const WORDS: [&str; 3] = ["confirmed", "refuted", "qualified"];
+        const WORDS: [&str; 4] = ["confirmed", "refuted", "qualified", "not_seen"];
         match String::deserialize(deserializer)?.as_str() {
             "confirmed" => Ok(Stated::Confirmed),
             "refuted" => Ok(Stated::Refuted),
             "qualified" => Ok(Stated::Qualified),
+            "not_seen" => Ok(Stated::NotSeen),
             other => Err(serde::de::Error::unknown_variant(other, &WORDS)),
         }
     }

@@ -15,7 +15,10 @@ fn said(from: &str, to: &str) -> Vec<String> {
 #[test]
 fn a_file_is_read_whole() {
     let article = load("s7-test", "claims/s7-test.toml", SOURCE, &scenarios()).unwrap();
-    assert_eq!((article.title.as_str(), article.source.as_str()), ("A title of ours", "article.txt"));
+    assert_eq!(
+        (article.title.as_str(), article.source.as_str()),
+        ("A title of ours", "“Ein Titel”, A. Nobody, 2025-05-23")
+    );
     let [first, second, third] = &article.claims[..] else { panic!("{article:?}") };
     let Row::Tested(tested) = &first.row else { panic!("{first:?}") };
     assert!(first.framework && tested.stated == Stated::Qualified && tested.condition == "with a newer runtime");
@@ -32,11 +35,13 @@ fn a_file_is_read_whole() {
 fn what_is_not_a_key_is_named_with_its_place() {
     assert!(
         said("says = \"It is slow.\"", "says = \"It is slow.\"\nsay = 1")[0]
-            .contains("s7-test.toml:31:1: unknown field")
+            .contains("s7-test.toml:33:1: unknown field")
     );
     assert!(said("shows =", "show =")[0].contains("unknown field `show`"));
-    assert!(said("\"refuted\"", "\"wrong\"")[0].starts_with("claims/s7-test.toml:23:11: unknown variant `wrong`"));
+    assert!(said("\"refuted\"", "\"wrong\"")[0].starts_with("claims/s7-test.toml:25:11: unknown variant `wrong`"));
     assert!(said("fact = \"exit\"", "fact = \"exits\"")[0].contains("unknown fact `exits`"));
+    assert!(said("\"2025-05-23\"", "\"May 2025\"")[0].contains("the day is written like"));
+    assert!(said("author = \"A. Nobody\"\n", "").is_empty(), "not every text names its author");
     assert!(said("article =", "artikel =")[0].contains("unknown field `artikel`"));
 }
 
@@ -61,6 +66,7 @@ fn a_row_is_complete() {
     assert!(said("condition = \"with a newer runtime\"\n", "")[0].contains("needs its `condition`"));
     assert!(said("cause = \"they read a table\"\n", "")[0].contains("needs its real `cause`"));
     assert!(said("verdict = \"refuted\"", "verdict = \"confirmed\"")[0].contains("has no other cause"));
+    assert!(said("verdict = \"refuted\"", "verdict = \"not_seen\"").is_empty(), "what was not seen has a cause");
     assert!(said("untestable = \"no clock\"", "")[0].contains("needs a `verdict`"));
     assert!(said("untestable", "verdict = \"confirmed\"\nuntestable")[0].contains("cannot be tested has no verdict"));
     assert!(said("id = \"S7-2\"", "id = \"S7-1\"")[0].contains("there twice"));

@@ -13,6 +13,8 @@ use crate::verdict::Reason;
 
 use super::Asked;
 
+const GROWN: &str = "grown_bytes";
+
 /// Every fact of memory that a check asks for at a step.
 pub(super) fn held(asked: &Asked, place: usize, step: &StepObservation) -> Vec<Held> {
     let mut held = Vec::new();
@@ -23,15 +25,18 @@ pub(super) fn held(asked: &Asked, place: usize, step: &StepObservation) -> Vec<H
     let used = |memory: &MemoryObservation| memory.used_bytes.map(i128::from);
     let start = |gpu: &str| before.map_or(Some(0), |before| before.memory.get(gpu).and_then(used));
     let now = |gpu: &str| step.memory.get(gpu);
+    // The footprint is taken when the driver is initialised: what a later step adds hides nothing.
+    let was_initialised = before.is_some_and(|before| before.initialised == Some(true));
     let mut bytes = |what: &str, matchers: &BTreeMap<String, Matcher>, of: &dyn Fn(&str) -> Option<i128>| {
         for (gpu, matcher) in by_gpu(asked, matchers) {
-            let hidden = now(&gpu).and_then(|memory| memory.hidden);
+            let is_paid = |hidden: &Hidden| what == GROWN && was_initialised && *hidden == Hidden::Prepaid;
+            let hidden = now(&gpu).and_then(|memory| memory.hidden).filter(|hidden| !is_paid(hidden));
             held.push(within(asked, &format!("{what} of {gpu}"), of(&gpu), hidden, matcher));
         }
     };
     let check = asked.check;
     bytes("used_bytes", &check.used_bytes, &|gpu| now(gpu).and_then(used));
-    bytes("grown_bytes", &check.grown_bytes, &|gpu| Some(now(gpu).and_then(used)? - start(gpu)?));
+    bytes(GROWN, &check.grown_bytes, &|gpu| Some(now(gpu).and_then(used)? - start(gpu)?));
     bytes("peak_bytes", &check.peak_bytes, &|gpu| {
         // No peak of its own means that the larger of the two ends was the largest seen.
         let memory = now(gpu)?;

@@ -35,6 +35,7 @@ pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
         measured.push(format!("Started {}.", report.run.started_at));
     }
     measured.extend(context(&report.run.calibration));
+    measured.extend(co_tenants(report));
     if report.machine.mps {
         measured.push("An MPS control pipe is there: clients may share a context.".to_owned());
     }
@@ -100,6 +101,24 @@ fn context(calibration: &[Calibration]) -> Option<String> {
         ));
     }
     Some(said)
+}
+
+/// Who else is on the GPUs, and what they held before the run.
+fn co_tenants(report: &Report) -> Option<String> {
+    let on = |gpu: usize| {
+        report.run.co_tenants.iter().find(|it| Some(&it.uuid) == report.machine.gpus.get(gpu).map(|it| &it.uuid))
+    };
+    let said = |gpu: usize| {
+        let there = on(gpu)?;
+        let held = there.used_bytes.filter(|bytes| *bytes > 0);
+        let listed = there.processes.as_ref().map_or(0, Vec::len);
+        (held.is_some() || listed > 0).then(|| {
+            let held = held.map_or_else(|| "an unknown amount".to_owned(), units::bytes);
+            format!("{held} on gpu{gpu} ({listed} listed)")
+        })
+    };
+    let found: Vec<String> = (0..report.machine.gpus.len()).filter_map(said).collect();
+    (!found.is_empty()).then(|| format!("Other processes hold memory: {}.", found.join(", ")))
 }
 
 /// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`

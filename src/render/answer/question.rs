@@ -37,8 +37,13 @@ pub fn question(answers: &[Answer], width: usize, style: Style) -> String {
 /// What answers the question: `yes` and `no` where that is known to fit it, else the verdict's own
 /// words.
 fn word(answer: &Answer) -> &'static str {
-    let fits = answer.remedy.is_some() && is_yes_or_no(&answer.question);
-    match (answer.verdict.kind, fits) {
+    word_of(answer.verdict.kind, &answer.question, answer.remedy.is_some())
+}
+
+/// The word for a verdict on a question; `fits` if the question is worded so that `reproduced` is a
+/// yes, where it is a question of that kind at all.
+pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
+    match (kind, fits && is_yes_or_no(question)) {
         (Kind::Reproduced, true) => "yes",
         (Kind::Reproduced, false) => "reproduced",
         (Kind::NotReproduced, true) => "no",
@@ -128,8 +133,11 @@ fn failed(answer: &Answer, width: usize, style: Style) -> String {
     } else {
         lines.extend(below("HARNESS ERROR: ", &answer.verdict.detail, room));
     }
-    for detail in &answer.details {
-        lines.extend(below("  ", detail, room));
+    for (head, detail) in &answer.details {
+        let head = format!("  {}", terminal(head));
+        // Behind a name that takes the whole line there is no room.
+        let fits = columns(&head) * 2 <= room;
+        lines.extend(if fits { below(&head, detail, room) } else { below("  ", &format!("{head}{detail}"), room) });
     }
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
@@ -155,7 +163,7 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
         (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
         _ => answer.values.clone(),
     };
-    let has_values = many_runtimes || of > 1 || !first.values.is_empty();
+    let has_values = many_runtimes || of > 1;
     let labels = |answers: &[&Answer]| answers.iter().map(label).collect::<Vec<String>>();
     let mut lines = Vec::new();
     let all_alike = of > 1 && (yes.len() == of || no.len() == of);
@@ -183,12 +191,18 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
     }
     lines.extend(workaround(&yes, room));
     let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
+    // The values of a single instance stand beside its question if there is room, else in its name.
+    let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
+    let with_values = format!("{} {values}", first.question);
+    let beside = of == 1 && !values.is_empty() && columns(&terminal(&with_values)) <= room;
+    let question = if beside { with_values.as_str() } else { first.question.as_str() };
     let name = match (of, all_alike) {
+        (1, _) if beside => first.scenario.clone(),
         (1, _) => first.name.clone(),
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = Block { word: answer, standing, question: &first.question, name: &name, below: lines };
+    let block = Block { word: answer, standing, question, name: &name, below: lines };
     block.lines(indent, width, style)
 }
 

@@ -81,6 +81,14 @@ some Does it freeze the mask?                     first-call
 }
 
 #[test]
+fn a_single_instance_is_told_with_its_value() {
+    let one = part("a/first-call[call=cudaFree]", FREEZES, Kind::NotReproduced);
+    let told = |width| told(std::slice::from_ref(&one), width);
+    assert_eq!(told(60), "no   Does it freeze the mask? [call=cudaFree]     first-call\n");
+    assert!(told(40).ends_with(" first-call[call=cudaFree]\n"), "{}", told(40));
+}
+
+#[test]
 fn an_old_question_that_may_not_fit_is_not_answered_by_yes() {
     let mut old = part("a/b", "Can a forked child use CUDA after its parent called cuInit?", Kind::Reproduced);
     old.remedy = None;
@@ -117,14 +125,20 @@ fn what_this_machine_cannot_answer_is_counted_in_one_line() {
     let mut report = fixture::report();
     let needs_two = report.scenarios[3].clone();
     report.scenarios.extend((0..9).map(|_| needs_two.clone()));
-    report.scenarios[3].verdict.reason = Some(Reason::NotRoot);
+    for part in &mut report.scenarios[3..] {
+        part.lacks = Some("4 GPUs".to_owned());
+    }
+    report.scenarios[3].lacks = Some("root".to_owned());
     let mut refused = needs_two.clone();
-    refused.verdict.reason = Some(Reason::HazardNotAllowed);
-    refused.verdict.detail = "hazards: fault not allowed; `--allow fault` would".to_owned();
+    refused.verdict.reason = Some(Reason::Busy);
     report.scenarios.push(refused);
+    let mut named = needs_two.clone();
+    (named.lacks, named.asked_by_name) = (Some("4 GPUs".to_owned()), true);
+    report.scenarios.push(named);
     let text = super::report(&report, 100);
     assert!(text.contains("\nnot applicable here: 10 (9 need 4 GPUs, 1 needs root)\n"), "{text}");
-    assert!(text.contains("\nnot asked: 1 (1 needs --allow fault)\n"), "{text}");
+    assert!(text.contains("\nnot asked: 1 (the GPU is in use by another process)\n"), "{text}");
+    assert!(text.contains("\nasked for by name and skipped: peer/needs-two (needs 4 GPUs)\n"), "{text}");
     assert!(!text.contains("Does a peer copy"), "{text}");
 }
 
@@ -210,6 +224,8 @@ fn an_interrupted_run_says_what_was_not_asked() {
     let end = Ending { never_asked: 12, names: true, ..Ending::default() };
     let text = ending(&fixture::partial(), &end, 100);
     assert!(text.starts_with("interrupted: 12 not asked\n*** PARTIAL"), "{text}");
+    let text = ending(&fixture::report(), &end, 100);
+    assert!(text.contains("stopped early: 12 not asked\n"), "{text}");
 }
 
 #[test]
@@ -231,6 +247,19 @@ A context costs 530 MiB here.
         head(&Asked { questions: 1, variants: 1, attempts: 1, expected: None })
             .ends_with("\n1 question, 1 attempt of each case.\n")
     );
+}
+
+#[test]
+fn co_tenants_are_told() {
+    let mut report = fixture::report();
+    assert!(!head(&report, None, 100).contains("Other processes"));
+    let uuid = report.machine.gpus[1].uuid.clone();
+    let there = |used_bytes| crate::report::CoTenancy { uuid: uuid.clone(), used_bytes, processes: Some(Vec::new()) };
+    report.run.co_tenants = vec![there(Some(0))];
+    assert!(!head(&report, None, 100).contains("Other processes"));
+    report.run.co_tenants = vec![there(Some(530 << 20))];
+    let text = head(&report, None, 120);
+    assert!(text.contains("Other processes hold memory: 530 MiB on gpu1 (0 listed)."), "{text}");
 }
 
 #[test]

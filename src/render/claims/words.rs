@@ -4,8 +4,9 @@ use crate::claim::{Answer, Claim, Evidence, Held, Ledger, Place, Read, Row, Supp
 use crate::render::{facts, words};
 
 /// What the tested row of a claim about a framework says of itself.
-pub(super) const FRAMEWORK: &str =
-    "tested at API level, with the calls that it makes; the framework itself has not been run yet";
+pub(super) const FRAMEWORK: &str = "the verdict is about CUDA calls such as it makes; the framework itself was not run";
+/// The same in the table and in totals.
+pub(super) const CALLS_ONLY: &str = "CUDA calls only";
 
 /// Whether a row has to say that only the calls of a framework were tested.
 pub(super) fn says_framework(claim: &Claim) -> bool {
@@ -24,11 +25,17 @@ pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
         (Held::Contradicted, true) => "simulated: does not agree with the row".to_owned(),
         (Held::Open, true) => "simulated: open".to_owned(),
         (Held::NotMeasured, true) => "simulated: not run".to_owned(),
-        (Held::Stands, false) => stated.to_owned(),
+        (Held::Stands, false) if says_framework(weighed.claim) => format!("{} ({CALLS_ONLY})", spoken(stated)),
+        (Held::Stands, false) => spoken(stated),
         (Held::Contradicted, false) => format!("contradicted: measured otherwise than the row's “{stated}” needs"),
         (Held::Open, false) => format!("open: the row says “{stated}”, and not all of it was measured"),
         (Held::NotMeasured, false) => format!("not measured here: the row says “{stated}”"),
     }
+}
+
+/// A word as people write it.
+fn spoken(word: &str) -> String {
+    word.replace('_', " ")
 }
 
 /// One word for the verdict, for machines.
@@ -166,16 +173,43 @@ pub(super) fn support(support: &Support) -> String {
     range.map(|range| format!(" with libcudart {range}")).unwrap_or_default()
 }
 
-/// How many claims there are of each word: `59 claims: 11 confirmed, 24 refuted, …`.
+/// How many claims there are of each word, and of how many the verdict is about CUDA calls alone:
+/// `59 claims: 11 confirmed (3 of them CUDA calls only), …`.
 pub(super) fn counts(ledger: &Ledger) -> String {
-    let order =
-        ["confirmed", "refuted", "qualified", "contradicted", "open", "not_measured", "simulated", "untestable"];
-    let words: Vec<&str> = ledger.claims().map(|(_, claim)| word(claim, ledger.simulated)).collect();
-    let counts = order.into_iter().filter_map(|word| match words.iter().filter(|own| **own == word).count() {
-        0 => None,
-        count => Some(format!("{count} {}", word.replace('_', " "))),
+    let order = [
+        "confirmed",
+        "refuted",
+        "qualified",
+        "not_seen",
+        "contradicted",
+        "open",
+        "not_measured",
+        "simulated",
+        "untestable",
+    ];
+    let all: Vec<(&str, bool)> = ledger
+        .claims()
+        .map(|(_, claim)| (word(claim, ledger.simulated), claim.verdict().is_some() && says_framework(claim.claim)))
+        .collect();
+    let counts = order.into_iter().filter_map(|word| {
+        let own = || all.iter().filter(move |(own, _)| *own == word);
+        let calls_only = own().filter(|(_, calls_only)| *calls_only).count();
+        let of_these = if calls_only > 0 { format!(" ({calls_only} of them {CALLS_ONLY})") } else { String::new() };
+        match own().count() {
+            0 => None,
+            count => Some(format!("{count} {}{of_these}", spoken(word))),
+        }
     });
-    format!("{} claims: {}", words.len(), counts.collect::<Vec<_>>().join(", "))
+    let counts = format!("{} claims: {}", all.len(), counts.collect::<Vec<_>>().join(", "));
+    let calls_only = all.iter().filter(|(_, calls_only)| *calls_only).count();
+    if calls_only == 0 || ledger.simulated {
+        return counts;
+    }
+    let verdicts = ledger.claims().filter(|(_, claim)| claim.verdict().is_some()).count();
+    format!(
+        "{counts}. {calls_only} of the {verdicts} verdicts are about {CALLS_ONLY}, not about the framework that the \
+         claim names"
+    )
 }
 
 /// A report and what it is of.

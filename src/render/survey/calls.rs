@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cell::{Version, context, frozen, library, memory, name, number};
+use super::cell::{Version, arguments, context, frozen, library, memory, name, number, returned};
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::render::units;
-use crate::survey::calls::CallRow;
+use crate::step::Library;
+use crate::survey::calls::{Answer, CallRow, recipes};
 use crate::survey::document::Document;
 
 pub(super) const OPENING: &str = "\
@@ -16,8 +17,13 @@ Each call was made as the first CUDA call of a fresh process, with harmless argu
 read its mask by then, so that a mask set after the call does nothing. **Context on** lists the GPUs, by CUDA \
 ordinal, on which there was a context after the call. **Memory** is what NVML shows as used beyond what was used \
 before the process, on each GPU in NVML order. A process that saw one GPU says `0` where it had a context; which of \
-several GPUs gets one can be told from rows with two or more visible GPUs. A call that **returned** an error did what it \
-does up to that error: harmless arguments are not always good ones. `dlopen-…` are loads of a library and nothing else.";
+several GPUs gets one can be told from rows with two or more visible GPUs. **After** names calls that were \
+made first, where they alone give it what it works on; they made no context, and where they had initialised the driver \
+the row does not say whether the call would have (–).
+
+Where **arguments** says *refused*, the call returned an error: it did what it does up to that error, and may do more \
+with arguments that work. *Not looked at* says that it asked for an initialised library first, *not supported* that this \
+library, driver or GPU does not do it. `dlopen-…` are loads of a library and nothing else.";
 
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
     let mut documents = documents.to_vec();
@@ -38,14 +44,19 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
             "Calls that freeze the mask and make no context",
             &asked(|row| row.freezes_visibility == Some(true) && row.context_on.as_ref().is_some_and(Vec::is_empty)),
         ),
+        table(
+            "Calls that make no context, asked after the driver was initialised",
+            &asked(|row| row.is_initialised_before() && row.context_on.as_ref().is_some_and(Vec::is_empty)),
+        ),
         table("Calls that leave the mask free", &asked(|row| row.freezes_visibility == Some(false))),
+        refused(&newest),
         disagreements(rows.iter().copied()),
         unmeasured(&newest),
         left_out(documents.iter().flat_map(|document| &document.left_out)),
     ]
 }
 
-/// How many calls of each library did what.
+/// How many functions of each library were asked, how that went, and what they did.
 fn in_short(rows: &[&CallRow]) -> Section {
     let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
@@ -54,27 +65,112 @@ fn in_short(rows: &[&CallRow]) -> Section {
         by_library.entry((library, version)).or_default().push(row);
     }
     let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
-        let calls: BTreeSet<&str> = rows.iter().map(|row| row.call.as_str()).collect();
-        let count = |is: &dyn Fn(&CallRow) -> bool| {
-            let found = calls.iter().filter(|call| rows.iter().any(|row| row.call == **call && is(row)));
-            found.count().to_string()
-        };
-        let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
-        vec![
-            version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version))),
-            calls.len().to_string(),
-            count(&|row| context(row)),
-            count(&|row| row.freezes_visibility == Some(true) && !context(row)),
-            count(&|row| row.freezes_visibility == Some(false)),
-        ]
+        let tally = Tally::of(&rows);
+        let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
+        let counts = [
+            tally.functions,
+            tally.rows,
+            tally.succeeded,
+            tally.refused,
+            tally.other,
+            tally.context,
+            tally.only_freeze,
+            tally.free,
+        ];
+        [name].into_iter().chain(counts.map(|count| count.to_string())).collect()
     };
+    let header = [
+        "library",
+        "functions",
+        "rows",
+        "of these succeeded",
+        "refused",
+        "not looked at or not supported",
+        "make a context",
+        "only freeze the mask",
+        "leave it free",
+    ];
     Section {
         title: "In short".to_string(),
-        header: ["library", "calls asked", "make a context", "only freeze the mask", "leave it free"]
-            .map(str::to_string)
-            .to_vec(),
+        text: vec![
+            "A function is asked in several rows where it does several things. The last three columns count rows, \
+             whatever the call returned."
+                .to_string(),
+        ],
+        header: header.map(str::to_string).to_vec(),
         rows: by_library.into_iter().map(line).collect(),
         ..Section::default()
+    }
+}
+
+/// Rows counted by what they say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) functions: usize,
+    pub(crate) rows: usize,
+    pub(crate) succeeded: usize,
+    pub(crate) refused: usize,
+    pub(crate) other: usize,
+    pub(crate) context: usize,
+    pub(crate) only_freeze: usize,
+    pub(crate) free: usize,
+}
+
+impl Tally {
+    pub(crate) fn of(rows: &[&CallRow]) -> Tally {
+        let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
+        let answered = |answer: Answer| count(&|row| row.answer() == Some(answer));
+        let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
+        Tally {
+            functions: rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
+            rows: rows.len(),
+            succeeded: answered(Answer::Succeeded),
+            refused: answered(Answer::Refused),
+            other: answered(Answer::NotInitialised) + answered(Answer::NotSupported),
+            context: count(&|row| context(row)),
+            only_freeze: count(&|row| row.freezes_visibility == Some(true) && !context(row)),
+            free: count(&|row| row.freezes_visibility == Some(false)),
+        }
+    }
+}
+
+/// Functions that no row made succeed, with what there is to say about that.
+fn refused(newest: &[&CallRow]) -> Section {
+    let measured = |row: &&&CallRow| row.standing.unmeasured.is_none();
+    let succeeded: BTreeSet<&str> = newest
+        .iter()
+        .filter(measured)
+        .filter(|row| row.answer() == Some(Answer::Succeeded))
+        .map(|row| row.function())
+        .collect();
+    let rows = newest.iter().filter(measured).filter(|row| row.answer() == Some(Answer::Refused));
+    let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for row in rows.filter(|row| !succeeded.contains(row.function())) {
+        by_reason.entry(why_refused(row)).or_default().insert(row.function());
+    }
+    let row = |(reason, functions): (String, BTreeSet<&str>)| {
+        vec![reason, functions.len().to_string(), functions.into_iter().collect::<Vec<_>>().join(" ")]
+    };
+    Section {
+        title: "Calls of which no row succeeded".to_string(),
+        text: vec!["They may do more with arguments that work than their rows say.".to_string()],
+        header: ["because", "how many", "which"].map(str::to_string).to_vec(),
+        rows: by_reason.into_iter().map(row).collect(),
+        code: vec![2],
+        only_on_pages: true,
+    }
+}
+
+/// Why no row of a function succeeded.
+fn why_refused(row: &CallRow) -> String {
+    let recipes = recipes(1).ok();
+    let said = recipes.as_ref().and_then(|recipes| recipes.why_refused(row.function()));
+    match said {
+        Some(why) => why.to_string(),
+        None if row.library == Library::Driver.name() => {
+            "returns its error before it asks for an initialised driver".to_string()
+        }
+        None => "other arguments were not asked yet".to_string(),
     }
 }
 
@@ -116,18 +212,21 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
         vec![
             row.call.clone(),
             library(row),
+            row.before.join(", "),
             frozen(row),
             context(row),
             memory(row),
-            row.status.clone().unwrap_or_else(|| "?".to_string()),
+            returned(row),
+            arguments(row).to_string(),
             row.elapsed_ns.map(units::duration).unwrap_or_default(),
         ]
     };
+    let header = ["call", "library", "after", "freezes", "context on", "memory", "returned", "arguments", "took"];
     Section {
         title: format!("{title} ({})", rows.len()),
-        header: ["call", "library", "freezes", "context on", "memory", "returned", "took"].map(str::to_string).to_vec(),
+        header: header.map(str::to_string).to_vec(),
         rows: rows.iter().map(row).collect(),
-        code: vec![0, 5],
+        code: vec![0, 2, 6],
         ..Section::default()
     }
 }

@@ -1,7 +1,8 @@
 //! What stands in the cells of a row of `survey calls`.
 
 use crate::render::units;
-use crate::survey::calls::CallRow;
+use crate::step::Library;
+use crate::survey::calls::{Answer, CallRow};
 
 /// A version as numbers, so that 12.10 comes after 12.9.
 pub(super) type Version = Vec<u32>;
@@ -24,9 +25,30 @@ pub(super) fn frozen(row: &CallRow) -> String {
     match row.freezes_visibility {
         Some(true) => "yes",
         Some(false) => "no",
+        None if row.is_initialised_before() => "–",
         None => "?",
     }
     .to_string()
+}
+
+/// What the call returned.
+pub(super) fn returned(row: &CallRow) -> String {
+    match (&row.status, row.answer()) {
+        (Some(status), _) => status.clone(),
+        (None, Some(_)) if row.library == Library::Runtime.name() => "text".to_string(),
+        (None, Some(_)) => String::new(),
+        (None, None) => "?".to_string(),
+    }
+}
+
+/// What became of the arguments; nothing where they worked.
+pub(super) fn arguments(row: &CallRow) -> &'static str {
+    match row.answer() {
+        Some(Answer::Refused) => "refused",
+        Some(Answer::NotInitialised) => "not looked at",
+        Some(Answer::NotSupported) => "not supported",
+        Some(Answer::Succeeded) | None => "",
+    }
 }
 
 pub(super) fn context(row: &CallRow) -> String {
@@ -48,7 +70,7 @@ pub(super) fn memory(row: &CallRow) -> String {
 
 /// Rows to try pages on.
 #[cfg(test)]
-pub(super) mod sample {
+pub(crate) mod sample {
     use crate::survey::calls::CallRow;
     use crate::survey::{Standing, Unmeasured};
     use crate::verdict::Reason;
@@ -59,6 +81,7 @@ pub(super) mod sample {
             call: "cudaSetDevice".into(),
             library: "libcudart".into(),
             libcudart_version: Some(version.into()),
+            before: Vec::new(),
             visible_gpus: 1,
             freezes_visibility: Some(freezes),
             context_on: Some(if context { vec![0] } else { Vec::new() }),

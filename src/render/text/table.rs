@@ -15,8 +15,12 @@ const SIMULATED_VERDICT: usize = 28;
 /// The two columns of counts, with the space behind them.
 const COUNTS: usize = 15;
 
-/// The widest that a line of memory may be.
+/// The widest that a line of memory may be, and on a terminal that has the room.
 const MEMORY: usize = 22;
+const WIDE_MEMORY: usize = 30;
+
+/// On terminals as wide as this, memory of trap and control stand beside each other.
+const WIDE_FROM: usize = 120;
 
 /// On terminals that are narrower than this, memory is told by the blocks alone.
 const MEMORY_FROM: usize = 90;
@@ -27,10 +31,11 @@ const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().f
 /// A row per scenario, at most `width` columns wide.
 pub(super) fn table(report: &Report, width: usize) -> String {
     let memory = width >= MEMORY_FROM;
+    let room = if width >= WIDE_FROM { WIDE_MEMORY } else { MEMORY };
     // The mark before the name, and the space behind it.
     let beside = report.provenance == Provenance::Simulated && memory;
     let verdict = if beside { SIMULATED_VERDICT } else { VERDICT };
-    let taken = verdict + COUNTS + 4 + if memory { MEMORY + 1 } else { 0 };
+    let taken = verdict + COUNTS + 4 + if memory { room + 1 } else { 0 };
     let name = width.saturating_sub(taken).max(8);
     let mut table = Table::new();
     // The width is not asked of the terminal: a rendering is the same wherever it is made. Cells are
@@ -39,7 +44,7 @@ pub(super) fn table(report: &Report, width: usize) -> String {
     let shown = if memory { 5 } else { 4 };
     table.set_header(["  scenario", "verdict", "trap", "control", "memory, trap / control"].into_iter().take(shown));
     for scenario in &report.scenarios {
-        table.add_row(row(scenario, name, if beside { " " } else { "\n" }).into_iter().take(shown));
+        table.add_row(row(scenario, name, room, if beside { " " } else { "\n" }).into_iter().take(shown));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
@@ -53,7 +58,7 @@ pub(super) fn table(report: &Report, width: usize) -> String {
 }
 
 /// `between` stands between a verdict and the word that it is simulated.
-fn row(scenario: &ScenarioReport, name: usize, between: &str) -> [String; 5] {
+fn row(scenario: &ScenarioReport, name: usize, room: usize, between: &str) -> [String; 5] {
     let standing = Standing::of(&scenario.verdict);
     let seen = |name: &str| match facts::case(scenario, name) {
         Some(case) => facts::frequency(case),
@@ -74,7 +79,7 @@ fn row(scenario: &ScenarioReport, name: usize, between: &str) -> [String; 5] {
         memory.truncate(3);
         memory.push(format!("and {more} more GPUs"));
     }
-    let memory: Vec<String> = memory.iter().map(|line| narrow(&terminal(line))).collect();
+    let memory: Vec<String> = memory.iter().map(|line| narrow(&terminal(line), room)).collect();
     [
         format!("{} {}", standing.mark(), broken(&terminal(&scenario.name), name).join("\n  ")),
         verdict.join("\n"),
@@ -85,9 +90,9 @@ fn row(scenario: &ScenarioReport, name: usize, between: &str) -> [String; 5] {
 }
 
 /// A line of memory, broken before the control's part where both do not fit beside each other.
-fn narrow(line: &str) -> String {
+fn narrow(line: &str, room: usize) -> String {
     match line.split_once(" / ") {
-        Some((trap, control)) if line.chars().count() > MEMORY => format!("{trap}\n/ {control}"),
+        Some((trap, control)) if line.chars().count() > room => format!("{trap}\n/ {control}"),
         _ => line.to_owned(),
     }
 }

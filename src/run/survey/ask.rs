@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::{Failure, scenario};
+use super::super::{Failure, question};
 use super::progress::Progress;
 use super::{Sitting, exported, resume};
 use crate::catalogue::{Invalid, SelectError};
@@ -127,12 +127,14 @@ impl Sitting<'_> {
         let instance = asked.instances.first()?;
         let mut run = self.run.clone();
         run.repeat = item.repeat.or(run.repeat);
-        let done = scenario::run(&mut self.stage, asked, instance, &self.report, &run, job.place, self.console);
+        let done = question::answer(&mut self.stage, asked, instance, &self.report.run, &run, job.place, &|| {
+            self.console.tick()
+        });
         if self.stage.supervisor.interrupt.check() {
             return None;
         }
         header.attempts_ns += done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.wall_ns).sum::<u64>();
-        if let Some(unsafe_host) = scenario::host_unsafe(&done) {
+        if let Some(unsafe_host) = question::host_unsafe(&done) {
             header.host_unsafe.get_or_insert(unsafe_host);
         }
         let gpus = self.stage.machine.gpus.clone();

@@ -1,5 +1,6 @@
 //! Parameters: their values, their combinations, and filling them into the tree.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use crate::scenario::Scalar;
 const MOST_INSTANCES: usize = 64;
 
 /// How else a template may write a GPU's UUID.
-const UUID_FORMS: [&str; 3] = ["short", "upper", "bare"];
+const GPU_FORMS: [&str; 4] = ["short", "upper", "bare", "pci"];
 
 /// One parameter: its name, and its values with their places.
 struct Parameter {
@@ -117,10 +118,29 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
     }
 }
 
+/// Marks every text and key that has a parameter in it as one about which nothing can be said.
+pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[Entry]) {
+    for Entry { key, value } in entries {
+        if key.text.contains("${") {
+            reader.unfilled.push(key.place.span.clone());
+        }
+        leave_node_unfilled(reader, value);
+    }
+}
+
+fn leave_node_unfilled(reader: &mut Reader<'_>, node: &Node) {
+    match &node.data {
+        Data::Text(text) if text.contains("${") => reader.unfilled.push(node.place.span.clone()),
+        Data::List(nodes) => nodes.iter().for_each(|node| leave_node_unfilled(reader, node)),
+        Data::Table(entries) => leave_unfilled(reader, entries),
+        _ => {}
+    }
+}
+
 /// Whether `${name}` is left for the plan, which knows the machine.
 fn is_planned(name: &str) -> bool {
     let (gpu, form) = name.split_once(':').unwrap_or((name, "short"));
-    name == "gpus" || (is_gpu(gpu) && UUID_FORMS.contains(&form))
+    name == "gpus" || (is_gpu(gpu) && GPU_FORMS.contains(&form))
 }
 
 impl Combination<'_> {
@@ -138,8 +158,48 @@ impl Combination<'_> {
         format!("{scenario}[{}]", values.join(","))
     }
 
+    /// Entries with values in place of `${parameter}`: themselves where there are no parameters,
+    /// since most files have none, and copying their trees is most of what reading them would cost.
+    pub(super) fn filled<'n>(&self, reader: &mut Reader<'_>, entries: &'n [Entry]) -> Cow<'n, [Entry]> {
+        if !self.0.is_empty() {
+            return Cow::Owned(self.fill_entries(reader, entries));
+        }
+        self.look_through(reader, entries);
+        Cow::Borrowed(entries)
+    }
+
+    /// The same for one value.
+    pub(super) fn filled_node<'n>(&self, reader: &mut Reader<'_>, node: &'n Node) -> Cow<'n, Node> {
+        if !self.0.is_empty() {
+            return Cow::Owned(self.fill(reader, node));
+        }
+        self.look_into(reader, node);
+        Cow::Borrowed(node)
+    }
+
+    /// Reports every `${name}` that nothing fills in.
+    fn look_through(&self, reader: &mut Reader<'_>, entries: &[Entry]) {
+        for Entry { key, value } in entries {
+            if key.text.contains("${") {
+                self.fill_text(reader, &key.text, &key.place);
+            }
+            self.look_into(reader, value);
+        }
+    }
+
+    fn look_into(&self, reader: &mut Reader<'_>, node: &Node) {
+        match &node.data {
+            Data::Text(text) if text.contains("${") => {
+                self.fill_text(reader, text, &node.place);
+            }
+            Data::List(nodes) => nodes.iter().for_each(|node| self.look_into(reader, node)),
+            Data::Table(entries) => self.look_through(reader, entries),
+            _ => {}
+        }
+    }
+
     /// The tree with values in place of `${parameter}`.
-    pub(super) fn fill(&self, reader: &mut Reader<'_>, node: &Node) -> Node {
+    fn fill(&self, reader: &mut Reader<'_>, node: &Node) -> Node {
         let place = node.place.clone();
         let data = match &node.data {
             Data::Text(text) => {

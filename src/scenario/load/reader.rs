@@ -2,7 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::diagnostic::{Diagnostic, did_you_mean, place, suggest};
+use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::tree::{Data, Entry, Node, Place};
 
 /// More errors help nobody, and each costs a search for what was meant and a look at the whole file.
@@ -18,11 +18,15 @@ pub(super) struct Reader<'a> {
     /// Where a parameter is written that the file does not have: what stands there means nothing,
     /// so nothing more is said about it.
     pub(super) unfilled: Vec<Range<usize>>,
+    /// Where each line ends: every step has its line, and counting from the top each time is what
+    /// reading all files would mostly do.
+    line_ends: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
-        Reader { file, source, kernels, errors: Vec::new(), unfilled: Vec::new() }
+        let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        Reader { file, source, kernels, errors: Vec::new(), unfilled: Vec::new(), line_ends }
     }
 
     pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
@@ -59,7 +63,8 @@ impl<'a> Reader<'a> {
 
     /// The line of a part of the file.
     pub(super) fn line(&self, at: &Place) -> u32 {
-        place(self.source, at.start()).0
+        let before = self.line_ends.partition_point(|end| *end < at.start());
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
     fn mismatch(&mut self, node: &Node, wanted: &str) {

@@ -30,8 +30,8 @@ pub(in crate::step) static STEPS: &[StepKind] = &[
     ),
     call(
         "cuMemcpyDtoH_v2",
-        "Copies the first 8 bytes of device memory to the host and shows them.",
-        &[out("value", Output::U64), handle("pointer", "pointer"), fixed("bytes", 8)],
+        "Copies the first 8 bytes of device memory to the host and shows them; with `as` they are an address.",
+        &[out("value", Output::Word("pointer")), handle("pointer", "pointer"), fixed("bytes", 8)],
     ),
     call(
         "cuMemcpyDtoD_v2",

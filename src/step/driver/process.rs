@@ -6,6 +6,8 @@ use crate::step::layout::{EXPORT_TABLE_ID, LOG_SIZE};
 use crate::step::{Kind, Output, StepKind, fixed, int, out, param, text};
 
 pub(in crate::step) static STEPS: &[StepKind] = &[
+    call("cuProfilerStart", "Starts the collection of a profiler that watches the process.", &[]),
+    call("cuProfilerStop", "Stops the collection of a profiler that watches the process.", &[]),
     call("cuGetErrorName", "Finds the name of a result.", &[int("error"), out("name", Output::Handle("text"))]),
     call(
         "cuGetErrorString",

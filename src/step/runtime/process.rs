@@ -3,9 +3,13 @@
 use super::call;
 use crate::step::layout::opaque::LOG_TEXT;
 use crate::step::layout::{EXPORT_TABLE_ID, LOG_SIZE};
-use crate::step::{Kind, Output, StepKind, fixed, out, param, text, uint};
+use crate::step::{Kind, Output, StepKind, fixed, int, out, param, returning_text, text, uint};
 
 pub(in crate::step) static STEPS: &[StepKind] = &[
+    returning_text(call("cudaGetErrorName", "Returns the name of an error.", &[int("error")])),
+    returning_text(call("cudaGetErrorString", "Returns the description of an error.", &[int("error")])),
+    call("cudaProfilerStart", "Starts the collection of a profiler that watches the process.", &[]),
+    call("cudaProfilerStop", "Stops the collection of a profiler that watches the process.", &[]),
     call(
         "cudaGetDriverEntryPoint",
         "Finds a function of libcuda by its name, as this libcudart's version has it.",

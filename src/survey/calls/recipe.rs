@@ -1,12 +1,14 @@
 //! How each call is made: `surveys/calls.toml`, read strictly.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{COUNT, INIT};
 use crate::catalogue::Invalid;
 use crate::scenario::Diagnostic;
-use crate::step::{self, Library};
+use crate::step::{self, Library, StepKind};
 use crate::survey::document::LeftOut;
 use crate::survey::question::{Draft, DraftCase, Question, step as write_step};
 
@@ -18,6 +20,8 @@ const SOURCE: &str = include_str!("../../../surveys/calls.toml");
 pub struct Recipes {
     /// The calls, in the order of the file.
     pub calls: Vec<Recipe>,
+    /// Patterns of calls that refuse every argument that a first call can have, with the reason.
+    pub refused: Vec<LeftOut>,
     /// Patterns of names that are exported and not asked.
     pub left_out: Vec<LeftOut>,
 }
@@ -36,9 +40,18 @@ struct Set {
 impl Recipes {
     /// Why a call that a library exports is not asked; none if nothing is said of it.
     pub fn why_left_out(&self, name: &str) -> Option<&str> {
-        let is_meant = |pattern: &str| glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name));
-        self.left_out.iter().find(|left| is_meant(&left.name)).map(|left| left.reason.as_str())
+        reason(&self.left_out, name)
     }
+
+    /// Why no argument that a first call can have works with a call; none if nothing is said of it.
+    pub fn why_refused(&self, symbol: &str) -> Option<&str> {
+        reason(&self.refused, symbol)
+    }
+}
+
+fn reason<'a>(of: &'a [LeftOut], name: &str) -> Option<&'a str> {
+    let is_meant = |pattern: &str| glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name));
+    of.iter().find(|left| is_meant(&left.name)).map(|left| left.reason.as_str())
 }
 
 /// How one call is made.
@@ -54,8 +67,20 @@ pub struct Recipe {
     pub label: String,
     /// How many GPUs the worker is to see.
     pub visible_gpus: u32,
+    /// The calls that are made before it, because they alone give it what it works on.
+    pub before: Vec<Before>,
     /// The sets that it belongs to.
     pub sets: Vec<String>,
+    step: Value,
+}
+
+/// A call that is made before the one in question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Before {
+    /// The symbol.
+    pub symbol: String,
+    /// What the step is called in the question.
+    pub label: String,
     step: Value,
 }
 
@@ -63,8 +88,13 @@ pub struct Recipe {
 #[serde(deny_unknown_fields)]
 struct File {
     calls: Vec<toml::Spanned<Table>>,
+    /// Steps that give calls what they work on, by a name.
+    #[serde(default)]
+    before: BTreeMap<String, Vec<Table>>,
     #[serde(default)]
     set: Vec<Set>,
+    #[serde(default)]
+    refused: Vec<Group>,
     #[serde(default)]
     left_out: Vec<Group>,
 }
@@ -94,7 +124,8 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
     let mut calls: Vec<Recipe> = Vec::new();
     for table in file.calls {
         let span = table.span();
-        let recipe = Recipe::of(table.into_inner(), visible_gpus).map_err(|why| invalid(span.clone(), why))?;
+        let recipe =
+            Recipe::of(table.into_inner(), visible_gpus, &file.before).map_err(|why| invalid(span.clone(), why))?;
         if calls.iter().any(|known| known.name == recipe.name) {
             return Err(invalid(span, format!("`{}` is there twice; give one a label", recipe.name)));
         }
@@ -108,32 +139,63 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
             recipe.sets.push(set.name.clone());
         }
     }
-    let left_out = file.left_out.into_iter().flat_map(|Group { names, reason }| {
-        names.into_iter().map(move |name| LeftOut { name, reason: reason.clone() })
-    });
-    Ok(Recipes { calls, left_out: left_out.collect() })
+    Ok(Recipes { calls, refused: flat(file.refused), left_out: flat(file.left_out) })
+}
+
+fn flat(groups: Vec<Group>) -> Vec<LeftOut> {
+    let of = |Group { names, reason }| {
+        let of = move |name| LeftOut { name, reason: String::clone(&reason) };
+        names.into_iter().map(of).collect::<Vec<_>>()
+    };
+    groups.into_iter().flat_map(of).collect()
+}
+
+/// The call that a step makes.
+fn call_of(step: &Table) -> Result<&'static StepKind, String> {
+    let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
+    step.keys().find_map(|key| step::find(key)).ok_or_else(unknown)
+}
+
+/// What is called before a step, by the name that the step gives; the step is left without it.
+fn before(step: &mut Table, label: &str, known: &BTreeMap<String, Vec<Table>>) -> Result<Vec<Before>, String> {
+    let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
+    let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
+    let listed = known.get(name).ok_or_else(|| format!("no steps are called `{name}` under [before]"))?;
+    let of = |(place, step): (usize, &Table)| {
+        let symbol = call_of(step)?.name.to_string();
+        let mut step = step.clone();
+        let in_question = format!("before-{label}-{place}");
+        step.insert("label".into(), in_question.clone().into());
+        Ok(Before { symbol, label: in_question, step: Value::Table(step) })
+    };
+    listed.iter().enumerate().map(of).collect()
+}
+
+/// How many GPUs a recipe is about.
+fn gpus(step: &mut Table) -> Result<u32, String> {
+    let Some(gpus) = step.remove("gpus") else { return Ok(1) };
+    gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok()).ok_or_else(|| "`gpus` is a number of GPUs".to_string())
 }
 
 impl Recipe {
-    fn of(step: Table, visible_gpus: u32) -> Result<Recipe, String> {
-        let call = step.keys().find(|key| step::find(key).is_some());
-        let call =
-            call.ok_or_else(|| format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default()))?;
-        let kind = step::find(call).ok_or("no such call")?;
-        let label = match step.get("label") {
+    fn of(mut written: Table, visible_gpus: u32, known: &BTreeMap<String, Vec<Table>>) -> Result<Recipe, String> {
+        let kind = call_of(&written)?;
+        let label = match written.get("label") {
             Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
-            None => call.clone(),
+            None => kind.name.to_string(),
         };
+        let before = before(&mut written, &label, known)?;
+        let gpus = gpus(&mut written)?;
         // A call that is also made to ask afterwards needs a label of its own in the question.
-        let mut written = step.clone();
         let in_question = format!("the-{label}");
         written.insert("label".into(), in_question.clone().into());
         Ok(Recipe {
             name: label,
             origin: kind.origin,
-            symbol: call.clone(),
+            symbol: kind.name.to_string(),
             label: in_question,
-            visible_gpus,
+            visible_gpus: visible_gpus.max(gpus),
+            before,
             sets: Vec::new(),
             step: Value::Table(written),
         })
@@ -144,12 +206,13 @@ impl Recipe {
     /// # Errors
     /// What is wrong with the recipe, with the text that was made of it.
     pub fn question(&self) -> Result<Question, Invalid> {
-        let steps = vec![
+        let mut steps: Vec<Value> = self.before.iter().map(|before| before.step.clone()).collect();
+        steps.extend([
             self.step.clone(),
             write_step("setenv", [("name", "CUDA_VISIBLE_DEVICES"), ("value", "")], Some("mask-after")),
             write_step("cuInit", [], Some(INIT)),
             write_step("cuDeviceGetCount", [], Some(COUNT)),
-        ];
+        ]);
         let case = DraftCase { name: "trap".into(), does: self.name.clone(), steps, ..DraftCase::default() };
         let draft = Draft {
             name: format!("survey-calls/{}", self.name),
@@ -206,5 +269,15 @@ mod tests {
         assert!(wrong.diagnostics[0].message.contains("twice"), "{:?}", wrong.diagnostics);
         let named = "calls = [{ cuInit = {} }, { cuInit = {}, label = \"again\" }]";
         assert_eq!(read(named, 1).unwrap().calls[1].name, "again");
+    }
+
+    #[test]
+    fn what_is_called_before_is_named_and_known() {
+        let of = |call: &str| read(&format!("calls = [{call}]\n[before]\np = [{{ cuInit = {{}} }}]"), 1);
+        let asked = of("{ cuCtxSynchronize = {}, before = \"p\", gpus = 2 }").unwrap();
+        let recipe = &asked.calls[0];
+        assert_eq!((recipe.before[0].symbol.as_str(), recipe.visible_gpus), ("cuInit", 2));
+        let wrong = of("{ cuCtxSynchronize = {}, before = \"q\" }").unwrap_err();
+        assert!(wrong.diagnostics[0].message.contains("`q`"), "{:?}", wrong.diagnostics);
     }
 }

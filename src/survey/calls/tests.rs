@@ -22,6 +22,12 @@ const FROZEN: Told = Told { used: [3 * MIB, 0], active: false, current: false, i
 const CONTEXTUAL: Told = Told { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
 
 fn row_of(attempts: &[Told]) -> CallRow {
+    let mut recipe = recipes(2).expect("the recipes are valid").calls.remove(0);
+    recipe.label = "the-call".to_string();
+    reduced(&recipe, attempts)
+}
+
+fn reduced(recipe: &Recipe, attempts: &[Told]) -> CallRow {
     let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
     for (step, label) in planned.steps.iter_mut().zip(["the-call", INIT, COUNT]) {
         step.label = label.to_string();
@@ -42,11 +48,9 @@ fn row_of(attempts: &[Told]) -> CallRow {
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
     done.cases = vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: made.collect() }];
     done.plan = Some(plan(2, vec![planned]));
-    let mut recipe = recipes(2).expect("the recipes are valid").calls.remove(0);
-    recipe.label = "the-call".to_string();
     let calibrations = ["GPU-0", "GPU-1"].map(calibration);
     let gpus = machine(2).gpus;
-    row(&recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+    row(recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
 }
 
 #[test]
@@ -55,6 +59,8 @@ fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
     assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
     let neither = row_of(&[Told { init: 999, ..FROZEN }]);
     assert_eq!((neither.freezes_visibility, neither.is_conclusive()), (None, false));
+    let uncounted = row_of(&[Told { count: 3, ..FROZEN }]);
+    assert_eq!(uncounted.freezes_visibility, None, "success without a count that agrees tells nothing");
 }
 
 #[test]
@@ -90,4 +96,67 @@ fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
     let row = row_of(&[]);
     assert!(row.standing.unmeasured.is_some() && row.freezes_visibility.is_none());
     assert!(row.context_on.is_none() && row.device_used_bytes.is_none() && row.elapsed_ns.is_none());
+}
+
+/// What the call before the one in question did: its status, whether the driver was initialised
+/// after it, and whether there was a context.
+#[derive(Clone, Copy)]
+struct Earlier {
+    status: i64,
+    initialised: bool,
+    active: bool,
+}
+
+const CREATED: Earlier = Earlier { status: 0, initialised: true, active: false };
+
+/// The row of a call that is asked after another one, and makes a context.
+fn row_after(earlier: Earlier) -> CallRow {
+    let mut recipes = recipes(2).expect("the recipes are valid").calls;
+    let asked_after = |recipe: &Recipe| recipe.before.len() == 1;
+    let recipe = recipes.remove(recipes.iter().position(asked_after).expect("a recipe with a call before it"));
+    let mut planned = case("trap", &["cuCtxSynchronize", "cuCtxGetCurrent", "cuInit", "cuDeviceGetCount"]);
+    let labels = [recipe.before[0].label.clone(), recipe.label.clone(), INIT.into(), COUNT.into()];
+    planned.steps.iter_mut().zip(labels).for_each(|(step, label)| step.label = label);
+    let mut script = Script::new();
+    let init = if earlier.initialised { 0 } else { 3 };
+    let after = if earlier.active { [CONTEXT, 0] } else { [0, 0] };
+    script.sweep(None, &[0, 0]);
+    script.step(0, earlier.status, &[]);
+    script.probe(0, init, (init == 0).then_some(&[("GPU-0", earlier.active), ("GPU-1", false)]), None);
+    script.sweep(Some(0), &after);
+    script.step(1, 0, &[]);
+    script.probe(1, 0, Some(&[("GPU-0", true), ("GPU-1", false)]), Some(0));
+    script.sweep(Some(1), &[CONTEXT, 3 * MIB]);
+    for step in [2, 3] {
+        script.step(step, 0, &[]);
+        script.sweep(Some(step), &[CONTEXT, 3 * MIB]);
+    }
+    script.sweep_after_exit(&[0, 0]);
+    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
+    done.cases = vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: vec![script.attempt()] }];
+    done.plan = Some(plan(2, vec![planned]));
+    let calibrations = ["GPU-0", "GPU-1"].map(calibration);
+    let gpus = machine(2).gpus;
+    row(&recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+}
+
+#[test]
+fn after_a_call_that_initialised_the_driver_a_row_tells_contexts_alone() {
+    let row = row_after(CREATED);
+    assert_eq!((row.freezes_visibility, row.context_on.clone(), row.before.len()), (None, Some(vec![0]), 1));
+    assert!(row.is_conclusive(), "it has what can be told");
+    let row = row_after(Earlier { initialised: false, ..CREATED });
+    assert_eq!(row.freezes_visibility, Some(true), "what was called before did nothing to the driver");
+}
+
+#[test]
+fn a_call_before_it_that_fails_or_makes_a_context_leaves_nothing_to_ask() {
+    for (earlier, word) in
+        [(Earlier { status: 1, ..CREATED }, "returned"), (Earlier { active: true, ..CREATED }, "context")]
+    {
+        let row = row_after(earlier);
+        let why = row.standing.unmeasured.as_ref().expect("it says why").detail.clone();
+        assert!(why.contains(word), "{why}");
+        assert!(row.context_on.is_none() && !row.is_conclusive());
+    }
 }

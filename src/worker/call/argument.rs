@@ -188,7 +188,7 @@ fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
 mod tests {
     use super::super::raw;
     use super::*;
-    use crate::step::Library;
+    use crate::step::{Library, Returns};
 
     #[repr(C)]
     struct Large {
@@ -208,11 +208,12 @@ mod tests {
             Param { name: "large", kind: Kind::Block("ipc", 64), default: Default::Required },
             Param { name: "flags", kind: Kind::U32, default: Default::Required },
         ]));
-        let kind = StepKind { name: "by_value", origin: Library::Runtime, summary: "", params };
+        let kind =
+            StepKind { name: "by_value", origin: Library::Runtime, summary: "", params, returns: Returns::Status };
         let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
         let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
         // SAFETY: the function takes what the row says.
-        let flags = unsafe { raw(by_value as *const () as usize, &passed(&kind, &arguments)) };
+        let flags = unsafe { raw(by_value as *const () as usize, &passed(&kind, &arguments)) } as u32;
         assert_eq!((flags, result), (9, 36));
     }
 

@@ -1,0 +1,105 @@
+//! What there is to know of a scenario before its file is read: enough to list it and to choose it.
+//!
+//! `scenarios/index.json` keeps the outlines of the files that come with the program, so that `list`
+//! reads one document and `run NAME` one file. It is a cache: an outline counts only for the file
+//! whose SHA-256 it bears, and a file without one is read. `tests/selectors.rs` writes it anew.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Embedded, SelectError, embedded, load_embedded};
+use crate::scenario::{Hazard, Needs, Scalar, Scenario};
+
+const INDEX: &str = include_str!("../../scenarios/index.json");
+
+/// A scenario as `list --json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// `<subject>/<what-happens>`.
+    pub name: String,
+    /// The question.
+    pub question: String,
+    /// Words to select by.
+    pub tags: Vec<String>,
+    /// What people see who meet it, by id.
+    pub symptoms: Vec<String>,
+    /// Names of cases, in the order of the file.
+    pub cases: Vec<String>,
+    /// What the machine must have.
+    pub needs: Needs,
+    /// What must be allowed.
+    pub hazards: Vec<Hazard>,
+    /// Parameters and their values.
+    pub parameters: BTreeMap<String, Vec<Scalar>>,
+    /// Names of instances.
+    pub instances: Vec<String>,
+}
+
+/// An outline and the file it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    sha256: String,
+    #[serde(flatten)]
+    outline: Outline,
+}
+
+impl Outline {
+    /// The outline of a scenario that was read.
+    pub fn of(scenario: &Scenario) -> Outline {
+        let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
+        Outline {
+            name: scenario.name.clone(),
+            question: scenario.question.clone(),
+            tags: scenario.tags.clone(),
+            symptoms: scenario.symptoms.clone(),
+            cases: cases.iter().map(|case| case.name.clone()).collect(),
+            needs: scenario.needs.clone(),
+            hazards: scenario.hazards.clone(),
+            parameters: scenario.parameters.iter().cloned().collect(),
+            instances: scenario.instances.iter().map(|instance| instance.name.clone()).collect(),
+        }
+    }
+}
+
+/// The outlines of all scenarios that come with the program, by name. Files that the index does not
+/// know as they are now are read.
+pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
+    let known: Vec<Entry> = serde_json::from_str(INDEX).unwrap_or_default();
+    let mut known: BTreeMap<String, Outline> =
+        known.into_iter().map(|entry| (entry.sha256 + &entry.outline.name, entry.outline)).collect();
+    let files: Vec<Embedded> = embedded().collect();
+    let mut outlines: Vec<Option<Outline>> =
+        files.iter().map(|file| known.remove(&(digest(file.source) + &file.name))).collect();
+    let unknown = files.into_iter().zip(&outlines).filter(|(_, outline)| outline.is_none());
+    let unknown: Vec<Embedded> = unknown.map(|(file, _)| file).collect();
+    let read = load_embedded(&unknown)?;
+    for (slot, scenario) in outlines.iter_mut().filter(|outline| outline.is_none()).zip(&read) {
+        *slot = Some(Outline::of(scenario));
+    }
+    Ok(outlines.into_iter().flatten().collect())
+}
+
+fn digest(source: &str) -> String {
+    Sha256::digest(source).iter().fold(String::with_capacity(64), |mut text, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            text.extend(char::from_digit(u32::from(digit), 16));
+        }
+        text
+    })
+}
+
+/// The text of `scenarios/index.json` as it should be: a line for each scenario.
+///
+/// # Errors
+/// Files that are not valid.
+pub fn index() -> Result<String, SelectError> {
+    let files: Vec<Embedded> = embedded().collect();
+    let lines: Vec<String> = load_embedded(&files)?
+        .iter()
+        .map(|scenario| Entry { sha256: scenario.sha256.clone(), outline: Outline::of(scenario) })
+        .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
+        .collect();
+    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+}

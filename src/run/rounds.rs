@@ -1,0 +1,235 @@
+//! Asking every question of a run in rounds: one attempt of every case of every question, then the
+//! second, and so on. A run that is stopped after a while has an answer to every question, though
+//! from fewer attempts.
+
+use std::time::Duration;
+
+use super::calibrate::Calibrator;
+use super::console::Console;
+use super::question::{self, Question};
+use super::spool::{self, Spool};
+use super::stage::Stage;
+use super::{Failure, Options, unkillable};
+use crate::catalogue::Selection;
+use crate::clock;
+use crate::report::{Report, Store};
+use crate::scenario::{Hazard, Instance, Scenario};
+use crate::verdict::ExpectationMet;
+
+/// The report is written at most this often while the run goes on: a kill loses no more.
+const WRITE_EVERY_NS: u64 = 1_000_000_000;
+
+/// All questions of a run, and where what is known of them goes. The place of a question is that of
+/// its part in the report.
+pub(super) struct Rounds<'a> {
+    stage: &'a mut Stage,
+    report: &'a mut Report,
+    console: &'a mut Console,
+    store: &'a Store,
+    /// Absent where NVML does not answer.
+    pub(super) calibrator: Option<Calibrator>,
+    options: &'a Options,
+    questions: Vec<Question>,
+    /// Whether a question may fault a GPU: those come last.
+    faulting: Vec<bool>,
+    spool: Spool,
+    written_ns: u64,
+}
+
+impl<'a> Rounds<'a> {
+    /// Plans every instance of a selection on every libcudart.
+    pub(super) fn plan(
+        stage: &'a mut Stage,
+        report: &'a mut Report,
+        console: &'a mut Console,
+        store: &'a Store,
+        options: &'a Options,
+        selection: &Selection,
+    ) -> Result<Rounds<'a>, Failure> {
+        let spool = Spool::create(stage.folder())
+            .map_err(|error| Failure::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
+        let (mut questions, mut faulting) = (Vec::new(), Vec::new());
+        for runtime in 0..stage.runtimes.len().max(1) {
+            for (scenario, instance) in in_order(&selection.scenarios) {
+                let (question, mut done) = question::plan(stage, scenario, instance, &report.run, options, runtime);
+                done.asked_by_name = selection.is_by_name(instance);
+                report.scenarios.push(done);
+                questions.push(question);
+                faulting.push(may_fault(scenario));
+            }
+        }
+        let written_ns = clock::now_ns();
+        Ok(Rounds { stage, report, console, store, calibrator: None, options, questions, faulting, spool, written_ns })
+    }
+
+    /// Asks all of it, or as much as the user, the host and the budget allow.
+    pub(super) fn ask(&mut self) -> Result<(), Failure> {
+        self.console.start(self.questions.len() as u64);
+        for place in 0..self.questions.len() {
+            if self.question(place).is_some_and(Question::is_done) {
+                self.tell(place);
+            }
+        }
+        for faulting in [false, true] {
+            let mine: Vec<usize> =
+                (0..self.questions.len()).filter(|place| self.faulting.get(*place) == Some(&faulting)).collect();
+            let most = mine.iter().map(|place| self.report.scenarios.get(*place).map_or(0, question::repeat)).max();
+            for round in 0..most.unwrap_or(0) {
+                let began = clock::now_ns();
+                self.round(&mine, round)?;
+                if round == 0 && !faulting {
+                    self.keep_to_budget(&mine, clock::now_ns() - began);
+                }
+            }
+        }
+        self.close()
+    }
+
+    fn question(&self, place: usize) -> Option<&Question> {
+        self.questions.get(place)
+    }
+
+    /// Whether nothing more may be started.
+    fn is_over(&mut self) -> bool {
+        self.stage.supervisor.interrupt.check()
+            || self.report.run.stopped_by.is_some()
+            || self.report.run.host_unsafe.is_some()
+    }
+
+    /// One round of each of these questions that is still open.
+    fn round(&mut self, places: &[usize], round: u32) -> Result<(), Failure> {
+        self.renew(round > 0);
+        for &place in places {
+            if self.is_over() {
+                return Ok(());
+            }
+            let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
+            else {
+                continue;
+            };
+            if question.is_done() {
+                continue;
+            }
+            self.console.status(&format!("round {} · {}", round + 1, done.name));
+            self.stage.use_runtime(question.runtime).map_err(Failure::Internal)?;
+            let is_last = question.is_last_round(done);
+            let console = &*self.console;
+            question.round(self.stage, &self.report.run, done, &|| console.tick());
+            if is_last {
+                spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
+                question.conclude(self.stage, &self.report.run, done, false, &|| console.tick());
+            }
+            let (is_done, unsafe_host) = (question.is_done(), question::host_unsafe(done));
+            if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
+                self.report.run.stopped_by.get_or_insert(done.name.clone());
+            }
+            self.put_away(place)?;
+            if let Some(why) = unsafe_host.or_else(|| unkillable(self.stage)) {
+                self.report.run.host_unsafe.get_or_insert(why);
+            }
+            if is_done {
+                self.tell(place);
+            }
+            self.renew(false);
+            self.write_now_and_then()?;
+        }
+        Ok(())
+    }
+
+    /// Calibrates again where co-tenants came or left.
+    fn renew(&mut self, unsound_too: bool) {
+        if let Some(calibrator) = &mut self.calibrator {
+            calibrator.renew(self.stage, self.report, unsound_too);
+        }
+    }
+
+    /// Cuts the number of rounds to what fits, now that it is known how long one takes here.
+    fn keep_to_budget(&mut self, places: &[usize], round_ns: u64) {
+        let Some(budget) = self.options.budget() else { return };
+        let spent = Duration::from_nanos(clock::now_ns() - self.report.run.started_ns);
+        let more = budget.saturating_sub(spent).as_nanos() / u128::from(round_ns.max(1));
+        let rounds = u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1);
+        for &place in places {
+            if let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
+            {
+                question.limit(done, rounds);
+            }
+        }
+    }
+
+    /// What is left open when nothing more may be started is judged by the rounds that it has; what
+    /// was never begun is listed and leaves the report.
+    fn close(&mut self) -> Result<(), Failure> {
+        let is_interrupted = self.stage.supervisor.interrupt.check();
+        let host_unsafe = self.report.run.host_unsafe.clone();
+        for place in 0..self.questions.len() {
+            let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
+            else {
+                continue;
+            };
+            if question.is_done() {
+                continue;
+            }
+            if !question.has_begun()
+                && !is_interrupted
+                && let Some(why) = &host_unsafe
+            {
+                question.refuse(self.stage, done, why);
+            } else if question.has_begun() {
+                spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
+                question.conclude(self.stage, &self.report.run, done, true, &|| {});
+                self.put_away(place)?;
+            } else {
+                continue;
+            }
+            self.tell(place);
+        }
+        let questions = &self.questions;
+        let mut begun = questions.iter().map(|question| question.is_done());
+        let not_run = &mut self.report.run.not_run;
+        self.report.scenarios.retain(|done| {
+            let keep = begun.next().unwrap_or(true);
+            if !keep {
+                not_run.push(done.name.clone());
+            }
+            keep
+        });
+        Ok(())
+    }
+
+    fn put_away(&mut self, place: usize) -> Result<(), Failure> {
+        let Some(done) = self.report.scenarios.get_mut(place) else { return Ok(()) };
+        let full = |error: std::io::Error| Failure::Internal(format!("attempts cannot be kept in TMPDIR: {error}"));
+        self.spool.put_away(&mut done.cases).map_err(full)
+    }
+
+    fn tell(&mut self, place: usize) {
+        if let Some(done) = self.report.scenarios.get(place) {
+            self.console.scenario(done);
+        }
+    }
+
+    fn write_now_and_then(&mut self) -> Result<(), Failure> {
+        self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
+        if clock::now_ns() - self.written_ns >= WRITE_EVERY_NS {
+            self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
+            self.store.write(self.report)?;
+            self.written_ns = clock::now_ns();
+        }
+        Ok(())
+    }
+}
+
+fn may_fault(scenario: &Scenario) -> bool {
+    scenario.hazards.contains(&Hazard::Fault)
+}
+
+/// Instances in the order in which they run: what may fault a GPU comes last.
+fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
+    let mut order: Vec<_> = scenarios
+        .iter()
+        .flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
+        .collect();
+    order.sort_by_key(|(scenario, _)| may_fault(scenario));
+    order
+}

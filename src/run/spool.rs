@@ -1,0 +1,118 @@
+//! Attempts of questions that are not being asked right now, in a file without a name. The parent
+//! stays small, however many attempts a run makes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::report::{Attempt, CaseReport, Elsewhere, Whole};
+
+/// A file that is gone when the run ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: Arc<File>,
+    end: u64,
+}
+
+/// One attempt in the file.
+#[derive(Debug)]
+struct Kept {
+    file: Arc<File>,
+    offset: u64,
+    length: usize,
+}
+
+impl Whole for Kept {
+    fn text(&self) -> Result<String, String> {
+        let mut bytes = vec![0; self.length];
+        let read = self.file.read_exact_at(&mut bytes, self.offset);
+        read.map_err(|error| format!("an attempt cannot be read back: {error}"))?;
+        String::from_utf8(bytes).map_err(|error| format!("an attempt cannot be read back: {error}"))
+    }
+}
+
+impl Spool {
+    /// # Errors
+    /// The system has no room for a file in this folder.
+    pub(super) fn create(folder: &Path) -> io::Result<Spool> {
+        Ok(Spool { file: Arc::new(tempfile::tempfile_in(folder)?), end: 0 })
+    }
+
+    /// Puts every whole attempt away, and leaves a light one in its place.
+    ///
+    /// # Errors
+    /// The disk is full, say. Attempts that could not be put away stay whole.
+    pub(super) fn put_away(&mut self, cases: &mut [CaseReport]) -> io::Result<()> {
+        for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
+            if attempt.elsewhere.is_some() {
+                continue;
+            }
+            let text = serde_json::to_vec(attempt)?;
+            self.file.write_all_at(&text, self.end)?;
+            let kept = Kept { file: self.file.clone(), offset: self.end, length: text.len() };
+            self.end += text.len() as u64;
+            *attempt = attempt.light(Elsewhere(Arc::new(kept)));
+        }
+        Ok(())
+    }
+}
+
+/// Brings every attempt back whole.
+///
+/// # Errors
+/// One cannot be read back, in words.
+pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), String> {
+    for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
+        let Some(elsewhere) = attempt.elsewhere.take() else { continue };
+        let whole: Attempt = serde_json::from_str(&elsewhere.0.text()?)
+            .map_err(|error| format!("an attempt cannot be read back: {error}"))?;
+        // What is in memory was judged last.
+        let (invalid, outcome) = (std::mem::take(&mut attempt.invalid), attempt.outcome);
+        *attempt = Attempt { invalid, outcome, ..whole };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture::Script;
+
+    fn cases(count: usize) -> Vec<CaseReport> {
+        let attempt = |step: usize| {
+            let mut script = Script::new();
+            script.sweep(None, &[step as u64]);
+            script.step(step, 0, &[]);
+            script.attempt()
+        };
+        vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: (0..count).map(attempt).collect() }]
+    }
+
+    #[test]
+    fn what_is_put_away_is_light_and_comes_back_whole() {
+        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let whole = cases(3);
+        let mut kept = whole.clone();
+        spool.put_away(&mut kept).unwrap();
+        assert!(kept[0].attempts.iter().all(|attempt| attempt.events.is_empty() && attempt.sweeps.is_empty()));
+        // As a document it is what it was.
+        assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&whole).unwrap());
+        kept[0].attempts.push(whole[0].attempts[1].clone());
+        spool.put_away(&mut kept).unwrap();
+        bring_back(&mut kept).unwrap();
+        assert_eq!(kept[0].attempts[..3], whole[0].attempts[..]);
+        assert_eq!(kept[0].attempts[3], whole[0].attempts[1]);
+    }
+
+    #[test]
+    fn an_attempt_that_is_gone_is_an_error_and_no_attempt() {
+        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let mut kept = cases(1);
+        spool.put_away(&mut kept).unwrap();
+        spool.file.set_len(3).unwrap();
+        assert!(serde_json::to_string(&kept).is_err());
+        assert!(bring_back(&mut kept).unwrap_err().contains("cannot be read back"));
+    }
+}

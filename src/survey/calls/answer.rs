@@ -1,0 +1,97 @@
+//! What a call's own answer says about its row: an error tells what it did before it refused.
+
+use super::CallRow;
+
+/// What a call's own answer says about the rest of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// It did what it was asked.
+    Succeeded,
+    /// It said that its library is not initialised, and did not look at its arguments.
+    NotInitialised,
+    /// It said that this library, driver or GPU does not do it.
+    NotSupported,
+    /// It returned another error: it may do more with arguments that work.
+    Refused,
+}
+
+impl CallRow {
+    /// The C function: the row's name without what tells several rows of one function apart.
+    pub fn function(&self) -> &str {
+        self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
+    }
+
+    /// What the call's own answer says; none where nothing was measured or attempts differ.
+    pub fn answer(&self) -> Option<Answer> {
+        if self.standing.unmeasured.is_some() || self.standing.disagreement.iter().any(|fact| fact == "status") {
+            return None;
+        }
+        Some(match self.status.as_deref() {
+            // A text, and the handle of a library that was opened, come without a status.
+            None => Answer::Succeeded,
+            Some(name) if SUCCESSES.contains(&name) => Answer::Succeeded,
+            Some(name) if NOT_INITIALISED.contains(&name) => Answer::NotInitialised,
+            Some(name) if NOT_SUPPORTED.contains(&name) => Answer::NotSupported,
+            Some(_) => Answer::Refused,
+        })
+    }
+
+    /// Whether what was called before had initialised the driver, as every attempt shows.
+    pub fn is_initialised_before(&self) -> bool {
+        !self.before.is_empty()
+            && !self.seen.is_empty()
+            && self.seen.iter().all(|it| it.initialised_before == Some(true))
+    }
+}
+
+/// What a call of each library returns that did what it was asked.
+const SUCCESSES: [&str; 8] = [
+    "CUDA_SUCCESS",
+    "cudaSuccess",
+    "NVML_SUCCESS",
+    "NVRTC_SUCCESS",
+    "CUBLAS_STATUS_SUCCESS",
+    "CUFFT_SUCCESS",
+    "ncclSuccess",
+    "OK",
+];
+/// What a call returns that asks for an initialised library first.
+const NOT_INITIALISED: [&str; 2] = ["CUDA_ERROR_NOT_INITIALIZED", "NVML_ERROR_UNINITIALIZED"];
+/// What a call returns that the library, driver or GPU does not do, whatever the arguments.
+const NOT_SUPPORTED: [&str; 4] = [
+    "CUDA_ERROR_NOT_SUPPORTED",
+    "cudaErrorNotSupported",
+    "cudaErrorCallRequiresNewerDriver",
+    "NVML_ERROR_NOT_SUPPORTED",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::survey::sample::row;
+
+    #[test]
+    fn an_error_is_told_from_success_and_from_a_library_that_is_not_initialised() {
+        let of =
+            |status: Option<&str>| CallRow { status: status.map(str::to_string), ..row("13.0", true, false) }.answer();
+        assert_eq!(of(Some("cudaSuccess")), Some(Answer::Succeeded));
+        assert_eq!(of(Some("cudaErrorInvalidValue")), Some(Answer::Refused));
+        assert_eq!(of(Some("60001")), Some(Answer::Refused), "a code without a name is no success");
+        assert_eq!(of(Some("CUDA_ERROR_NOT_INITIALIZED")), Some(Answer::NotInitialised));
+        assert_eq!(of(Some("cudaErrorCallRequiresNewerDriver")), Some(Answer::NotSupported));
+        assert_eq!(of(None), Some(Answer::Succeeded), "a text comes without a status");
+        let mut differs = row("13.0", true, false);
+        (differs.status, differs.standing.disagreement) = (None, vec!["status".to_string()]);
+        assert_eq!(differs.answer(), None);
+    }
+
+    #[test]
+    fn every_library_has_its_success_and_a_row_its_function() {
+        for library in crate::step::Library::ALL {
+            let name = crate::status::named(library, 0).name.expect("a name");
+            assert!(SUCCESSES.contains(&name.as_str()), "{name}");
+        }
+        let row = CallRow { call: "cudaFree-nothing".into(), ..row("13.0", true, false) };
+        assert_eq!(row.function(), "cudaFree");
+    }
+}

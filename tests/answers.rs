@@ -1,0 +1,251 @@
+//! What a person reads: questions that yes or no answers, the short form of a committed report at
+//! several widths, and the excerpts in README.md.
+//!
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test answers` writes expected texts anew; read the diff.
+
+mod common;
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::render::answer::is_yes_or_no;
+use cuda_pitfalls::scenario::{Expected, Scenario};
+
+use common::{Scratch, bless, root};
+
+fn scenarios() -> Vec<Scenario> {
+    catalogue::select(&[]).expect("the scenarios that come with the program are valid")
+}
+
+#[test]
+fn every_question_is_answered_by_yes_or_no_and_fits_a_line() {
+    for scenario in scenarios() {
+        let question = &scenario.question;
+        assert!(is_yes_or_no(question), "{}: {question}", scenario.name);
+        assert!(question.chars().count() <= 95, "{}: {question}", scenario.name);
+    }
+}
+
+/// The printed answer is yes where the effect shows. The answer in words must say the same.
+#[test]
+fn the_answer_in_words_says_yes_where_the_effect_shows() {
+    let mut held = 0;
+    for scenario in scenarios() {
+        let mut expected: Vec<Expected> =
+            scenario.instances.iter().flat_map(|it| &it.expect).map(|it| it.verdict).collect();
+        expected.dedup();
+        let [only] = expected[..] else { continue };
+        let words = match only {
+            Expected::Reproduced => "Yes",
+            Expected::NotReproduced => "No",
+        };
+        assert!(scenario.answer.starts_with(words), "{}: {only:?}, but: {}", scenario.name, scenario.answer);
+        held += 1;
+    }
+    assert!(held > 150, "only {held} questions have one answer everywhere");
+}
+
+/// `show NAME` takes the last part of a name, which is what an answer has beside it.
+#[test]
+fn the_last_part_of_a_name_is_enough() {
+    let scenarios = scenarios();
+    let tail = |scenario: &Scenario| scenario.name.rsplit('/').next().unwrap_or_default().to_owned();
+    let tails: HashSet<String> = scenarios.iter().map(tail).collect();
+    assert_eq!(tails.len(), scenarios.len(), "two scenarios have the same last part");
+    let one = scenarios.first().map(tail).unwrap_or_default();
+    assert_eq!(catalogue::select(std::slice::from_ref(&one)).map(|found| found.len()).ok(), Some(1), "{one}");
+}
+
+/// A committed report as the program tells it.
+fn told(form: &str, width: usize) -> String {
+    let scratch = Scratch::new();
+    let mut command = scratch.command(&["render", "reports/h200-x2", "--as", form]);
+    command.env("COLUMNS", width.to_string());
+    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran.stdout
+}
+
+#[test]
+fn a_committed_report_is_told_at_every_width() {
+    for width in [60, 80, 100] {
+        let path: PathBuf = root().join(format!("tests/answers/h200-x2-{width}.txt"));
+        let text = told("text", width);
+        if bless() {
+            fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be made");
+            fs::write(&path, &text).expect("the text can be written");
+        }
+        assert_eq!(text, fs::read_to_string(&path).unwrap_or_default(), "{width} columns; bless it");
+    }
+}
+
+/// 26 questions, 22 of which bite: a line each, a line for each workaround, and little else.
+#[test]
+fn two_dozen_questions_take_one_screen() {
+    let text = told("text", 100);
+    let answers =
+        text.lines().filter(|line| ["yes ", "no  ", "some"].iter().any(|word| line.starts_with(word))).count();
+    let workarounds = text.lines().filter(|line| line.trim_start().starts_with("→ ")).count();
+    assert_eq!(answers, 26, "{text}");
+    let others = text.lines().filter(|line| !line.is_empty()).count() - answers - workarounds;
+    assert!(others <= 12, "{others} other lines:\n{text}");
+}
+
+/// The parts of a text: a line that begins at the margin, with the lines below it.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match parts.last_mut() {
+            Some(last) if line.starts_with(' ') => *last += &format!("{line}\n"),
+            _ => parts.push(format!("{line}\n")),
+        }
+    }
+    parts
+}
+
+/// README.md with its excerpts computed. An excerpt is a block of text behind a comment,
+/// `<!-- excerpt: render REPORT --as FORM: PART, PART -->`; it has the first part in which each
+/// of the words occurs, with an ellipsis where something is left out.
+fn with_excerpts(readme: &str) -> (String, usize) {
+    let mut out = String::new();
+    let mut computed = 0;
+    let mut rest = readme;
+    while let Some((before, after)) = rest.split_once("<!-- excerpt: render ") {
+        let (head, block) = after.split_once(" -->\n```text\n").expect("a block of text is below an excerpt's comment");
+        let (_, behind) = block.split_once("```\n").expect("the block ends");
+        let (command, wanted) = head.split_once(": ").expect("what the excerpt has");
+        let (report, form) = command.split_once(" --as ").expect("the form");
+        assert_eq!(report, "reports/h200-x2");
+        let mut wanted: Vec<&str> = wanted.split(", ").collect();
+        let parts = parts(&told(form, 100));
+        for word in &wanted {
+            assert!(parts.iter().any(|part| part.contains(word)), "{word} is not in the text of {report}");
+        }
+        let mut text = String::new();
+        let mut left_out = false;
+        for part in parts {
+            let found = wanted.iter().position(|word| part.contains(word));
+            if let Some(place) = found {
+                wanted.remove(place);
+                text += if left_out && !text.is_empty() { "…\n" } else { "" };
+                text += &part;
+            }
+            left_out = found.is_none();
+        }
+        out += &format!("{before}<!-- excerpt: render {head} -->\n```text\n{text}```\n");
+        rest = behind;
+        computed += 1;
+    }
+    (out + rest, computed)
+}
+
+#[test]
+fn excerpts_in_the_readme_are_what_the_program_prints() {
+    let path = root().join("README.md");
+    let readme = fs::read_to_string(&path).expect("README.md can be read");
+    let (computed, excerpts) = with_excerpts(&readme);
+    assert!(excerpts >= 2, "only {excerpts} excerpts");
+    if bless() {
+        fs::write(&path, &computed).expect("README.md can be written");
+        return;
+    }
+    assert!(readme == computed, "an excerpt in README.md is not what the program prints; bless it");
+}
+
+const MACHINE: &str = "sim:h200-x2";
+const ASKED: [&str; 4] = [
+    "visibility/mask-after-nvml",
+    "visibility/mask-after-cuinit",
+    "visibility/mask-after-version-query",
+    "fault/error-sticks",
+];
+
+fn run(more: &[&str], columns: &str) -> common::Ran {
+    let scratch = Scratch::new();
+    let reports = scratch.reports();
+    let mut arguments = vec!["run"];
+    arguments.extend(ASKED);
+    arguments.extend(["--on", MACHINE, "--quick", "--out", reports.to_str().expect("UTF-8")]);
+    arguments.extend(more);
+    let mut command = scratch.command(&arguments);
+    command.env("COLUMNS", columns);
+    scratch.start(command).wait(std::time::Duration::from_secs(120))
+}
+
+#[test]
+fn a_run_answers_each_question_once() {
+    let ran = run(&[], "80");
+    let text = &ran.stdout;
+    for (question, times) in
+        [("Does using NVML first freeze", 1), ("Is CUDA_VISIBLE_DEVICES ignored", 1), ("freeze", 2)]
+    {
+        assert_eq!(text.matches(question).count(), times, "{question}:\n{text}");
+    }
+    assert!(text.contains("\nno (sim)   Does using NVML first"), "{text}");
+    assert!(text.contains("\nyes (sim)  Is CUDA_VISIBLE_DEVICES ignored"), "{text}");
+    assert!(text.contains("\nsome (sim) Does asking for a version"), "{text}");
+    assert!(text.contains("\n3 questions (5 variants), 1 attempt of each case, about "), "{text}");
+    assert!(text.contains("\nasked for by name and skipped: fault/error-sticks[kernel=wild] (needs --allow"), "{text}");
+    assert_eq!(text.matches("*** SIMULATED").count(), 2, "at the top and at the end:\n{text}");
+    assert!(!text.contains("PARTIAL") && !text.contains("trap"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("report.json")), "{text}");
+    assert_eq!(ran.stderr.matches("exit ").count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn a_verbose_run_shows_every_case_and_a_table() {
+    let ran = run(&["--verbose"], "140");
+    assert!(ran.stdout.contains("    trap  ") && ran.stdout.contains("memory, trap / control"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("Does using NVML"), "{}", ran.stdout);
+}
+
+#[test]
+fn with_json_answers_go_to_stderr() {
+    let ran = run(&["--json"], "100");
+    assert_eq!(ran.json()["scenarios"].as_array().map(Vec::len), Some(7));
+    assert!(ran.json()["scenarios"][0]["remedy"].is_string(), "a report tells the workaround by itself");
+    assert!(ran.stderr.contains("no (sim)   Does using NVML first"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_a_gpu_a_few_lines_say_what_to_do() {
+    if common::gpus() > 0 {
+        return;
+    }
+    let scratch = Scratch::new();
+    let reports = scratch.reports();
+    let ran = scratch.run(&["run", "--out", reports.to_str().expect("UTF-8")]);
+    ran.ended(4, "nothing_measured");
+    assert!(ran.stdout.lines().count() <= 7, "{}", ran.stdout);
+    assert!(ran.stdout.contains("`--on auto`") && ran.stdout.contains("no usable GPU"), "{}", ran.stdout);
+}
+
+/// Today's words are for today's calls: a file that asks something else now does not answer for then.
+#[test]
+fn an_old_report_is_told_in_todays_words_only_where_the_calls_are_the_same() {
+    let text = fs::read_to_string(root().join("reports/h200-x2/report.json")).expect("a committed report");
+    let mut report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let parts = report["scenarios"].as_array_mut().expect("a list");
+    let named = |name: &'static str| move |part: &&mut serde_json::Value| part["name"] == name;
+    let changed = parts.iter_mut().find(named("visibility/mask-after-cuinit")).expect("it is there");
+    assert!(changed.get("remedy").is_none(), "the report is older than the key");
+    changed["plan"]["cases"][0]["steps"][0]["call"] = "cudaFree".into();
+    let scratch = Scratch::new();
+    let path = scratch.path().join("report.json");
+    fs::write(&path, report.to_string()).expect("a file of our own");
+    let ran = scratch.run(&["render", path.to_str().expect("UTF-8")]);
+    assert!(ran.stdout.contains("\nyes  Does cudaGetDeviceCount freeze"), "{}", ran.stdout);
+    let old = "\nreproduced Does CUDA_VISIBLE_DEVICES still take effect when it is set after cuInit?";
+    assert!(ran.stdout.contains(old), "{}", ran.stdout);
+}
+
+#[test]
+fn judging_again_prints_answers() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["judge", "reports/h200-x2"]);
+    assert!(ran.stdout.contains("\nyes  Does cudaMemGetInfo make a context?"), "{}", ran.stdout);
+    let verbose = scratch.run(&["judge", "reports/h200-x2", "--verbose"]);
+    assert!(verbose.stdout.contains("    trap       5/5  "), "{}", verbose.stdout);
+}

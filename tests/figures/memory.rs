@@ -1,0 +1,80 @@
+//! Memory as scenarios measured it.
+
+use cuda_pitfalls::catalogue;
+use serde_json::Value;
+
+use crate::{Page, document, mib};
+
+/// A step of a case as every attempt showed it.
+fn step(report: &str, scenario: &str, case: &str, at: &str) -> Value {
+    let report = document(&format!("{report}/report.json"));
+    let all = report["scenarios"].as_array().expect("scenarios");
+    let scenario = all.iter().find(|one| one["name"] == scenario).expect("the scenario");
+    let case = scenario["cases"].as_array().expect("cases").iter().find(|one| one["name"] == case).expect("the case");
+    let outcomes = case["outcomes"].as_array().expect("outcomes");
+    assert_eq!(outcomes.len(), 1, "one outcome is a figure");
+    let steps = outcomes[0]["observation"]["steps"].as_array().expect("steps");
+    steps.iter().find(|step| step["label"] == at).expect("the step").clone()
+}
+
+fn used(report: &str, scenario: &str, case: &str, at: &str, gpu: &str) -> i64 {
+    step(report, scenario, case, at)["memory"][gpu]["used_bytes"].as_i64().expect("bytes")
+}
+
+#[test]
+fn what_the_driver_and_a_context_take() {
+    let at = |label: &str| used("h200-x2", "memory/context-cost", "trap", label, "gpu0");
+    let plan = document("h200-x2/report.json");
+    let calibration = &plan["run"]["calibration"][0];
+    let context = calibration["context_bytes"].as_i64().expect("bytes");
+    let init = used("h200-x2", "context/guard-restore-pollutes-gpu0", "trap", "previous", "gpu0");
+    let restored = used("h200-x2", "context/guard-restore-pollutes-gpu0", "trap", "end", "gpu0");
+    assert_eq!(at("look"), context, "calibration and scenario agree");
+    let thousands = |bytes: i64| {
+        let (rest, ones) = (bytes / 1000, bytes % 1000);
+        format!("{},{:03},{ones:03}", rest / 1000, rest % 1000)
+    };
+    let init_mib = init as f64 / f64::from(1 << 20);
+    let whole = |bytes: i64| (bytes as f64 / f64::from(1 << 20)).round();
+    Page::open("README.md")
+        .says(format!("`cuInit` takes {init_mib} MiB on every visible GPU that nobody else is on"))
+        .says(format!("A context takes {} MiB in all there", whole(context)))
+        .says(format!("and {} MiB beside others", whole(context - init)))
+        .says(format!("a guard that \"restores\" device 0 takes {} MiB there", whole(restored - init)));
+    Page::open("docs/findings.md")
+        .says(format!("{} MiB ({} bytes) on an H200 that nobody else is on", mib(context), thousands(context)))
+        .says(format!("{init_mib} MiB of it come with `cuInit`"))
+        .says(format!("restoring device 0 makes a context there: +{} MiB", mib(restored - init)));
+}
+
+#[test]
+fn scenarios_cases_and_answers_are_counted() {
+    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let cases: usize = scenarios.iter().map(|scenario| scenario.instances[0].cases.len()).sum();
+    let answers = scenarios.iter().filter(|scenario| !scenario.answer.is_empty()).count();
+    let all = scenarios.len();
+    Page::open("README.md")
+        .says(format!("{all} scenarios with {cases} cases; {answers} of them have an answer so far"));
+}
+
+#[test]
+fn one_of_the_queries_without_a_device_makes_a_context() {
+    let report = document("h200-x2/report.json");
+    let of = |one: &&Value| one["scenario"] == "context/query-of-the-thread";
+    let queries: Vec<&Value> = report["scenarios"].as_array().expect("scenarios").iter().filter(of).collect();
+    let makes: Vec<&Value> = queries.iter().filter(|one| one["verdict"]["kind"] == "reproduced").copied().collect();
+    assert_eq!((queries.len(), makes.len()), (9, 1), "of nine … alone");
+    assert_eq!(makes[0]["parameters"]["call"], "cudaDeviceGetStreamPriorityRange");
+    Page::open("docs/findings.md")
+        .says("of nine that only ask, and name no device, `cudaDeviceGetStreamPriorityRange` alone does".to_string());
+}
+
+#[test]
+fn a_handle_of_cublas_takes_more_loaded_eagerly() {
+    let grown = |case: &str| {
+        let at = |label: &str| used("h200-x2-contexts", "context/eager-loading-costs-memory", case, label, "gpu0");
+        at("create") - at("context")
+    };
+    let (eager, lazy) = (mib(grown("trap")), mib(grown("control")));
+    Page::open("docs/findings.md").says(format!("a cuBLAS handle takes {eager} MiB instead of {lazy}, and"));
+}

@@ -1,0 +1,152 @@
+//! How many rows and functions the surveys have, and what they show.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use cuda_pitfalls::survey::calls::{Answer, CallRow};
+use cuda_pitfalls::survey::document::Document;
+use serde_json::Value;
+
+use crate::common::root;
+use crate::{Page, document};
+
+/// The survey with libcudart 13.0 and two visible GPUs, less what was not exported.
+fn first() -> Vec<CallRow> {
+    let rows = document("survey-calls-h200-x2/survey-calls.json")["rows"].take();
+    let rows: Vec<CallRow> = serde_json::from_value(rows).expect("rows");
+    rows.into_iter().filter(|row| row.standing.unmeasured.is_none()).collect()
+}
+
+fn of<'a>(rows: &'a [CallRow], library: &str) -> Vec<&'a CallRow> {
+    rows.iter().filter(|row| row.library == library).collect()
+}
+
+fn functions(rows: &[&CallRow]) -> usize {
+    rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len()
+}
+
+fn has_context(row: &CallRow) -> bool {
+    row.context_on.as_ref().is_some_and(|on| !on.is_empty())
+}
+
+/// Every row of every committed survey of calls, those of later surveys last.
+fn all() -> Vec<CallRow> {
+    let mut documents: Vec<Document<CallRow>> = Vec::new();
+    for folder in fs::read_dir(root().join("reports")).expect("reports").flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        if name.starts_with("survey-calls-h200") {
+            let document = document(&format!("{name}/survey-calls.json"));
+            documents.push(serde_json::from_value(document).expect("a survey of calls"));
+        }
+    }
+    documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
+    documents.into_iter().flat_map(|document| document.rows).collect()
+}
+
+#[test]
+fn rows_of_libcudart_are_told_from_functions_and_successes_from_refusals() {
+    let rows = first();
+    let runtime = of(&rows, "libcudart");
+    let count = |is: &dyn Fn(&CallRow) -> bool| runtime.iter().filter(|row| is(row)).count();
+    let context = count(&has_context);
+    let only = count(&|row| row.freezes_visibility == Some(true) && !has_context(row));
+    let succeeded = count(&|row| row.answer() == Some(Answer::Succeeded));
+    let refused = count(&|row| row.answer() == Some(Answer::Refused));
+    let (asked, all) = (functions(&runtime), runtime.len());
+    Page::open("README.md")
+        .says(format!("it asked {asked} functions in {all} rows, each with the plainest arguments"))
+        .says(format!("{succeeded} rows succeeded; {refused} returned an error"))
+        .says(format!("{context} rows make a context on GPU 0, {only} only initialise the driver"));
+    Page::open("docs/findings.md")
+        .says(format!("{asked} functions of libcudart 13.0 have {all} rows"))
+        .says(format!("of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
+        .says(format!("Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"));
+    let free: Vec<&str> =
+        runtime.iter().filter(|row| row.freezes_visibility == Some(false)).map(|row| row.function()).collect();
+    assert_eq!(free, ["cudaRuntimeGetVersion"]);
+}
+
+#[test]
+fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
+    let rows = first();
+    let driver = of(&rows, "libcuda");
+    let refused = driver.iter().filter(|row| row.answer() == Some(Answer::Refused)).count();
+    let freeze: Vec<&str> =
+        driver.iter().filter(|row| row.freezes_visibility == Some(true)).map(|row| row.function()).collect();
+    assert_eq!(freeze, ["cuInit"]);
+    Page::open("README.md").says(format!("Of {} rows of libcuda only `cuInit` freezes it", driver.len()));
+    Page::open("docs/findings.md").says(format!(
+        "of {} functions of libcuda only `cuInit` does; {refused} rows of the others find fault",
+        functions(&driver)
+    ));
+}
+
+#[test]
+fn rows_that_were_measured_are_counted() {
+    let all = document("survey-calls-h200-x2/survey-calls.json")["rows"].as_array().expect("rows").len();
+    let measured = first().len();
+    Page::open("docs/findings.md").says(format!(
+        "{measured} rows of first calls on 2 GPUs with libcudart 13.0 ({} more are of calls that are not exported there)",
+        all - measured
+    ));
+}
+
+/// Only `cudaRuntimeGetVersion` leaves the mask free, whatever the libcudart (claim S0-6).
+#[test]
+fn no_other_call_of_libcudart_leaves_the_mask_free() {
+    let free: BTreeSet<(String, bool)> = all()
+        .iter()
+        .filter(|row| row.library == "libcudart" && row.freezes_visibility == Some(false))
+        .map(|row| (row.call.clone(), row.libcudart_version.as_deref().is_some_and(|version| version < "12")))
+        .collect();
+    assert_eq!(free, BTreeSet::from([("cudaRuntimeGetVersion".to_string(), false)]));
+}
+
+#[test]
+fn functions_that_differ_between_versions_are_counted() {
+    type Behaviour<'a> = (Option<bool>, bool, Option<&'a str>);
+    let rows = all();
+    let plain = rows.iter().filter(|row| row.library == "libcudart" && row.before.is_empty());
+    let mut latest: BTreeMap<(&str, &str), (u32, &CallRow)> = BTreeMap::new();
+    for row in plain.filter(|row| row.standing.unmeasured.is_none()) {
+        let version = row.libcudart_version.as_deref().expect("a version");
+        let known = latest.get(&(row.call.as_str(), version)).map_or(0, |(visible, _)| *visible);
+        if known <= row.visible_gpus {
+            latest.insert((&row.call, version), (row.visible_gpus, row));
+        }
+    }
+    let mut behaviours: BTreeMap<&str, BTreeSet<Behaviour<'_>>> = BTreeMap::new();
+    for (_, row) in latest.values() {
+        let behaviour = (row.freezes_visibility, has_context(row), row.status.as_deref());
+        behaviours.entry(&row.call).or_default().insert(behaviour);
+    }
+    let in_13 = |call: &str| latest.contains_key(&(call, "13.0"));
+    let differ = behaviours.iter().filter(|(call, seen)| seen.len() > 1 && in_13(call));
+    let differ: BTreeSet<&str> = differ.map(|(call, _)| call.split('-').next().unwrap_or(call)).collect();
+    let words = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+    println!("{differ:?}");
+    Page::open("README.md").says(format!("{} of these functions do something else in some", words[differ.len()]));
+}
+
+#[test]
+fn masks_and_variables_are_counted() {
+    let masks = document("survey-mask-h200-x2/survey-mask.json")["rows"].take();
+    let masks: Vec<Value> = serde_json::from_value(masks).expect("rows");
+    let generated = masks.iter().filter(|row| row["group"] == "Generated").count();
+    let forms = masks.len() - generated;
+    let unexpected = masks.iter().filter(|row| row["as_predicted"] != true).count();
+    assert_eq!(unexpected, 0, "and none was read otherwise");
+    Page::open("README.md").says(format!("of {} masks, {generated} of them generated, none", masks.len()));
+    Page::open("docs/findings.md")
+        .says(format!("{forms} forms of the mask, and {generated} masks that a generator wrote"));
+    Page::open("docs/surveys/README.md")
+        .says(format!("{forms} forms three times and {generated} generated masks once"));
+    let variables = document("survey-env-h200-x2/survey-env.json")["rows"].take();
+    let variables: Vec<Value> = serde_json::from_value(variables).expect("rows");
+    let effective = variables.iter().filter(|row| row["has_effect"] == true).count();
+    let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
+    Page::open("README.md").says(format!("{at_init} of the {effective} that take effect by `cuInit`"));
+    Page::open("docs/findings.md")
+        .says(format!("of {effective} variables that take effect, {at_init} are latched by `cuInit`"))
+        .says(format!("{} environment variables", variables.len()));
+}

@@ -1,0 +1,53 @@
+//! Every number of the collection has a scenario, or a word why it has none.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use cuda_pitfalls::catalogue;
+
+use common::root;
+
+/// The last number of each letter.
+const LAST: [(char, u32); 7] = [('A', 30), ('B', 29), ('C', 22), ('D', 16), ('E', 24), ('F', 23), ('G', 26)];
+
+fn numbers() -> BTreeSet<String> {
+    LAST.iter().flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number:02}"))).collect()
+}
+
+/// The numbers in a text; `G01–G26` are all of these.
+fn named(text: &str) -> BTreeSet<String> {
+    let all = numbers();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '–');
+    let of = |word: &str| -> Vec<String> {
+        match word.split_once('–') {
+            Some((first, last)) => all.iter().filter(|it| (first..=last).contains(&it.as_str())).cloned().collect(),
+            None => all.get(word).cloned().into_iter().collect(),
+        }
+    };
+    words.flat_map(of).collect()
+}
+
+#[test]
+fn every_number_is_asked_or_says_why_not() {
+    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let asked: BTreeSet<String> = scenarios.iter().flat_map(|scenario| scenario.tags.iter().cloned()).collect();
+    let page = fs::read_to_string(root().join("docs/not-asked.md")).expect("the page");
+    let rows = page.lines().filter(|line| line.starts_with("| ")).map(|line| line.split('|').collect::<Vec<_>>());
+    // Of both tables the first column is what has no scenario, the last of the second what has.
+    let (mut without, mut instead) = (BTreeSet::new(), BTreeSet::new());
+    for row in rows {
+        let (first, last) = (row.get(1).copied().unwrap_or_default(), row.get(3).copied().unwrap_or_default());
+        without.extend(named(first));
+        if named(first).iter().all(|number| number.starts_with('G')) && !first.contains('–') {
+            instead.extend(named(last));
+        }
+    }
+    let silent: Vec<String> = numbers().into_iter().filter(|it| !asked.contains(it) && !without.contains(it)).collect();
+    assert!(silent.is_empty(), "no scenario, and no word why: {silent:?}");
+    let stale: Vec<&String> = without.intersection(&asked).collect();
+    assert!(stale.is_empty(), "they have a scenario by now: {stale:?}");
+    let nowhere: Vec<&String> = instead.difference(&asked).collect();
+    assert!(nowhere.is_empty() && instead.len() > 20, "no scenario asks {nowhere:?} ({} named)", instead.len());
+}
