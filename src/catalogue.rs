@@ -21,6 +21,8 @@ use crate::scenario::{self, Diagnostic, Scenario};
 /// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
 const MOST_SOURCE_BYTES: u64 = 256 << 10;
 
+/// More errors than this are counted only.
+const MOST_SHOWN: usize = 100;
 /// More threads than this take longer to start than they save.
 const MOST_THREADS: usize = 4;
 
@@ -96,16 +98,24 @@ impl SelectError {
     /// The error as a person reads it: with the offending lines, where it is about files.
     pub fn render(&self, styled: bool) -> String {
         let SelectError::Invalid(files) = self else { return format!("error: {self}") };
-        let rendered = files
-            .iter()
-            .flat_map(|file| file.diagnostics.iter().map(|diagnostic| diagnostic.render(&file.source, styled)));
-        rendered.collect::<Vec<_>>().join("\n\n")
+        shown(files, "\n\n", |file, diagnostic| diagnostic.render(&file.source, styled))
     }
 }
 
 fn lines(files: &[Invalid]) -> String {
-    let lines = files.iter().flat_map(|file| file.diagnostics.iter().map(|diagnostic| diagnostic.line(&file.source)));
-    lines.collect::<Vec<_>>().join("\n")
+    shown(files, "\n", |file, diagnostic| diagnostic.line(&file.source))
+}
+
+/// The first errors, and how many more there are: nobody reads fourteen thousand, and to show one
+/// takes a look at its whole file.
+fn shown(files: &[Invalid], between: &str, show: impl Fn(&Invalid, &Diagnostic) -> String) -> String {
+    let all = || files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));
+    let mut shown: Vec<String> = all().take(MOST_SHOWN).map(|(file, diagnostic)| show(file, diagnostic)).collect();
+    let more = all().count().saturating_sub(MOST_SHOWN);
+    if more > 0 {
+        shown.push(format!("and {more} more errors"));
+    }
+    shown.join(between)
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {
@@ -208,6 +218,18 @@ mod tests {
         let error = SelectError::Invalid(vec![Invalid { path: "b.toml".to_string(), source, diagnostics }]);
         assert!(error.to_string().contains("b.toml:2:1: unknown key `folklor`"), "{error}");
         assert!(error.render(false).contains("did you mean `folklore`?"));
+    }
+
+    #[test]
+    fn thousands_of_errors_are_counted_and_not_shown() {
+        let keys: String = (0..2_000).map(|n| format!("key{n} = 1\n")).collect();
+        let source = format!("question = \"Is it?\"\n{keys}");
+        let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
+        let count = diagnostics.len();
+        assert!(count > 2_000, "{count}");
+        let error = SelectError::Invalid(vec![Invalid { path: "b.toml".to_string(), source, diagnostics }]);
+        assert!(error.render(false).ends_with(&format!("\n\nand {} more errors", count - MOST_SHOWN)));
+        assert_eq!(error.to_string().lines().count(), MOST_SHOWN + 1);
     }
 
     #[test]

@@ -202,10 +202,9 @@ fn go(
         let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
         let repeat = if options.quick { Some(1) } else { options.repeat };
         console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
-        console.asks(&ahead);
-        console.header(&report, Some(expected));
         let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, selection)?;
         rounds.calibrator = calibrator;
+        rounds.announce(expected);
         rounds.ask()?;
     } else {
         console.header(&report, None);

@@ -1,6 +1,6 @@
 //! What a person sees while a run goes on: answers on stdout, progress on a terminal's stderr.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
 use crate::output;
-use crate::preview::Preview;
 use crate::render::answer::{self, Answer, Asked, Ending};
 use crate::render::escape;
 use crate::render::text::{self, Style};
@@ -68,13 +67,6 @@ impl Console {
         self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|it| it.repeat).max()).unwrap_or(0);
     }
 
-    /// Tells what of it this machine can be asked: the head says so, and not what was selected.
-    pub(super) fn asks(&mut self, ahead: &Preview) {
-        let questions: BTreeSet<&str> = ahead.would_run.iter().map(|it| it.question.as_str()).collect();
-        self.asked.questions = questions.len();
-        self.asked.variants = ahead.would_run.len();
-    }
-
     /// Prints for people. A closed pipe is not an error of the run.
     fn say(&self, text: &str) {
         self.bar.suspend(|| {
@@ -109,6 +101,12 @@ impl Console {
     /// The head of the run; `expected` is how long it will take, where that is known.
     pub(super) fn header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
+        // The head tells what this machine can be asked, and not what was selected.
+        let planned = || report.scenarios.iter().filter(|it| it.plan.is_some());
+        if planned().next().is_some() {
+            self.asked.questions = planned().map(|it| it.scenario.as_str()).collect::<HashSet<_>>().len();
+            self.asked.variants = planned().count();
+        }
         if self.verbose {
             self.say(&text::header(&report.run, &report.machine, report.provenance, self.width));
         } else {

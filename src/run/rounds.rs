@@ -12,7 +12,7 @@ use super::stage::Stage;
 use super::{Failure, Options, unkillable};
 use crate::catalogue::Selection;
 use crate::clock;
-use crate::report::{Report, Store};
+use crate::report::{Report, Store, StoreError};
 use crate::scenario::{Hazard, Instance, Scenario};
 use crate::verdict::ExpectationMet;
 
@@ -62,9 +62,14 @@ impl<'a> Rounds<'a> {
         Ok(Rounds { stage, report, console, store, calibrator: None, options, questions, faulting, spool, written_ns })
     }
 
+    /// Says what will be asked, and how long it will take.
+    pub(super) fn announce(&mut self, expected: Duration) {
+        self.console.header(self.report, Some(expected));
+        self.console.start(self.questions.len() as u64);
+    }
+
     /// Asks all of it, or as much as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
-        self.console.start(self.questions.len() as u64);
         for place in 0..self.questions.len() {
             if self.question(place).is_some_and(Question::is_done) {
                 self.tell(place);
@@ -199,7 +204,7 @@ impl<'a> Rounds<'a> {
 
     fn put_away(&mut self, place: usize) -> Result<(), Failure> {
         let Some(done) = self.report.scenarios.get_mut(place) else { return Ok(()) };
-        let full = |error: std::io::Error| Failure::Internal(format!("attempts cannot be kept in TMPDIR: {error}"));
+        let full = |source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into();
         self.spool.put_away(&mut done.cases).map_err(full)
     }
 

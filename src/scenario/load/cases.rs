@@ -141,6 +141,7 @@ fn steps_of(reader: &mut Reader<'_>, case: &str, node: Option<&Node>, hazards: &
         }
     }
     steps.scope.complete = nodes.is_some_and(|nodes| nodes.len() <= MOST_STEPS);
+    // What is too long is refused for that; looking for what was meant in each of thousands takes minutes.
     for node in nodes.unwrap_or_default().iter().take(MOST_STEPS) {
         if steps.step(node).is_none() {
             steps.scope.complete = false;

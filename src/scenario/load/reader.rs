@@ -1,5 +1,6 @@
 //! Reading typed values out of the tree, collecting what is wrong on the way.
 
+use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 use super::diagnostic::{Diagnostic, did_you_mean, suggest};
@@ -15,6 +16,8 @@ pub(super) struct Reader<'a> {
     /// The kernels that a step can load.
     pub(super) kernels: &'a [&'a str],
     pub(super) errors: Vec<Diagnostic>,
+    /// The span and the message of each error.
+    seen: HashSet<(usize, usize, String)>,
     /// Where a parameter is written that the file does not have: what stands there means nothing,
     /// so nothing more is said about it.
     pub(super) unfilled: Vec<Range<usize>>,
@@ -26,7 +29,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
         let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-        Reader { file, source, kernels, errors: Vec::new(), unfilled: Vec::new(), line_ends }
+        Reader { file, source, kernels, errors: Vec::new(), seen: HashSet::new(), unfilled: Vec::new(), line_ends }
     }
 
     pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
@@ -43,8 +46,8 @@ impl<'a> Reader<'a> {
     fn push(&mut self, place: &Place, message: String, help: Option<String>, context: Option<(Range<usize>, String)>) {
         let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
         // Instances of a scenario repeat each other's errors.
-        let same = |known: &Diagnostic| known.span == diagnostic.span && known.message == diagnostic.message;
-        if self.is_full() || self.unfilled.contains(&diagnostic.span) || self.errors.iter().any(same) {
+        let known = (diagnostic.span.start, diagnostic.span.end, diagnostic.message.clone());
+        if self.is_full() || self.unfilled.contains(&diagnostic.span) || !self.seen.insert(known) {
             return;
         }
         self.errors.push(diagnostic);

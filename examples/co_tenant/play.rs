@@ -1,20 +1,7 @@
-//! A process that is on the GPUs and is not ours: what a workstation's desktop, another job or
-//! another run is to `cuda-pitfalls run`. Tests and measurements start it beside a run.
-//!
-//! ```text
-//! co_tenant MODE [SECONDS] [LIBCUDA]
-//!   hold-init      cuInit, then stay
-//!   hold-context   a context on every visible GPU, then stay
-//!   churn-init     a process that only calls cuInit and exits, every 0.2 s
-//!   churn-memory   a context on every visible GPU; 4 to 524 MiB come and go every 0.3 s
-//!   churn-context  a process that makes a context on every visible GPU and exits, every 0.3 s
-//! ```
-//!
-//! It prints `ready` once it is there, and stays for so many seconds (3600 if not said) or until it
-//! is killed. `CUDA_VISIBLE_DEVICES` says on which GPUs.
+//! What a co-tenant does.
 
 use std::io::Write;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 type Init = unsafe extern "C" fn(u32) -> i32;
@@ -69,22 +56,8 @@ fn checked(call: &str, status: i32) -> Result<(), String> {
     if status == 0 { Ok(()) } else { Err(format!("{call} returned {status}")) }
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mode = arguments.first().map_or("", String::as_str);
-    let seconds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(3600.0);
-    let library = arguments.get(2).map_or("libcuda.so.1", String::as_str);
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
-    match play(mode, end, library) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("co_tenant: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn play(mode: &str, end: Instant, library: &str) -> Result<(), String> {
+/// Plays a part until the end. `again` is a program that plays the part which is its first argument.
+pub(crate) fn play(mode: &str, end: Instant, library: &str, again: &dyn Fn(&str) -> Command) -> Result<(), String> {
     match mode {
         "hold-init" => {
             Driver::open(library)?.init()?;
@@ -102,10 +75,12 @@ fn play(mode: &str, end: Instant, library: &str) -> Result<(), String> {
             let driver = Driver::open(library)?;
             driver.contexts(driver.init()?)?;
         }
-        "churn-init" => churn("once-init", end, library, Duration::from_millis(200))?,
-        "churn-context" => churn("once-context", end, library, Duration::from_millis(300))?,
+        "churn-init" => churn(again("once-init"), end, Duration::from_millis(200))?,
+        "churn-context" => churn(again("once-context"), end, Duration::from_millis(300))?,
         "churn-memory" => churn_memory(end, library)?,
-        other => return Err(format!("unknown mode `{other}`; see the comment at the top of examples/co_tenant.rs")),
+        other => {
+            return Err(format!("unknown mode `{other}`; see the comment at the top of examples/co_tenant/main.rs"));
+        }
     }
     Ok(())
 }
@@ -120,13 +95,12 @@ fn stay(end: Instant) {
 }
 
 /// A fresh process again and again: what `cuInit` takes comes and goes with it.
-fn churn(mode: &str, end: Instant, library: &str, rest: Duration) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+fn churn(mut program: Command, end: Instant, rest: Duration) -> Result<(), String> {
     ready();
     while Instant::now() < end {
-        let status = Command::new(&program).args([mode, "0", library]).stdout(Stdio::null()).status();
-        if !status.map_err(|error| error.to_string())?.success() {
-            return Err(format!("`{mode}` failed"));
+        let status = program.stdout(Stdio::null()).status().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("{program:?} failed"));
         }
         std::thread::sleep(rest);
     }

@@ -1,0 +1,233 @@
+//! A machine that others use too: verdicts as on an idle one, or open, and never a surprise.
+//!
+//! The machine is simulated and shared: the program finds the simulated libraries where it would find
+//! real ones, and so do co-tenants and a second run beside it. What is shown here is how the harness
+//! treats co-tenants, not how a driver does; the reports of real machines show that.
+
+mod common;
+#[path = "../examples/co_tenant/play.rs"]
+mod play;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cuda_pitfalls::node;
+use cuda_pitfalls::report::{Provenance, Report};
+use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
+
+use common::{Running, Scratch};
+
+/// What this test program plays beside a run, if it is started for that.
+const PART: &str = "CUDA_PITFALLS_CO_TENANT";
+const LIBRARY: &str = "CUDA_PITFALLS_CO_TENANT_LIBRARY";
+
+/// Questions whose verdicts stand on contexts, on visibility and on memory; all by libcuda, which the
+/// shared machine has.
+const ASKED: [&str; 8] = [
+    "memory/context-cost",
+    "context/retain-is-counted",
+    "context/second-context-costs-again",
+    "context/cuinit-loads-libraries",
+    "visibility/mask-after-cuinit",
+    "visibility/empty-mask-hides-all",
+    "memory/vmm-is-taken-at-create",
+    "process/fork-after-cuinit",
+];
+
+/// A simulated machine that several processes share, as they would share a real one.
+struct Shared {
+    scratch: Scratch,
+    libraries: PathBuf,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        let scratch = Scratch::new();
+        let libraries = node::lay_out("h200-x2", &scratch.path().join("machine")).expect("a simulated machine");
+        Shared { scratch, libraries }
+    }
+
+    /// Somebody on the machine, until it is dropped.
+    fn co_tenant(&self, part: &str) -> CoTenant {
+        let mut child = played(part, &self.libraries.join("libcuda.so").to_string_lossy())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this test program starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line.contains("ready"))), "the co-tenant did not get ready");
+        CoTenant(child)
+    }
+
+    fn command(&self, out: &str, more: &[&str]) -> Command {
+        let out = self.scratch.path().join(out);
+        let locks = self.scratch.path().join("locks");
+        let mut arguments = vec!["run", "--on", "cuda", "--json", "--out", out.to_str().expect("UTF-8")];
+        if !more.contains(&"--no-lock") {
+            arguments.extend(["--lock-dir", locks.to_str().expect("UTF-8")]);
+        }
+        arguments.extend(more);
+        let mut command = self.scratch.command(&arguments);
+        command.env("LD_LIBRARY_PATH", &self.libraries);
+        command
+    }
+
+    /// Runs questions to their end; each run has a folder of its own for what it prints.
+    fn run(&self, more: &[&str]) -> Report {
+        report(Scratch::new().start(self.command("reports", more)))
+    }
+}
+
+struct CoTenant(Child);
+
+impl Drop for CoTenant {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// This test program, playing a part.
+fn played(part: &str, library: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.args(["--ignored", "--exact", "a_part_that_is_played_beside_a_run", "--nocapture"]);
+    command.env(PART, part).env(LIBRARY, library).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Not a test: what [`played`] starts.
+#[test]
+#[ignore = "started by the other tests"]
+fn a_part_that_is_played_beside_a_run() {
+    let (Ok(part), Ok(library)) = (std::env::var(PART), std::env::var(LIBRARY)) else { return };
+    let end = Instant::now() + Duration::from_secs(120);
+    play::play(&part, end, &library, &|part| played(part, &library)).expect("the part is played");
+}
+
+fn report(running: Running) -> Report {
+    let ran = running.wait(Duration::from_secs(120));
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}:\n{}\n{}", ran.stdout, ran.stderr))
+}
+
+fn no_surprise(report: &Report) {
+    assert_eq!(report.provenance, Provenance::Simulated);
+    for scenario in &report.scenarios {
+        let verdict = &scenario.verdict;
+        let words = format!("{}: {} {:?}", scenario.name, verdict.detail, verdict.unexpected);
+        assert_ne!(verdict.expectation, ExpectationMet::Unexpected, "{words}");
+    }
+}
+
+fn verdicts(report: &Report) -> BTreeMap<&str, (Kind, Option<Reason>)> {
+    report.scenarios.iter().map(|done| (done.name.as_str(), (done.verdict.kind, done.verdict.reason))).collect()
+}
+
+#[test]
+fn an_idle_co_tenant_changes_no_verdict_that_it_does_not_hide() {
+    let asked: Vec<&str> = ASKED.into_iter().chain(["--repeat", "2"]).collect();
+    for part in ["hold-context", "hold-init"] {
+        let machine = Shared::new();
+        let alone = machine.run(&asked);
+        let co_tenant = machine.co_tenant(part);
+        let beside = machine.run(&asked);
+        drop(co_tenant);
+        no_surprise(&alone);
+        no_surprise(&beside);
+        assert!(alone.run.co_tenants.is_empty());
+        assert_eq!(beside.run.co_tenants.len(), 2, "{part}");
+        let (alone, beside) = (verdicts(&alone), verdicts(&beside));
+        assert!(alone.values().all(|(kind, _)| kind.is_conclusive()), "{alone:?}");
+        assert_eq!(alone, beside, "{part}");
+    }
+}
+
+#[test]
+fn what_a_co_tenant_has_paid_is_said() {
+    let machine = Shared::new();
+    let _co_tenant = machine.co_tenant("hold-context");
+    let report = machine.run(&["memory/context-cost", "instrument/uuid-mask-touches-no-other-gpu", "--quick"]);
+    let verdict = |name: &str| &report.scenarios.iter().find(|done| done.name == name).expect("it was asked").verdict;
+    let cost = verdict("memory/context-cost");
+    assert_eq!((cost.kind, cost.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert!(cost.unobservable.iter().any(|words| words.contains("co-tenant has paid")), "{cost:?}");
+    // This one is about nothing but a footprint.
+    let mask = verdict("instrument/uuid-mask-touches-no-other-gpu");
+    assert_eq!((mask.kind, mask.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
+    for found in &report.run.calibration {
+        assert!(found.sound && found.init_bytes == Some(0) && found.baseline_bytes > Some(0), "{found:?}");
+    }
+}
+
+#[test]
+fn co_tenants_that_come_and_go_are_no_surprise() {
+    for part in ["churn-init", "churn-context", "churn-memory"] {
+        let machine = Shared::new();
+        let co_tenant = machine.co_tenant(part);
+        let asked: Vec<&str> = ASKED.into_iter().chain(["--quick"]).collect();
+        let report = machine.run(&asked);
+        drop(co_tenant);
+        no_surprise(&report);
+        assert_eq!(report.scenarios.len(), ASKED.len());
+    }
+}
+
+#[test]
+fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
+    let machine = Shared::new();
+    let co_tenant = machine.co_tenant("churn-memory");
+    let report = machine.run(&["memory/context-cost", "visibility/mask-after-cuinit", "--quick"]);
+    drop(co_tenant);
+    no_surprise(&report);
+    let unsound = report.run.calibration.iter().filter(|found| !found.sound).count();
+    assert!(unsound > 0, "{:?}", report.run.calibration);
+    assert!(report.run.calibration.iter().all(|found| found.sound == found.why_unsound.is_none()));
+    assert!(report.run.warnings.iter().any(|words| words.contains("is not judged")), "{:?}", report.run.warnings);
+    let cost = &report.scenarios[0].verdict;
+    assert!(!cost.kind.is_conclusive(), "{cost:?}");
+    // What does not stand on memory is answered all the same, where the attempts count.
+    let mask = &report.scenarios[1].verdict;
+    assert!(mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated), "{mask:?}");
+}
+
+#[test]
+fn runs_that_share_locks_wait_for_each_other_and_others_disturb_no_verdict() {
+    let asked: Vec<&str> = ASKED.into_iter().chain(["--repeat", "2"]).collect();
+    for lock in [&[][..], &["--no-lock"]] {
+        let machine = Shared::new();
+        let more = [&asked, lock].concat();
+        let scratches: Vec<Scratch> = (0..3).map(|_| Scratch::new()).collect();
+        let runs: Vec<Running> =
+            scratches.iter().map(|scratch| scratch.start(machine.command("reports", &more))).collect();
+        let reports: Vec<Report> = runs.into_iter().map(report).collect();
+        reports.iter().for_each(no_surprise);
+        if lock.is_empty() {
+            for report in &reports {
+                assert!(verdicts(report).values().all(|(kind, _)| kind.is_conclusive()), "{:?}", verdicts(report));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_does_not_wait_measures_nothing_and_says_who_is_there() {
+    let machine = Shared::new();
+    let first = Scratch::new();
+    let asked: Vec<&str> = ASKED.into_iter().chain(["--repeat", "20"]).collect();
+    let long = first.start(machine.command("reports", &asked));
+    let held = machine.scratch.path().join("locks");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while std::fs::read_dir(&held).map_or(0, Iterator::count) < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let second = Scratch::new();
+    let refused = second
+        .start(machine.command("reports", &["memory/context-cost", "--wait", "0s"]))
+        .wait(Duration::from_secs(30));
+    refused.ended(4, "nothing_measured");
+    assert!(refused.stderr.contains("in use by the run of process"), "{}", refused.stderr);
+    assert!(refused.json()["error"].as_str().is_some_and(|why| why.contains("--wait")));
+    drop(long);
+}
