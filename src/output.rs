@@ -11,6 +11,11 @@ use crate::supervisor::is_overdue;
 /// A pipe that is ready takes so many bytes at once without waiting (POSIX: `PIPE_BUF`).
 const PIECE: usize = 4096;
 
+/// Writes a line to stderr, as [`write`] does. Nobody could be told that it failed.
+pub(crate) fn tell(line: &str) {
+    let _ = write(io::stderr(), format!("{line}\n").as_bytes());
+}
+
 /// Writes all of a text. A reader that does not read is waited for, but not once the user wants to
 /// stop.
 ///

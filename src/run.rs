@@ -234,9 +234,9 @@ fn go(
     Ok(ended)
 }
 
-/// A sampler that could not be ended, in words.
+/// A process that could not be ended, in words.
 fn unkillable(stage: &Stage) -> Option<String> {
-    stage.supervisor.unkillable().map(|pid| format!("the sampler, process {pid}, could not be killed"))
+    stage.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
 }
 
 /// Keeps other runs off the GPUs of this one, as long as the locks live.

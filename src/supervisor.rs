@@ -59,6 +59,8 @@ pub struct Supervisor {
     pub sampler: SamplerClient,
     /// Ctrl-C and friends.
     pub interrupt: Interrupt,
+    /// A worker that could not be ended. No other is started after it.
+    lost: Option<u32>,
 }
 
 impl Supervisor {
@@ -76,12 +78,13 @@ impl Supervisor {
             home: home.to_path_buf(),
             sampler,
             interrupt,
+            lost: None,
         })
     }
 
-    /// The PID of a sampler that could not be ended, if there is one.
-    pub fn unkillable(&self) -> Option<i32> {
-        self.sampler.unkillable
+    /// The PID of a worker or a sampler that could not be ended, if there is one.
+    pub fn unkillable(&self) -> Option<u32> {
+        self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
     }
 
     /// Points workers at another folder of links, for another libcudart.

@@ -1,7 +1,7 @@
 //! What a person sees while a run goes on: answers on stdout, progress on a terminal's stderr.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -81,7 +81,7 @@ impl Console {
 
     pub(super) fn warn(&self, notes: &[String]) {
         for note in notes {
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", escape::terminal(note));
+            output::tell(&format!("cuda-pitfalls: {}", escape::terminal(note)));
         }
     }
 
@@ -142,7 +142,7 @@ impl Console {
     /// One question of a survey is done; a line for those who see no bar, if there is one.
     pub(super) fn step(&self, line: Option<String>) {
         if let Some(line) = line {
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {line}");
+            output::tell(&format!("cuda-pitfalls: {line}"));
         }
         self.bar.inc(1);
     }
@@ -200,7 +200,7 @@ impl Console {
         let mut exit = exit;
         match written {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+                output::tell(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
                 exit = exit.worst(Exit::NotDurable);
             }
             _ => {}
@@ -212,20 +212,19 @@ impl Console {
     /// A run that could not begin or not end: with `--json` there is still one document.
     pub(super) fn failed(&mut self, why: &str, exit: Exit) {
         self.bar.finish_and_clear();
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", why.trim_end());
+        output::tell(&format!("cuda-pitfalls: {}", why.trim_end()));
         if self.json && !self.finished {
             let document = serde_json::json!({
                 "error": why,
                 "exit": { "code": exit.code(), "name": exit.name() },
             });
-            let _ = writeln!(std::io::stdout(), "{document}");
+            let _ = output::write(std::io::stdout(), format!("{document}\n").as_bytes());
         }
         self.name(exit);
     }
 
     fn name(&self, exit: Exit) {
-        let line = format!("cuda-pitfalls: exit {} ({})\n", exit.code(), exit.name());
-        let _ = output::write(std::io::stderr(), line.as_bytes());
+        output::tell(&format!("cuda-pitfalls: exit {} ({})", exit.code(), exit.name()));
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use crate::output;
 use crate::render::escape;
 
 const PREFIX: &str = "cuda-pitfalls-";
@@ -64,7 +65,7 @@ impl Drop for Folder {
         if let Err(error) = remove(&path) {
             let path = escape::terminal(&path.to_string_lossy());
             let warning = format!("cuda-pitfalls: warning: the private folder {path} could not be removed: {error}");
-            let _ = writeln!(io::stderr(), "{warning}");
+            output::tell(&warning);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::stage::Stage;
 use super::{Failure, Options, unkillable};
 use crate::catalogue::Selection;
 use crate::clock;
-use crate::report::{Report, Store};
+use crate::report::{Report, Store, StoreError};
 use crate::scenario::{Hazard, Instance, Scenario};
 use crate::verdict::ExpectationMet;
 
@@ -204,7 +204,7 @@ impl<'a> Rounds<'a> {
 
     fn put_away(&mut self, place: usize) -> Result<(), Failure> {
         let Some(done) = self.report.scenarios.get_mut(place) else { return Ok(()) };
-        let full = |error: std::io::Error| Failure::Internal(format!("attempts cannot be kept in TMPDIR: {error}"));
+        let full = |source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into();
         self.spool.put_away(&mut done.cases).map_err(full)
     }
 

@@ -92,6 +92,7 @@ impl Supervisor {
         self.see_off(&deadlines, &mut attempt, &mut talk);
         bury(talk, &before, self.sampler.pid(), &mut attempt);
         if attempt.exit.unkillable {
+            self.lost = Some(attempt.pid);
             return Err(Trouble::Unkillable(attempt.pid));
         }
         // Whatever else went wrong the attempts will meet, and keep.
@@ -118,6 +119,7 @@ impl Supervisor {
         self.see_off(&deadlines, &mut attempt, &mut talk);
         attempt.wall_ns = clock::now_ns() - attempt.started_ns;
         bury(talk, &before, self.sampler.pid(), &mut attempt);
+        self.lost = attempt.exit.unkillable.then_some(attempt.pid);
         match self.sampler.stop_free_run() {
             Ok(run) => {
                 attempt.free_run = Some(run);

@@ -15,6 +15,9 @@ use crate::scenario::Step;
 impl Supervisor {
     /// Starts the worker and hands it its steps.
     pub(super) fn launch(&mut self, timeouts: Timeouts, case: &CasePlan) -> Result<(Conversation, Waited), Trouble> {
+        if let Some(pid) = self.lost {
+            return Err(Trouble::Unkillable(pid));
+        }
         let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
         let mut arguments = vec![OsString::from(role::WORKER)];
         arguments.push(spawn::descriptor(&theirs));
