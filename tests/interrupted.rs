@@ -25,7 +25,7 @@ fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let running = scratch.start(scratch.command(&arguments));
     eventually("the first scenario's result is on disk", Duration::from_secs(30), || {
-        scratch.stored().filter(|report| report.scenarios.len() == 1)
+        scratch.stored().filter(|report| report.scenarios.first().is_some_and(|done| done.verdict.kind.is_conclusive()))
     });
     // A worker that is still the same after a while is the one that hangs.
     let worker = || scratch.processes().into_iter().find(|(_, line)| line.contains("__worker")).map(|(pid, _)| pid);

@@ -2,23 +2,28 @@
 //! where there are any, on this host's GPUs (`gpu`).
 //!
 //! Listing reads the scenario files and counts device nodes; no CUDA call is ever made in this
-//! process. An instance runs once for all its cases. GPU trials hold a lock on a file, so that they
-//! exclude each other across threads and, under nextest, across processes.
+//! process. A folder of scenarios runs once for all its trials. GPU trials hold a lock on a file, so
+//! that they exclude each other across threads and, under nextest, across processes; their reports
+//! are kept in the folder that `CUDA_PITFALLS_KEEP_REPORTS` names.
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::process::ExitCode;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::report::{Attempt, Provenance, ScenarioReport};
-use cuda_pitfalls::scenario::Scenario;
+use cuda_pitfalls::report::{Attempt, Provenance, Report, ScenarioReport};
+use cuda_pitfalls::scenario::{Hazard, Scenario};
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use common::Scratch;
+
+/// Longer than a folder takes on 8 GPUs.
+const LONGEST: Duration = Duration::from_secs(900);
 
 /// What one trial runs.
 #[derive(Clone)]
@@ -26,7 +31,6 @@ struct Subject {
     instance: String,
     case: String,
     gpus: usize,
-    hazards: Vec<&'static str>,
     /// Whether anything is expected. What takes root or a changed setting may wait for a measurement.
     expects: bool,
 }
@@ -45,16 +49,23 @@ fn main() -> ExitCode {
         }
     };
     let present = common::gpus();
+    let subjects: Vec<Subject> = scenarios.iter().flat_map(subjects).collect();
+    let mut runs = Runs::default();
+    for subject in &subjects {
+        runs.add(simulated(subject), subject);
+        runs.add("cuda", subject);
+    }
+    let runs = Arc::new(runs);
     let mut trials = Vec::new();
-    for scenario in &scenarios {
-        for subject in subjects(scenario) {
-            let name = format!("{}::{}", subject.instance.replacen('/', "::", 1), subject.case);
-            let lacking = present < subject.gpus.max(1);
-            let simulated = subject.clone();
-            trials.push(Trial::ignorable_test(name.clone(), move || on_simulated_node(&simulated)).with_kind("sim"));
-            let measured = Trial::ignorable_test(name, move || on_gpus(&subject, present));
-            trials.push(measured.with_kind("gpu").with_ignored_flag(lacking));
-        }
+    for subject in subjects {
+        let name = format!("{}::{}", subject.instance.replacen('/', "::", 1), subject.case);
+        let lacking = present < subject.gpus.max(1);
+        let (on_simulated, by_simulated) = (subject.clone(), runs.clone());
+        let trial = move || on_simulated_machine(&on_simulated, &by_simulated);
+        trials.push(Trial::ignorable_test(name.clone(), trial).with_kind("sim"));
+        let by_measured = runs.clone();
+        let measured = Trial::ignorable_test(name, move || on_gpus(&subject, present, &by_measured));
+        trials.push(measured.with_kind("gpu").with_ignored_flag(lacking));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -65,22 +76,22 @@ fn subjects(scenario: &Scenario) -> impl Iterator<Item = Subject> {
             instance: instance.name.clone(),
             case: case.name.clone(),
             gpus: scenario.needs.gpus as usize,
-            hazards: scenario.hazards.iter().map(|hazard| hazard.name()).collect(),
             expects: !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty()),
         })
     })
 }
 
-fn on_simulated_node(subject: &Subject) -> Result<Completion, Failed> {
-    // The smallest machine that is big enough; one GPU would hide what happens to the others.
-    let machine = match subject.gpus {
+/// The smallest machine that is big enough; one GPU would hide what happens to the others.
+fn simulated(subject: &Subject) -> &'static str {
+    match subject.gpus {
         0..=2 => "sim:h200-x2",
         3..=4 => "sim:h200-x4",
         _ => "sim:h200-x8",
-    };
-    // A hazard is one for the host's GPUs only.
-    let allowed = subject.hazards.iter().flat_map(|hazard| ["--allow", hazard]).collect::<Vec<_>>();
-    let done = once(subject, machine, &allowed)?;
+    }
+}
+
+fn on_simulated_machine(subject: &Subject, runs: &Runs) -> Result<Completion, Failed> {
+    let done = runs.part(simulated(subject), subject)?;
     let attempts = attempts(&done, &subject.case);
     if done.verdict.expectation == ExpectationMet::NoExpectation && !subject.expects {
         return Ok(Completion::ignored_with("expects nothing: nobody has measured it yet"));
@@ -96,12 +107,12 @@ fn on_simulated_node(subject: &Subject) -> Result<Completion, Failed> {
     answered(&done, &subject.case, Provenance::Simulated, by_another_case)
 }
 
-fn on_gpus(subject: &Subject, present: usize) -> Result<Completion, Failed> {
+fn on_gpus(subject: &Subject, present: usize, runs: &Runs) -> Result<Completion, Failed> {
     let needed = subject.gpus.max(1);
     if present < needed {
         return Ok(Completion::ignored_with(format!("needs {needed} GPU(s), found {present}")));
     }
-    let done = once(subject, "cuda", &[])?;
+    let done = runs.part("cuda", subject)?;
     if done.verdict.kind == Kind::Skipped {
         return Ok(Completion::ignored_with(done.verdict.detail.clone()));
     }
@@ -131,25 +142,56 @@ fn attempts<'r>(done: &'r ScenarioReport, case: &str) -> &'r [Attempt] {
     done.cases.iter().find(|known| known.name == case).map_or(&[], |case| &case.attempts)
 }
 
-type Done = Arc<OnceLock<Result<ScenarioReport, String>>>;
+/// One run for all instances of a folder on a machine: the instrument is measured once for all of them.
+#[derive(Default)]
+struct Runs(BTreeMap<(&'static str, String), Run>);
 
-static RUNS: LazyLock<Mutex<BTreeMap<String, Done>>> = LazyLock::new(Mutex::default);
-
-/// Runs an instance, unless a trial of another of its cases already has.
-fn once(subject: &Subject, on: &str, more: &[&str]) -> Result<ScenarioReport, String> {
-    let key = format!("{on} {}", subject.instance);
-    let run = RUNS.lock().map_err(|error| error.to_string())?.entry(key).or_default().clone();
-    run.get_or_init(|| run_instance(&subject.instance, on, more)).clone()
+#[derive(Default)]
+struct Run {
+    instances: BTreeSet<String>,
+    done: OnceLock<Result<BTreeMap<String, ScenarioReport>, String>>,
 }
 
-fn run_instance(instance: &str, on: &str, more: &[&str]) -> Result<ScenarioReport, String> {
+impl Runs {
+    fn add(&mut self, on: &'static str, subject: &Subject) {
+        self.0.entry((on, folder(subject))).or_default().instances.insert(subject.instance.clone());
+    }
+
+    /// What the run of a subject's folder found of its instance.
+    fn part(&self, on: &'static str, subject: &Subject) -> Result<ScenarioReport, String> {
+        let run = self.0.get(&(on, folder(subject))).ok_or("no run has this instance")?;
+        let done = run.done.get_or_init(|| ask(on, &run.instances)).as_ref().map_err(Clone::clone)?;
+        done.get(&subject.instance).cloned().ok_or_else(|| format!("{} is not in the report", subject.instance))
+    }
+}
+
+fn folder(subject: &Subject) -> String {
+    subject.instance.split('/').next().unwrap_or_default().to_string()
+}
+
+/// Asks instances, one attempt of each case.
+fn ask(on: &str, instances: &BTreeSet<String>) -> Result<BTreeMap<String, ScenarioReport>, String> {
     let _alone = if on == "cuda" { Some(lock()?) } else { None };
     let scratch = Scratch::new();
-    let (_, mut report) = scratch.simulate(on, &[instance], &[&["--repeat", "1"], more].concat());
-    match (report.scenarios.pop(), report.scenarios.is_empty()) {
-        (Some(done), true) if done.name == instance => Ok(done),
-        _ => Err(format!("the report is not about {instance} alone")),
+    let selectors: Vec<&str> = instances.iter().map(String::as_str).collect();
+    let mut arguments = scratch.arguments(on, &selectors);
+    arguments.extend(["--repeat".to_string(), "1".to_string()]);
+    // A hazard is one for the host's GPUs only.
+    let hazards = Hazard::ALL.into_iter().filter(|_| on != "cuda");
+    arguments.extend(hazards.flat_map(|hazard| ["--allow".to_string(), hazard.name().to_string()]));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ran = scratch.start(scratch.command(&arguments)).wait(LONGEST);
+    let report: Report = serde_json::from_str(&ran.stdout)
+        .map_err(|error| format!("stdout is not a report ({error}):\n{}\n{}", ran.stdout, ran.stderr))?;
+    // What a GPU machine showed can be kept.
+    if on == "cuda"
+        && let Some(folder) = std::env::var_os("CUDA_PITFALLS_KEEP_REPORTS")
+    {
+        let folder = std::path::PathBuf::from(folder).join(format!("trials-{}", report.run.id));
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        std::fs::write(folder.join("report.json"), &ran.stdout).map_err(|error| error.to_string())?;
     }
+    Ok(report.scenarios.into_iter().map(|done| (done.name.clone(), done)).collect())
 }
 
 /// Keeps every other trial off the GPUs until the file is closed.

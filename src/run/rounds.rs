@@ -16,8 +16,10 @@ use crate::report::{Report, Store, StoreError};
 use crate::scenario::{Hazard, Instance, Scenario};
 use crate::verdict::ExpectationMet;
 
-/// The report is written at most this often while the run goes on: a kill loses no more.
+/// The report is written at least this often while attempts are made: a kill loses no more.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
+/// It is written after every answer too, as long as that takes no longer than this.
+const QUICK_WRITE_NS: u64 = 50_000_000;
 
 /// All questions of a run, and where what is known of them goes. The place of a question is that of
 /// its part in the report.
@@ -33,7 +35,9 @@ pub(super) struct Rounds<'a> {
     /// Whether a question may fault a GPU: those come last.
     faulting: Vec<bool>,
     spool: Spool,
+    /// When the report was written last, and how long that took.
     written_ns: u64,
+    writing_ns: u64,
 }
 
 impl<'a> Rounds<'a> {
@@ -59,7 +63,19 @@ impl<'a> Rounds<'a> {
             }
         }
         let written_ns = clock::now_ns();
-        Ok(Rounds { stage, report, console, store, calibrator: None, options, questions, faulting, spool, written_ns })
+        Ok(Rounds {
+            stage,
+            report,
+            console,
+            store,
+            calibrator: None,
+            options,
+            questions,
+            faulting,
+            spool,
+            written_ns,
+            writing_ns: 0,
+        })
     }
 
     /// Says what will be asked, and how long it will take.
@@ -135,8 +151,8 @@ impl<'a> Rounds<'a> {
             if is_done {
                 self.tell(place);
             }
+            self.write(is_done)?;
             self.renew(false);
-            self.write_now_and_then()?;
         }
         Ok(())
     }
@@ -214,12 +230,16 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    fn write_now_and_then(&mut self) -> Result<(), Failure> {
-        self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
-        if clock::now_ns() - self.written_ns >= WRITE_EVERY_NS {
+    /// Writes the report, if that is due or there is an answer to keep.
+    fn write(&mut self, is_answer: bool) -> Result<(), Failure> {
+        let now = clock::now_ns();
+        self.report.run.elapsed_ns = now - self.report.run.started_ns;
+        let is_due = now - self.written_ns >= WRITE_EVERY_NS;
+        if is_due || (is_answer && self.writing_ns <= QUICK_WRITE_NS) {
             self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
             self.store.write(self.report)?;
             self.written_ns = clock::now_ns();
+            self.writing_ns = self.written_ns - now;
         }
         Ok(())
     }
