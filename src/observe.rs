@@ -67,7 +67,7 @@ pub struct StepObservation {
     /// Outputs that may differ from attempt to attempt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub varying: BTreeMap<String, Value>,
-    /// Whether the values are about every process on a GPU, and others were there before the worker.
+    /// Whether the values are about every process on a GPU, and others were on one before the worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
     /// How long the call took.

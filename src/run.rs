@@ -132,7 +132,7 @@ pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
     let result = catching(|| {
         let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
             .map_err(|error| Failure::Usage(error.render(false)))?;
-        go(options, program, interrupt, &selection.shard(options.shard), &mut console, &mut junit)
+        go(options, program, interrupt, selection.shard(options.shard), &mut console, &mut junit)
     });
     match result {
         Ok(exit) => exit,
@@ -169,7 +169,7 @@ fn go(
     options: &Options,
     program: &Path,
     interrupt: Interrupt,
-    selection: &Selection,
+    selection: Selection,
     console: &mut Console,
     junit: &mut Option<JunitFile>,
 ) -> Result<Exit, Failure> {
@@ -184,7 +184,7 @@ fn go(
         stage.check_gpus(restrict).map_err(Failure::Usage)?;
     }
     if options.dry_run {
-        return Ok(dry::run(options, &mut stage, selection, console));
+        return Ok(dry::run(options, &mut stage, &selection, console));
     }
     let mut report = blank(options, &stage);
     let _locks = locks(options, &mut stage, &mut report, console)?;
@@ -198,11 +198,13 @@ fn go(
             console.status("measuring the instrument");
             calibrate::Calibrator::calibrate(&mut stage, &mut report)
         });
-        let ahead = dry::look_ahead(options, &mut stage, selection);
+        let ahead = dry::look_ahead(options, &mut stage, &selection);
         let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
         let repeat = if options.quick { Some(1) } else { options.repeat };
         console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
-        let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, selection)?;
+        let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, &selection)?;
+        // What is asked stands in the plans: the files are a third of what this process would hold.
+        drop(selection);
         rounds.calibrator = calibrator;
         rounds.announce(expected);
         rounds.ask()?;

@@ -133,8 +133,9 @@ impl Asked<'_> {
             });
         }
         for (name, matcher) in &self.check.value {
-            if step.shared {
-                let why = "the call counts every process on the GPU, and a co-tenant is there";
+            // Held against another value of this kind it says what the worker did all the same.
+            if step.shared && matcher.is_absolute() {
+                let why = "the call is about every process on the GPU, and a co-tenant is there";
                 held.push(Held::Unobservable(Reason::Unobservable, format!("{name} cannot be told: {why}")));
                 continue;
             }

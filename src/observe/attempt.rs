@@ -8,6 +8,7 @@ use crate::report::Attempt;
 use crate::scenario::Step;
 use crate::step::{self, Output, StepKind};
 
+use super::memory::epsilon;
 use super::sweeps::{Memory, baseline};
 use super::{Observation, Scene, StepObservation};
 
@@ -77,18 +78,28 @@ fn called(plan: &Plan, scene: &Scene, attempt: &Attempt, index: usize, step: &St
         seen.values = stable;
         seen.varying = varying;
     }
-    seen.shared = LISTS_EVERYONE.contains(&step.call.as_str()) && has_company(attempt);
+    seen.shared = ABOUT_EVERYONE.contains(&step.call.as_str()) && has_company(attempt, scene);
     seen
 }
 
-/// Calls that list the processes of a GPU, whoever they belong to.
-const LISTS_EVERYONE: [&str; 2] =
-    ["nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
+/// Calls whose values are about all processes on a GPU: who is listed, and how much memory is taken.
+const ABOUT_EVERYONE: [&str; 6] = [
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "cuMemGetInfo_v2",
+    "cudaMemGetInfo",
+];
 
-/// Whether NVML listed a process on some GPU before the worker was started.
-fn has_company(attempt: &Attempt) -> bool {
-    let readings = baseline(attempt).into_iter().flat_map(|sweep| &sweep.sweep.gpus);
-    readings.flat_map(|reading| &reading.processes).any(|listed| !listed.is_empty())
+/// Whether somebody was on some GPU before the worker was started: NVML listed a process, or more
+/// memory was taken than is noise.
+fn has_company(attempt: &Attempt, scene: &Scene) -> bool {
+    let Some(baseline) = baseline(attempt) else { return false };
+    scene.gpus.iter().zip(&baseline.sweep.gpus).any(|(gpu, reading)| {
+        let noise = epsilon(scene.calibration_of(&gpu.uuid, attempt));
+        reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
+    })
 }
 
 type Values = BTreeMap<String, Value>;

@@ -50,6 +50,11 @@ impl Matcher {
         Matcher { eq: Some(operand), ..Matcher::default() }
     }
 
+    /// Whether some bound is a number or text of the file, and not a value of another step.
+    pub fn is_absolute(&self) -> bool {
+        self.bounds().any(|(_, operand)| !matches!(operand, Operand::Value { .. }))
+    }
+
     /// The bounds that are given, with the words for them.
     pub fn bounds(&self) -> impl Iterator<Item = (&'static str, &Operand)> {
         [

@@ -284,3 +284,19 @@ fn checks_for_other_machines_say_nothing() {
     let check = Check { value: bytes("count", 1), when: elsewhere, ..at() };
     assert_eq!(letter(&asked(step(), check)), '?');
 }
+
+#[test]
+fn what_a_call_says_of_all_processes_is_not_the_workers_alone() {
+    let shared = StepObservation { shared: true, ..step() };
+    let with = |step: &StepObservation, matcher: Matcher| {
+        letter(&asked(step.clone(), Check { value: [("count".to_string(), matcher)].into(), ..at() }))
+    };
+    let of_itself = Operand::Value { label: "it".into(), name: "count".into() };
+    for (matcher, alone, beside) in [
+        (Matcher::equal(Operand::Int(2)), 'y', 'u'),
+        (Matcher::equal(Operand::Int(1)), 'n', 'u'),
+        (Matcher::equal(of_itself), 'y', 'y'),
+    ] {
+        assert_eq!((with(&step(), matcher.clone()), with(&shared, matcher)), (alone, beside));
+    }
+}
