@@ -67,9 +67,9 @@ pub struct StepObservation {
     /// Outputs that may differ from attempt to attempt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub varying: BTreeMap<String, Value>,
-    /// Whether the values are about every process on a GPU, and others were on one before the worker.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub shared: bool,
+    /// How the values are about every process on a GPU, if others were on one before the worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Shared>,
     /// How long the call took.
     pub elapsed_ns: u64,
     /// Whether the driver was initialised in the process; null if it was not asked.
@@ -103,6 +103,16 @@ pub struct MemoryObservation {
     /// What keeps these figures from being the worker's alone; absent where nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Hidden>,
+}
+
+/// How the values of a call are about every process on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Shared {
+    /// Processes are listed: which entry is whose is not known.
+    Listed,
+    /// Memory of all is summed up: how two sums differ is the worker's doing all the same.
+    Summed,
 }
 
 /// Why a change in memory is not, or not exactly, what the worker took.

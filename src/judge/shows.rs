@@ -2,7 +2,7 @@
 
 mod memory;
 
-use crate::observe::{Observation, StepObservation};
+use crate::observe::{Observation, Shared, StepObservation};
 use crate::plan::Plan;
 use crate::scenario::{Check, ExitCheck, GpuList, Matcher};
 use crate::verdict::Reason;
@@ -133,8 +133,13 @@ impl Asked<'_> {
             });
         }
         for (name, matcher) in &self.check.value {
-            // Held against another value of this kind it says what the worker did all the same.
-            if step.shared && matcher.is_absolute() {
+            let is_hidden = match step.shared {
+                None => false,
+                Some(Shared::Listed) => true,
+                // Held against another sum it says what the worker did all the same.
+                Some(Shared::Summed) => matcher.is_absolute(),
+            };
+            if is_hidden {
                 let why = "the call is about every process on the GPU, and a co-tenant is there";
                 held.push(Held::Unobservable(Reason::Unobservable, format!("{name} cannot be told: {why}")));
                 continue;

@@ -10,7 +10,7 @@ use crate::step::{self, Output, StepKind};
 
 use super::memory::epsilon;
 use super::sweeps::{Memory, baseline};
-use super::{Observation, Scene, StepObservation};
+use super::{Observation, Scene, Shared, StepObservation};
 
 /// `cuDeviceGetCount` before `cuInit`.
 const NOT_INITIALIZED: i64 = 3;
@@ -78,18 +78,19 @@ fn called(plan: &Plan, scene: &Scene, attempt: &Attempt, index: usize, step: &St
         seen.values = stable;
         seen.varying = varying;
     }
-    seen.shared = ABOUT_EVERYONE.contains(&step.call.as_str()) && has_company(attempt, scene);
+    let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);
+    seen.shared = shared.filter(|_| has_company(attempt, scene));
     seen
 }
 
-/// Calls whose values are about all processes on a GPU: who is listed, and how much memory is taken.
-const ABOUT_EVERYONE: [&str; 6] = [
-    "nvmlDeviceGetComputeRunningProcesses_v2",
-    "nvmlDeviceGetComputeRunningProcesses_v3",
-    "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetMemoryInfo_v2",
-    "cuMemGetInfo_v2",
-    "cudaMemGetInfo",
+/// Calls whose values are about all processes on a GPU.
+const ABOUT_EVERYONE: [(&str, Shared); 6] = [
+    ("nvmlDeviceGetComputeRunningProcesses_v2", Shared::Listed),
+    ("nvmlDeviceGetComputeRunningProcesses_v3", Shared::Listed),
+    ("nvmlDeviceGetMemoryInfo", Shared::Summed),
+    ("nvmlDeviceGetMemoryInfo_v2", Shared::Summed),
+    ("cuMemGetInfo_v2", Shared::Summed),
+    ("cudaMemGetInfo", Shared::Summed),
 ];
 
 /// Whether somebody was on some GPU before the worker was started: NVML listed a process, or more

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::event::Value;
 use crate::judge::{Facts, Failed, Shows, shows};
 use crate::observe::fixture::plan;
-use crate::observe::{Hidden, MemoryObservation, Observation, StepObservation};
+use crate::observe::{Hidden, MemoryObservation, Observation, Shared, StepObservation};
 use crate::plan::fixture::machine;
 use crate::report::Provenance;
 use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
@@ -287,16 +287,18 @@ fn checks_for_other_machines_say_nothing() {
 
 #[test]
 fn what_a_call_says_of_all_processes_is_not_the_workers_alone() {
-    let shared = StepObservation { shared: true, ..step() };
-    let with = |step: &StepObservation, matcher: Matcher| {
-        letter(&asked(step.clone(), Check { value: [("count".to_string(), matcher)].into(), ..at() }))
+    let with = |shared: Option<Shared>, matcher: Matcher| {
+        let check = Check { value: [("count".to_string(), matcher)].into(), ..at() };
+        letter(&asked(StepObservation { shared, ..step() }, check))
     };
     let of_itself = Operand::Value { label: "it".into(), name: "count".into() };
-    for (matcher, alone, beside) in [
-        (Matcher::equal(Operand::Int(2)), 'y', 'u'),
-        (Matcher::equal(Operand::Int(1)), 'n', 'u'),
-        (Matcher::equal(of_itself), 'y', 'y'),
+    for (matcher, expected) in [
+        (Matcher::equal(Operand::Int(2)), "yuu"),
+        (Matcher::equal(Operand::Int(1)), "nuu"),
+        (Matcher::equal(of_itself), "yyu"),
     ] {
-        assert_eq!((with(&step(), matcher.clone()), with(&shared, matcher)), (alone, beside));
+        let shared = [None, Some(Shared::Summed), Some(Shared::Listed)];
+        let found: String = shared.map(|shared| with(shared, matcher.clone())).into_iter().collect();
+        assert_eq!(found, expected);
     }
 }
