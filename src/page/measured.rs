@@ -26,6 +26,8 @@ pub struct Measurement {
     pub started_at: String,
     /// The machine it is from.
     pub machine: Machine,
+    /// Whether nobody else was on its GPUs.
+    pub alone: bool,
     /// What was measured, without the calls and readings of its attempts.
     pub part: ScenarioReport,
 }
@@ -54,6 +56,7 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         report: name.to_owned(),
         started_at: report.run.started_at.clone(),
         machine: report.machine.clone(),
+        alone: report.run.co_tenants.is_empty(),
         part,
     };
     judged.map(measurement).collect()
@@ -100,10 +103,10 @@ pub(super) struct Reference<'m> {
 }
 
 impl<'m> Reference<'m> {
-    /// The usual machine and libcudart if they were measured, and the latest report of those.
+    /// The usual machine and libcudart if they were measured, with nobody else there, and the latest report of those.
     pub(super) fn of(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
         let rank = |one: &Measurement| {
-            let is_usual = (one.machine.gpus.len() == USUAL_GPUS, one.libcudart() == USUAL_LIBCUDART);
+            let is_usual = (one.alone, one.machine.gpus.len() == USUAL_GPUS, one.libcudart() == USUAL_LIBCUDART);
             (is_usual, one.started_at.clone(), one.report.clone(), one.libcudart().to_owned())
         };
         let best = own.iter().map(|one| rank(one)).max();
