@@ -27,14 +27,14 @@ const LIBRARY: &str = "CUDA_PITFALLS_CO_TENANT_LIBRARY";
 /// Questions whose verdicts stand on contexts, on visibility and on memory; all by libcuda, which the
 /// shared machine has.
 const ASKED: [&str; 8] = [
-    "memory/context-cost",
     "context/retain-is-counted",
     "context/second-context-costs-again",
-    "context/cuinit-loads-libraries",
+    "context/release-after-reset-is-lost",
+    "instrument/probes-make-no-context",
     "visibility/mask-after-cuinit",
-    "visibility/empty-mask-hides-all",
+    "visibility/mask-after-nvml",
+    "visibility/unset-before-cuinit",
     "memory/vmm-is-taken-at-create",
-    "process/fork-after-cuinit",
 ];
 
 /// A simulated machine that several processes share, as they would share a real one.
@@ -147,11 +147,11 @@ fn an_idle_co_tenant_changes_no_verdict_that_it_does_not_hide() {
 fn what_a_co_tenant_has_paid_is_said() {
     let machine = Shared::new();
     let _co_tenant = machine.co_tenant("hold-context");
-    let report = machine.run(&["memory/context-cost", "instrument/uuid-mask-touches-no-other-gpu", "--quick"]);
+    let report = machine.run(&["context/retain-is-counted", "instrument/uuid-mask-touches-no-other-gpu", "--quick"]);
     let verdict = |name: &str| &report.scenarios.iter().find(|done| done.name == name).expect("it was asked").verdict;
-    let cost = verdict("memory/context-cost");
-    assert_eq!((cost.kind, cost.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
-    assert!(cost.unobservable.iter().any(|words| words.contains("co-tenant has paid")), "{cost:?}");
+    let counted = verdict("context/retain-is-counted");
+    assert_eq!((counted.kind, counted.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert!(counted.unobservable.iter().any(|words| words.contains("co-tenant has paid")), "{counted:?}");
     // This one is about nothing but a footprint.
     let mask = verdict("instrument/uuid-mask-touches-no-other-gpu");
     assert_eq!((mask.kind, mask.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
@@ -177,15 +177,15 @@ fn co_tenants_that_come_and_go_are_no_surprise() {
 fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
     let machine = Shared::new();
     let co_tenant = machine.co_tenant("churn-memory");
-    let report = machine.run(&["memory/context-cost", "visibility/mask-after-cuinit", "--quick"]);
+    let report = machine.run(&["memory/vmm-is-taken-at-create", "visibility/mask-after-cuinit", "--quick"]);
     drop(co_tenant);
     no_surprise(&report);
     let unsound = report.run.calibration.iter().filter(|found| !found.sound).count();
     assert!(unsound > 0, "{:?}", report.run.calibration);
     assert!(report.run.calibration.iter().all(|found| found.sound == found.why_unsound.is_none()));
     assert!(report.run.warnings.iter().any(|words| words.contains("is not judged")), "{:?}", report.run.warnings);
-    let cost = &report.scenarios[0].verdict;
-    assert!(!cost.kind.is_conclusive(), "{cost:?}");
+    let taken = &report.scenarios[0].verdict;
+    assert!(!taken.kind.is_conclusive(), "{taken:?}");
     // What does not stand on memory is answered all the same, where the attempts count.
     let mask = &report.scenarios[1].verdict;
     assert!(mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated), "{mask:?}");
@@ -224,7 +224,7 @@ fn a_run_that_does_not_wait_measures_nothing_and_says_who_is_there() {
     std::thread::sleep(Duration::from_millis(50));
     let second = Scratch::new();
     let refused = second
-        .start(machine.command("reports", &["memory/context-cost", "--wait", "0s"]))
+        .start(machine.command("reports", &["memory/vmm-is-taken-at-create", "--wait", "0s"]))
         .wait(Duration::from_secs(30));
     refused.ended(4, "nothing_measured");
     assert!(refused.stderr.contains("in use by the run of process"), "{}", refused.stderr);
