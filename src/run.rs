@@ -83,7 +83,7 @@ impl Options {
     /// How long the run should take at most; as long as it takes if none. A first run is to answer in
     /// a minute: it makes as many rounds as fit, and at least one.
     fn budget(&self) -> Option<Duration> {
-        let is_default = !self.selectors.iter().any(|selector| !selector.starts_with('!'));
+        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!') || selector == "essential");
         (is_default && self.repeat.is_none() && !self.quick).then_some(BUDGET)
     }
 
