@@ -205,11 +205,13 @@ impl<'a> Rounds<'a> {
             }
             self.tell(place);
         }
+        // The last report of a run is written by the caller, and not every answer was.
+        self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
         let questions = &self.questions;
-        let mut begun = questions.iter().map(|question| question.is_done());
+        let mut answered = questions.iter().map(Question::is_done);
         let not_run = &mut self.report.run.not_run;
         self.report.scenarios.retain(|done| {
-            let keep = begun.next().unwrap_or(true);
+            let keep = answered.next().unwrap_or(true);
             if !keep {
                 not_run.push(done.name.clone());
             }
