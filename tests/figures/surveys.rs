@@ -10,9 +10,26 @@ use serde_json::Value;
 use crate::common::root;
 use crate::{Page, document};
 
-/// The survey with libcudart 13.0 and two visible GPUs, less what was not exported.
+/// The first survey with libcudart 13.0 and two visible GPUs, less what was not exported: each
+/// function with the plainest arguments.
+fn plain() -> Vec<CallRow> {
+    measured("survey-calls-h200-x2")
+}
+
+/// What was refused or left out then, asked again in the same way with other arguments.
+fn again() -> Vec<CallRow> {
+    measured("survey-calls-h200-x2-again")
+}
+
+/// Both, a row that was asked twice as it was asked last.
 fn first() -> Vec<CallRow> {
-    let rows = document("survey-calls-h200-x2/survey-calls.json")["rows"].take();
+    let rows: BTreeMap<String, CallRow> =
+        plain().into_iter().chain(again()).map(|row| (row.call.clone(), row)).collect();
+    rows.into_values().collect()
+}
+
+fn measured(folder: &str) -> Vec<CallRow> {
+    let rows = document(&format!("{folder}/survey-calls.json"))["rows"].take();
     let rows: Vec<CallRow> = serde_json::from_value(rows).expect("rows");
     rows.into_iter().filter(|row| row.standing.unmeasured.is_none()).collect()
 }
@@ -44,19 +61,18 @@ fn all() -> Vec<CallRow> {
 }
 
 #[test]
-fn rows_of_libcudart_are_told_from_functions_and_successes_from_refusals() {
+fn rows_of_libcudart_are_told_from_functions() {
     let rows = first();
     let runtime = of(&rows, "libcudart");
     let count = |is: &dyn Fn(&CallRow) -> bool| runtime.iter().filter(|row| is(row)).count();
     let context = count(&has_context);
     let only = count(&|row| row.freezes_visibility == Some(true) && !has_context(row));
-    let succeeded = count(&|row| row.answer() == Some(Answer::Succeeded));
-    let refused = count(&|row| row.answer() == Some(Answer::Refused));
+    let after = count(&|row| row.is_initialised_before() && !has_context(row));
     let (asked, all) = (functions(&runtime), runtime.len());
     Page::open("README.md")
-        .says(format!("it asked {asked} functions in {all} rows, each with the plainest arguments"))
-        .says(format!("{succeeded} rows succeeded; {refused} returned an error"))
-        .says(format!("{context} rows make a context on GPU 0, {only} only initialise the driver"));
+        .says(format!("Of libcudart 13.0 it asked {asked} functions in {all} rows"))
+        .says(format!("{context} make a context, {only} only initialise the driver and freeze the mask, one does"))
+        .says(format!("{after} make no context where the driver was initialised before"));
     Page::open("docs/findings.md")
         .says(format!("{asked} functions of libcudart 13.0 have {all} rows"))
         .says(format!("of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
@@ -64,6 +80,54 @@ fn rows_of_libcudart_are_told_from_functions_and_successes_from_refusals() {
     let free: Vec<&str> =
         runtime.iter().filter(|row| row.freezes_visibility == Some(false)).map(|row| row.function()).collect();
     assert_eq!(free, ["cudaRuntimeGetVersion"]);
+    assert_eq!(context + only + after + free.len(), all);
+}
+
+#[test]
+fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
+    let (plain, again) = (plain(), again());
+    let refused: BTreeMap<&str, &CallRow> = of(&plain, "libcudart")
+        .into_iter()
+        .filter(|row| row.call == row.function() && row.answer() == Some(Answer::Refused))
+        .map(|row| (row.function(), row))
+        .collect();
+    let pairs: Vec<(&CallRow, &CallRow)> =
+        again.iter().filter_map(|row| refused.get(row.function()).map(|plain| (*plain, row))).collect();
+    let succeeded = pairs.iter().filter(|(_, row)| row.answer() == Some(Answer::Succeeded));
+    let (alike, other): (Vec<_>, Vec<_>) = succeeded.partition(|(plain, row)| plain.context_on == row.context_on);
+    let other: Vec<&str> = other.into_iter().map(|(_, row)| row.function()).collect();
+    assert_eq!(other, ["cudaDeviceEnablePeerAccess"]);
+    Page::open("README.md").says(format!(
+        "{} were asked again with ones that work, and {} of them",
+        alike.len() + 1,
+        alike.len()
+    ));
+    Page::open("docs/findings.md").says(format!(
+        "of {} functions of libcudart 13.0 that refused the plainest arguments, {} succeed with others, and {} of these",
+        pairs.len(),
+        alike.len() + 1,
+        alike.len()
+    ));
+    let graphs = again.iter().filter(|row| row.call.starts_with("cudaGraph") && has_context(row)).count();
+    Page::open("docs/findings.md").says(format!("each of {graphs} calls of libcudart 13.0 that add to it"));
+}
+
+/// Texts and profilers, with each libcudart.
+#[test]
+fn texts_and_profilers_do_the_same_with_each_libcudart() {
+    let rows = all();
+    for (call, context) in [
+        ("cudaGetErrorString", false),
+        ("cudaGetErrorName", false),
+        ("cudaProfilerStart", true),
+        ("cudaProfilerStop", false),
+    ] {
+        let rows: Vec<&CallRow> = rows.iter().filter(|row| row.call == call).collect();
+        let versions: BTreeSet<&str> = rows.iter().filter_map(|row| row.libcudart_version.as_deref()).collect();
+        assert_eq!(versions.len(), 17, "{call}");
+        assert!(rows.iter().all(|row| row.freezes_visibility == Some(true)), "{call}");
+        assert!(rows.iter().all(|row| has_context(row) == context), "{call}");
+    }
 }
 
 #[test]
@@ -83,12 +147,16 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
 
 #[test]
 fn rows_that_were_measured_are_counted() {
-    let all = document("survey-calls-h200-x2/survey-calls.json")["rows"].as_array().expect("rows").len();
-    let measured = first().len();
-    Page::open("docs/findings.md").says(format!(
-        "{measured} rows of first calls on 2 GPUs with libcudart 13.0 ({} more are of calls that are not exported there)",
-        all - measured
-    ));
+    let all = |folder: &str| document(&format!("{folder}/survey-calls.json"))["rows"].as_array().expect("rows").len();
+    let (plain, first) = (plain().len(), all("survey-calls-h200-x2"));
+    let (again, second) = (again().len(), all("survey-calls-h200-x2-again"));
+    Page::open("docs/findings.md")
+        .says(format!(
+            "{plain} rows of first calls on 2 GPUs with libcudart 13.0 ({} more are of calls that are not exported there)",
+            first - plain
+        ))
+        .says(format!("{second} more rows of calls that were refused"))
+        .says(format!("({again} of them are exported by 13.0)"));
 }
 
 /// Only `cudaRuntimeGetVersion` leaves the mask free, whatever the libcudart (claim S0-6).

@@ -8,7 +8,7 @@ use super::section::Section;
 use super::{disagreements, left_out};
 use crate::render::units;
 use crate::step::Library;
-use crate::survey::calls::{Answer, CallRow, recipes};
+use crate::survey::calls::{Answer, CallRow, Recipes, recipes};
 use crate::survey::document::Document;
 
 pub(super) const OPENING: &str = "\
@@ -49,11 +49,16 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
             &asked(|row| row.is_initialised_before() && row.context_on.as_ref().is_some_and(Vec::is_empty)),
         ),
         table("Calls that leave the mask free", &asked(|row| row.freezes_visibility == Some(false))),
-        refused(&newest),
+        refused(&newest, &rows),
         disagreements(rows.iter().copied()),
         unmeasured(&newest),
-        left_out(documents.iter().flat_map(|document| &document.left_out)),
+        left_out(documents.iter().flat_map(|document| &document.left_out).filter(|left| !is_asked(&rows, &left.name))),
     ]
+}
+
+/// Whether some survey has asked the function, though an earlier one left it out.
+fn is_asked(rows: &[&CallRow], function: &str) -> bool {
+    rows.iter().any(|row| row.function() == function)
 }
 
 /// How many functions of each library were asked, how that went, and what they did.
@@ -134,16 +139,11 @@ impl Tally {
     }
 }
 
-/// Functions that no row made succeed, with what there is to say about that.
-fn refused(newest: &[&CallRow]) -> Section {
-    let measured = |row: &&&CallRow| row.standing.unmeasured.is_none();
-    let succeeded: BTreeSet<&str> = newest
-        .iter()
-        .filter(measured)
-        .filter(|row| row.answer() == Some(Answer::Succeeded))
-        .map(|row| row.function())
-        .collect();
-    let rows = newest.iter().filter(measured).filter(|row| row.answer() == Some(Answer::Refused));
+/// Functions that no row made succeed, with any libcudart, and what there is to say about that.
+fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
+    let succeeded: BTreeSet<&str> =
+        rows.iter().filter(|row| row.answer() == Some(Answer::Succeeded)).map(|row| row.function()).collect();
+    let rows = newest.iter().filter(|row| row.answer() == Some(Answer::Refused));
     let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for row in rows.filter(|row| !succeeded.contains(row.function())) {
         by_reason.entry(why_refused(row)).or_default().insert(row.function());
@@ -163,10 +163,12 @@ fn refused(newest: &[&CallRow]) -> Section {
 
 /// Why no row of a function succeeded.
 fn why_refused(row: &CallRow) -> String {
-    let recipes = recipes(1).ok();
-    let said = recipes.as_ref().and_then(|recipes| recipes.why_refused(row.function()));
+    let why = |recipes: &Recipes| {
+        recipes.why_refused(row.function()).or_else(|| recipes.why_left_out(row.function())).map(str::to_string)
+    };
+    let said = recipes(1).ok().as_ref().and_then(why);
     match said {
-        Some(why) => why.to_string(),
+        Some(why) => why,
         None if row.library == Library::Driver.name() => {
             "returns its error before it asks for an initialised driver".to_string()
         }
@@ -275,5 +277,13 @@ mod tests {
         };
         assert_eq!(of(&rows), (2, "13.0".to_string()));
         assert_eq!(of(&[row("12.9", true, true), row("12.10", true, true)]), (1, "12.10".to_string()));
+    }
+
+    #[test]
+    fn a_call_that_one_survey_left_out_and_another_asked_is_not_listed_as_not_asked() {
+        let rows = [row("13.0", true, true)];
+        let rows: Vec<&CallRow> = rows.iter().collect();
+        assert!(is_asked(&rows, rows[0].function()));
+        assert!(!is_asked(&rows, "cudaProfilerInitialize"));
     }
 }
