@@ -9,9 +9,6 @@ use std::process::Command;
 
 use common::root;
 
-/// A file is one noun; one that grows past this holds two.
-const MOST_LINES: usize = 350;
-
 /// A source file: its path below the package and its text.
 struct Source {
     path: String,
@@ -122,20 +119,6 @@ fn what_judges_is_pure() {
     }
     let stray: Vec<String> = pure.iter().flat_map(|source| words.iter().flat_map(|word| source.names(word))).collect();
     assert!(stray.is_empty(), "a clock, a file, the environment or a process:\n{}", stray.join("\n"));
-}
-
-#[test]
-fn no_file_is_longer_than_a_noun() {
-    let mut long = Vec::new();
-    for folder in ["src", "tests", "sim"] {
-        for source in sources(folder) {
-            let lines = source.text.lines().count();
-            if lines > MOST_LINES {
-                long.push(format!("{} has {lines} lines", source.path));
-            }
-        }
-    }
-    assert!(long.is_empty(), "more than {MOST_LINES}:\n{}", long.join("\n"));
 }
 
 #[test]
