@@ -20,7 +20,6 @@
 pub mod catalogue;
 pub mod mask;
 pub mod scenario;
-pub mod step;
 
 // The machine and the plan.
 pub mod machine;
@@ -34,7 +33,6 @@ pub mod libraries;
 pub mod node;
 pub mod sample;
 pub mod sampler;
-pub mod status;
 pub mod supervisor;
 pub mod worker;
 

@@ -19,6 +19,7 @@ pub use matcher::{Matcher, Operand};
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{self as calls, Call, Effect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +113,7 @@ pub enum Gpus {
 /// One call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// The exact C name; a row of [`crate::step`].
+    /// The exact C name; one of [`cuda_pitfalls_calls`].
     pub call: String,
     /// The inputs that the file gives, by parameter name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -130,6 +131,18 @@ pub struct Step {
     pub label: String,
     /// The line of the file.
     pub line: u32,
+}
+
+impl Step {
+    /// Whether its call has an effect.
+    pub fn has(&self, effect: Effect) -> bool {
+        calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
+
+    /// Whether its call starts a process, one that is forked or a fresh one.
+    pub fn starts_process(&self) -> bool {
+        calls::find(&self.call).is_some_and(Call::starts_process)
+    }
 }
 
 /// A value in a scenario file.

@@ -1,11 +1,12 @@
 //! Whether an attempt counts. Rules over stored facts, none of which asks what the effect was.
 
+use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
+
 use crate::event::Event;
 use crate::observe::{Scene, begun, finished, observe};
 use crate::plan::{CasePlan, Plan};
 use crate::report::{Attempt, Doubt};
 use crate::scenario::{Class, ExitCheck};
-use crate::status::SIM_NOT_MODELLED;
 use crate::verdict::Reason;
 
 use super::co_tenant;
@@ -117,7 +118,7 @@ fn lost_process(case: &CasePlan, attempt: &Attempt) -> Option<usize> {
 }
 
 fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
-    step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.call == "_exit")
+    step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.has(Effect::ExitsAtOnce))
 }
 
 fn exited_early(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::Effect;
+
 use crate::event::{Event, Value};
 use crate::plan::{CasePlan, Plan};
 use crate::report::{Attempt, AttemptSweep, Calibration};
@@ -117,7 +119,7 @@ pub(crate) fn baseline(attempt: &Attempt) -> Option<&AttemptSweep> {
 
 /// The PIDs of the worker and of the processes it forked, as those processes see themselves.
 pub(crate) fn own_pids(case: &CasePlan, attempt: &Attempt) -> Vec<u32> {
-    let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.call == "fork");
+    let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
     let mut pids = vec![attempt.pid];
     for said in &attempt.events {
         match &said.event {

@@ -1,9 +1,10 @@
 //! Words of a scenario as Markdown: C names become code, what Markdown would act on is taken
 //! literally, and lines are short.
 
+use cuda_pitfalls_calls as calls;
+
 use crate::render::escape::visible;
 use crate::scenario::Scalar;
-use crate::step;
 
 /// The longest line, but for words and links that are longer.
 const WIDTH: usize = 100;
@@ -60,7 +61,7 @@ fn is_c_name(word: &str) -> bool {
     let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
     let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];
     let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(is_capital);
-    let is_call = |word: &str| step::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
+    let is_call = |word: &str| calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
     camel.iter().any(|prefix| followed_by(prefix, |c| c.is_ascii_uppercase()))
         || capitals.iter().any(|prefix| followed_by(prefix, is_word))
         || is_signal

@@ -4,11 +4,10 @@
 
 mod steps;
 
+use cuda_pitfalls_calls::{SIGNALS, status};
 use serde_json::{Map, Value, json};
 
 use super::{Class, Hazard, environment, symptom};
-use crate::status;
-use crate::step::constants::SIGNALS;
 
 /// The schema of a scenario file (JSON Schema 2020-12).
 pub fn file_schema() -> Value {
@@ -282,7 +281,7 @@ fn case() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step;
+    use cuda_pitfalls_calls as calls;
 
     /// A file as the JSON value that an editor validates.
     fn value(source: &str) -> Value {
@@ -329,7 +328,7 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
     #[test]
     fn every_step_is_described() {
         let schema = file_schema();
-        for kind in step::all() {
+        for kind in calls::all() {
             let step = &schema["$defs"]["step"]["properties"][kind.name];
             assert!(step["description"].as_str().is_some_and(|text| text.starts_with(kind.summary)), "{}", kind.name);
         }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 
+use cuda_pitfalls_calls::{Effect, SIGNALS};
+
 use super::conversation::{Conversation, Waited, Want};
 use super::launch::{fresh_process, missing_in, process_of};
 use super::output::Tail;
@@ -13,7 +15,6 @@ use crate::clock;
 use crate::event::{Command, Event};
 use crate::plan::{CasePlan, Timeouts};
 use crate::report::{Attempt, Exit};
-use crate::step::constants::SIGNALS;
 use crate::verdict::Reason;
 
 /// Why an attempt could not be made, or not be finished.
@@ -138,7 +139,7 @@ impl Supervisor {
                 // The child left at an earlier step, as it was told or by accident.
                 continue;
             }
-            if step.call == "waitpid"
+            if step.has(Effect::WaitsForProcess)
                 && let Some(child) = step.args.get("actor")
             {
                 talk.say(&child.to_string(), &Command::Finish);
@@ -155,7 +156,7 @@ impl Supervisor {
             if waited == Waited::Done {
                 continue;
             }
-            self.note(attempt, talk, waited, Some(index).filter(|_| step.call != "_exit"));
+            self.note(attempt, talk, waited, Some(index).filter(|_| !step.has(Effect::ExitsAtOnce)));
             // The first process's channel may close a moment before its end is seen.
             let over = process.is_empty() || talk.ended;
             if over || !attempt.invalid.is_empty() || !attempt.exit.sent.is_empty() {

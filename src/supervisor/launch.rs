@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use cuda_pitfalls_calls::Effect;
+
 use super::conversation::{Conversation, Waited, Want};
 use super::spawn::{self, Spawn};
 use super::{Interrupt, Supervisor, Trouble, environment, role};
@@ -24,7 +26,7 @@ impl Supervisor {
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
         let mut numbers = BTreeMap::new();
-        for step in case.steps.iter().filter(|step| makes_process(step)) {
+        for step in case.steps.iter().filter(|step| step.starts_process()) {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
             numbers.insert(name.clone(), spawn::number(&theirs));
@@ -51,18 +53,9 @@ impl Supervisor {
     }
 }
 
-/// Whether a step makes a process that speaks for itself.
-fn makes_process(step: &Step) -> bool {
-    matches!(step.call.as_str(), "fork" | "posix_spawn" | "vfork")
-}
-
 /// The process that is a fresh program once a step has been made, and has yet to be told its steps.
 pub(super) fn fresh_process(step: &Step) -> Option<&str> {
-    match step.call.as_str() {
-        "posix_spawn" | "vfork" => step.bind.as_deref(),
-        "execve" => step.on.as_deref(),
-        _ => None,
-    }
+    if step.has(Effect::Spawns) { step.bind.as_deref() } else { step.on.as_deref().filter(|_| step.has(Effect::Execs)) }
 }
 
 impl Conversation {
@@ -109,10 +102,12 @@ pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
 /// The process that makes a step: a fork's own name, or that of the process that made its thread.
 pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
     let Some(actor) = step.on.as_deref() else { return String::new() };
-    let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && step.call != "waitpid");
+    let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && !step.has(Effect::WaitsForProcess));
     match maker {
-        Some(maker) if matches!(maker.call.as_str(), "pthread_create" | "atexit") => process_of(maker, steps),
-        Some(maker) if makes_process(maker) => actor.to_string(),
+        Some(maker) if maker.has(Effect::StartsThread) || maker.has(Effect::AddsExitHandler) => {
+            process_of(maker, steps)
+        }
+        Some(maker) if maker.starts_process() => actor.to_string(),
         _ => String::new(),
     }
 }

@@ -9,9 +9,10 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, OnceLock};
 
+use cuda_pitfalls_calls::{Library, status::SIM_NOT_MODELLED};
+
 use super::maps;
 use crate::event::MappedLibrary;
-use crate::step::Library;
 
 /// What the simulated node exports and no real library does.
 const MARKER: &str = "cuda_pitfalls_simulated";
@@ -48,7 +49,7 @@ fn open(file: &str) -> Option<libloading::Library> {
 /// has no place on it.
 pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
     if is_any_simulated() && TOOLKIT.iter().any(|(_, of_toolkit)| *of_toolkit == file) {
-        return Err(crate::status::SIM_NOT_MODELLED);
+        return Err(SIM_NOT_MODELLED);
     }
     open(file).ok_or(i64::from(libc::ENOENT))
 }
@@ -59,7 +60,7 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
     let original = mapped().known.into_iter().find(|library| library.name == Library::Runtime.name());
     // The simulated node is driver and runtime in one, so that a copy of it would be another node.
-    let Some(original) = original else { return Err(crate::status::SIM_NOT_MODELLED) };
+    let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
     let file =
         rustix::fs::memfd_create("libcudart", rustix::fs::MemfdFlags::CLOEXEC).map_err(|error| errno(error.into()))?;
     let mut file = std::fs::File::from(file);

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use cuda_pitfalls_calls::{self as calls, Library};
+
 use super::library;
 use crate::scenario::Step;
-use crate::step::{self, Library};
 
 /// What the probes between steps call.
 pub(super) const PROBES: [&str; 5] =
@@ -26,11 +27,11 @@ impl Symbols {
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);
         for name in steps.iter().map(|step| step.call.as_str()).chain(probed) {
-            let Some(kind) = step::find(name) else { continue };
-            if kind.origin == Library::Harness || addresses.contains_key(kind.name) {
+            let Some(kind) = calls::find(name) else { continue };
+            if kind.library == Library::Harness || addresses.contains_key(kind.name) {
                 continue;
             }
-            match library::address(kind.origin, kind.name) {
+            match library::address(kind.library, kind.name) {
                 Ok(address) => {
                     addresses.insert(kind.name, address);
                 }

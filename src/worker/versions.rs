@@ -3,12 +3,12 @@
 
 use std::ffi::OsString;
 
+use cuda_pitfalls_calls::Library;
 use serde::{Deserialize, Serialize};
 
 use super::{call, library};
 use crate::channel::Channel;
 use crate::event::MappedLibrary;
-use crate::step::Library;
 
 /// What one look at the libraries found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

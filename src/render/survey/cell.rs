@@ -1,7 +1,8 @@
 //! What stands in the cells of a row of `survey calls`.
 
+use cuda_pitfalls_calls::Library;
+
 use crate::render::units;
-use crate::step::Library;
 use crate::survey::calls::{Answer, CallRow};
 
 /// A version as numbers, so that 12.10 comes after 12.9.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use cuda_pitfalls_calls::{self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Kind, Param, UINT64_MAX};
+
 use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
 use super::tree::{Data, Entry, Key, Node, Place};
 use crate::scenario::{Hazard, Scalar, environment, size};
-use crate::step::constants::{BUILT_IN_STREAMS, Constants};
-use crate::step::{self, ACTOR, Kind, Param, StepKind, UINT64_MAX};
 
 /// More than this must be announced by a hazard.
 const MOST_BYTES: i64 = 1 << 30;
@@ -20,6 +20,13 @@ pub(super) struct Bound {
     /// The call that bound it.
     pub(super) call: String,
     pub(super) place: Place,
+}
+
+impl Bound {
+    /// Whether the call that bound it has an effect.
+    pub(super) fn has(&self, effect: Effect) -> bool {
+        calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
 }
 
 /// The names bound so far in a case.
@@ -38,7 +45,7 @@ impl Arguments<'_, '_> {
     pub(super) fn read(
         &mut self,
         key: &Key,
-        kind: &StepKind,
+        kind: &Call,
         entries: &[Entry],
         beside: &[Entry],
     ) -> BTreeMap<String, Scalar> {
@@ -56,12 +63,12 @@ impl Arguments<'_, '_> {
         for param in kind.inputs() {
             let given = entries.iter().chain(beside).any(|entry| entry.key.text == param.name);
             let given = given || self.reader.misspelt(entries, param.name);
-            if matches!(param.default, step::Default::Required) && !given {
+            if param.default.is_none() && !given {
                 let help = Some(format!("write `{} = {{ {} = … }}`", kind.name, param.name));
                 self.reader.error(&key.place, format!("`{}` needs `{}`", kind.name, param.name), help);
             }
         }
-        if let (true, Some(Scalar::Text(name))) = (environment::takes_name(kind.name), args.get("name")) {
+        if let (true, Some(Scalar::Text(name))) = (kind.has(Effect::NamesVariable), args.get("name")) {
             let value = entries.iter().find(|entry| entry.key.text == "value");
             if let Some((value, Some(Scalar::Text(text)))) = value.map(|entry| (&entry.value, args.get("value"))) {
                 may_have_value(self.reader, name, text, &value.place);
@@ -70,7 +77,7 @@ impl Arguments<'_, '_> {
         args
     }
 
-    fn unknown(&mut self, kind: &StepKind, key: &Key) {
+    fn unknown(&mut self, kind: &Call, key: &Key) {
         let Key { text, place } = key;
         let message = format!("`{}` has no argument `{text}`", kind.name);
         let help = match kind.params.iter().find(|param| param.name == text).map(|param| param.kind) {
@@ -84,13 +91,13 @@ impl Arguments<'_, '_> {
         self.reader.error(place, message, help);
     }
 
-    fn value(&mut self, kind: &StepKind, param: &Param, node: &Node) -> Option<Scalar> {
+    fn value(&mut self, kind: &Call, param: &Param, node: &Node) -> Option<Scalar> {
         match param.kind {
             Kind::I32 => self.integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
             Kind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
             Kind::U64 => self.integer(node, 0..=i64::MAX),
             Kind::Bytes => self.bytes(param, node),
-            Kind::Text if param.name == "name" && environment::takes_name(kind.name) => variable(self.reader, node),
+            Kind::Text if param.name == "name" && kind.has(Effect::NamesVariable) => variable(self.reader, node),
             Kind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             Kind::Constant(constants) => self.constant(constants, node),
             Kind::Handle(of) | Kind::FatBinary(of) => self.handle(param, Some(of), node),
@@ -188,16 +195,19 @@ impl Arguments<'_, '_> {
         self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
     }
 
-    fn actor(&mut self, kind: &StepKind, node: &Node) -> Option<Scalar> {
+    fn actor(&mut self, kind: &Call, node: &Node) -> Option<Scalar> {
         let name = self.reader.text(node)?;
         let Some(bound) = self.names.get(name) else {
             self.unbound(name, node, |bound| bound.of == Some(ACTOR));
             return None;
         };
-        let makers: &[&str] =
-            if kind.name == "pthread_join" { &["pthread_create"] } else { &["fork", "posix_spawn", "vfork"] };
-        if bound.of.is_some() && !makers.contains(&bound.call.as_str()) {
-            let makers = makers.iter().map(|maker| format!("`{maker}`")).collect::<Vec<_>>().join(" or ");
+        let starts = |call: &Call| match kind.has(Effect::JoinsThread) {
+            true => call.has(Effect::StartsThread),
+            false => call.starts_process(),
+        };
+        if bound.of.is_some() && !calls::find(&bound.call).is_some_and(starts) {
+            let makers = calls::all().filter(|call| starts(call)).map(|call| format!("`{}`", call.name));
+            let makers = makers.collect::<Vec<_>>().join(" or ");
             let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", kind.name, bound.call);
             self.reader.error_with(&node.place, message, &bound.place, "bound here");
             return None;

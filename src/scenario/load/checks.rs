@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{Call, Library, Output, SIGNALS, status};
+
 use super::cases::{Found, Scope};
 use super::conditions;
 use super::diagnostic::suggest;
@@ -10,9 +12,6 @@ use super::parameters::Parameters;
 use super::reader::{Reader, get, is_gpu};
 use super::tree::{Data, Entry, Node, Place};
 use crate::scenario::{Check, Class, ExitCheck, GpuList};
-use crate::status;
-use crate::step::constants::SIGNALS;
-use crate::step::{Library, Output, StepKind};
 
 /// The keys that state a fact about a step.
 const FACTS: [&str; 11] = [
@@ -97,12 +96,12 @@ impl Checks<'_, '_> {
     }
 
     /// The rows of the step in each case, as far as they are known.
-    fn at(&mut self, node: &Node) -> Vec<&'static StepKind> {
+    fn at(&mut self, node: &Node) -> Vec<&'static Call> {
         let Some(label) = self.reader.text(node) else { return Vec::new() };
         self.label(label, &node.place)
     }
 
-    fn label(&mut self, label: &str, place: &Place) -> Vec<&'static StepKind> {
+    fn label(&mut self, label: &str, place: &Place) -> Vec<&'static Call> {
         let mut kinds = Vec::new();
         for scope in self.scopes {
             match scope.find(label) {
@@ -120,13 +119,13 @@ impl Checks<'_, '_> {
         kinds
     }
 
-    fn status(&mut self, node: &Node, kinds: &[&StepKind]) -> Vec<String> {
+    fn status(&mut self, node: &Node, kinds: &[&Call]) -> Vec<String> {
         let mut names = Vec::new();
         let mut all_known = true;
         for node in self.reader.one_or_more(node) {
             let name = self.reader.text(node);
             match name {
-                Some(name) if status::known(name) => names.push(name.to_string()),
+                Some(name) if status::is_known(name) => names.push(name.to_string()),
                 Some(name) => {
                     self.reader.error(&node.place, format!("unknown status `{name}`"), suggest(name, status::names()));
                     all_known = false;
@@ -136,14 +135,14 @@ impl Checks<'_, '_> {
         }
         for kind in kinds {
             if all_known && !names.is_empty() && !names.iter().any(|name| can_return(kind, name)) {
-                let message = format!("`{}` is a call of {} and never returns this", kind.name, kind.origin.name());
+                let message = format!("`{}` is a call of {} and never returns this", kind.name, kind.library.name());
                 self.reader.error(&node.place, message, None);
             }
         }
         names
     }
 
-    fn values(&mut self, node: &Node, kinds: &[&StepKind]) -> BTreeMap<String, crate::scenario::Matcher> {
+    fn values(&mut self, node: &Node, kinds: &[&Call]) -> BTreeMap<String, crate::scenario::Matcher> {
         let mut values = BTreeMap::new();
         for Entry { key, value } in self.reader.table(node).unwrap_or_default() {
             for kind in kinds {
@@ -259,7 +258,7 @@ impl Checks<'_, '_> {
 }
 
 /// The names of what a call gives back.
-fn values_of(kind: &StepKind) -> Vec<&'static str> {
+fn values_of(kind: &Call) -> Vec<&'static str> {
     let names = |(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
         _ => vec![name],
@@ -268,9 +267,9 @@ fn values_of(kind: &StepKind) -> Vec<&'static str> {
 }
 
 /// Whether a status can come from the library of a call, by the prefixes that C gives them.
-fn can_return(kind: &StepKind, name: &str) -> bool {
+fn can_return(kind: &Call, name: &str) -> bool {
     let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
-    match kind.origin {
+    match kind.library {
         Library::Driver => of_its_own("CUDA_"),
         Library::Runtime => of_its_own("cuda"),
         Library::Nvml => of_its_own("NVML_"),

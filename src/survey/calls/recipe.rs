@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{self as calls, Call, Library};
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{COUNT, INIT};
 use crate::catalogue::Invalid;
 use crate::scenario::Diagnostic;
-use crate::step::{self, Library, StepKind};
 use crate::survey::document::LeftOut;
 use crate::survey::question::{Draft, DraftCase, Question, step as write_step};
 
@@ -151,9 +151,9 @@ fn flat(groups: Vec<Group>) -> Vec<LeftOut> {
 }
 
 /// The call that a step makes.
-fn call_of(step: &Table) -> Result<&'static StepKind, String> {
+fn call_of(step: &Table) -> Result<&'static Call, String> {
     let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
-    step.keys().find_map(|key| step::find(key)).ok_or_else(unknown)
+    step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
 }
 
 /// What is called before a step, by the name that the step gives; the step is left without it.
@@ -191,7 +191,7 @@ impl Recipe {
         written.insert("label".into(), in_question.clone().into());
         Ok(Recipe {
             name: label,
-            origin: kind.origin,
+            origin: kind.library,
             symbol: kind.name.to_string(),
             label: in_question,
             visible_gpus: visible_gpus.max(gpus),
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
         let recipes = recipes(1).expect("the recipes are valid");
-        let loaded = step::all().filter(|kind| !matches!(kind.origin, Library::Libc | Library::Harness));
+        let loaded = calls::all().filter(|kind| !matches!(kind.library, Library::Libc | Library::Harness));
         let silent: Vec<&str> = loaded
             .map(|kind| kind.name)
             .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use cuda_pitfalls_calls::Effect;
+
 use super::{Values, errno, int, one, text};
 use crate::channel::Channel;
 use crate::event::{Event, Value};
@@ -41,7 +43,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
 /// Closes the ends of processes that others will fork: held open here, they would hide a death.
 fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
     let forked_by = |name: &str| {
-        let fork = worker.steps.iter().find(|step| step.call == "fork" && step.bind.as_deref() == Some(name));
+        let fork = worker.steps.iter().find(|step| step.has(Effect::Forks) && step.bind.as_deref() == Some(name));
         fork.and_then(|step| step.on.as_deref())
     };
     lock(&worker.channels).retain(|name, fd| {
