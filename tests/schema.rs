@@ -62,7 +62,7 @@ fn the_page_of_steps_is_that_of_the_step_table() {
         fs::write(&file, &page).expect("the page can be written");
     }
     let committed = fs::read_to_string(&file).unwrap_or_default();
-    assert!(committed == page, "scenarios/steps.md is not what the step table says; bless it");
+    assert!(committed == page, "scenarios/steps.md is not what the tables of calls say; bless it");
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Constants {
     }
 
     /// Every set.
-    pub(crate) fn all() -> &'static [Constants] {
+    pub fn all() -> &'static [Constants] {
         static ALL: LazyLock<Vec<Constants>> =
             LazyLock::new(|| parse::read("constants.txt", parse::constants(include_str!("../tables/constants.txt"))));
         &ALL

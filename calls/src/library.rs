@@ -37,6 +37,12 @@ impl Library {
         Library::Harness,
     ];
 
+    /// Those that the simulated driver stands for.
+    pub const SIMULATED: [Library; 3] = [Library::Driver, Library::Runtime, Library::Nvml];
+
+    /// Those that come with the toolkit, and that nothing simulates.
+    pub const TOOLKIT: [Library; 4] = [Library::Nvrtc, Library::Cublas, Library::Cufft, Library::Nccl];
+
     /// The name used in reports, help and schema.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The JSON Schema of the file format, made from the step table, for editors to complete and check
+//! The JSON Schema of the file format, made from the tables of calls, for editors to complete and check
 //! with while a file is written. [`super::load`] is the judge; what a schema cannot say (labels that
 //! exist, handles that are bound) only it checks.
 

@@ -1,4 +1,4 @@
-//! Making any call of the step table: marshalling by data, so that a new row needs no code.
+//! Making any call of the tables: marshalling by data, so that a new one needs no code.
 //!
 //! Arguments of every C function in the table are integers or pointers, which the ABIs of x86-64
 //! and aarch64 pass in whole registers or stack slots; results are 32-bit integers, or the address of
@@ -176,7 +176,7 @@ pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
                     // SAFETY: the caller vouches for the address and the arguments.
                     unsafe { std::mem::transmute::<usize, Function>(address)($(arguments[$place]),*) }
                 })*
-                more => unreachable!("the step table has no call with {more} parameters"),
+                more => unreachable!("no call has {more} parameters"),
             }
         };
         (@word $place:literal) => { u64 };

@@ -2,7 +2,7 @@
 
 use crate::c::put;
 use crate::model::entry::enter;
-use crate::model::names_driver::name;
+use crate::model::names::{self, DRIVER};
 use crate::model::node::node;
 use crate::model::process::no_node;
 use crate::model::status::{INVALID_VALUE, code};
@@ -24,13 +24,13 @@ pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(error: u32, text: *mut *const c_char) -> u32 {
     // SAFETY: the caller passes a pointer to a text pointer; the texts are static.
-    unsafe { put_static(name(error), text) }
+    unsafe { put_static(names::name(DRIVER, error), text) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(error: u32, text: *mut *const c_char) -> u32 {
     // SAFETY: as above.
-    unsafe { put_static(name(error).map(|name| sentence(error).unwrap_or(name)), text) }
+    unsafe { put_static(names::name(DRIVER, error).map(|name| sentence(error).unwrap_or(name)), text) }
 }
 
 /// # Safety

@@ -3,7 +3,7 @@
 use super::call;
 use crate::c::put;
 use crate::model::entry::enter;
-use crate::model::names_runtime::name;
+use crate::model::names::{self, RUNTIME};
 use crate::model::node::node;
 use crate::model::process::no_node;
 use crate::model::status::SUCCESS;
@@ -54,11 +54,11 @@ fn last_error(name: &str, clear: bool) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorName(error: u32) -> *const c_char {
     call("cudaGetErrorName", |_, _| Ok(()));
-    name(error).unwrap_or(UNRECOGNISED).as_ptr()
+    names::name(RUNTIME, error).unwrap_or(UNRECOGNISED).as_ptr()
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorString(error: u32) -> *const c_char {
     call("cudaGetErrorString", |_, _| Ok(()));
-    name(error).map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name)).as_ptr()
+    names::name(RUNTIME, error).map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name)).as_ptr()
 }

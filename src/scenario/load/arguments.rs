@@ -1,4 +1,4 @@
-//! The arguments of a call, held against the row of the step table.
+//! The arguments of a call, held against its parameters.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! The part of the schema that the step table makes.
+//! The part of the schema that the tables of calls make.
 
 use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Kind, Param, UINT64_MAX};
 use serde_json::{Map, Value, json};
