@@ -78,7 +78,7 @@ fn call(instance: &Instance, step: &Step) -> String {
     if step.has(Effect::Marks) {
         return format!("(look){}", named(instance, step));
     }
-    let in_c_order = calls::find(&step.call).into_iter().flat_map(|kind| kind.inputs());
+    let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             let given = match (step.args.get(param.name)?, param.kind) {

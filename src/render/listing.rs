@@ -123,7 +123,7 @@ fn show_case(text: &mut String, case: &Case) {
 
 /// A step as a call in C, with what it binds before it and where it runs after it.
 fn call(step: &Step) -> String {
-    let in_c_order = calls::find(&step.call).into_iter().flat_map(|kind| kind.inputs());
+    let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             step.args.get(param.name).map(|value| format!("{} = {}", param.name, terminal(&value.to_string())))

@@ -18,15 +18,15 @@ Generated from the tables of calls (`calls/tables/`); `CUDA_PITFALLS_BLESS=1 car
 pub fn page() -> String {
     let mut text = HEAD.to_string();
     for library in Library::ALL {
-        let rows: Vec<&Call> = calls::all().filter(|kind| kind.library == library).collect();
+        let rows: Vec<&Call> = calls::all().filter(|call| call.library == library).collect();
         if rows.is_empty() {
             continue;
         }
         let title = if library == Library::Harness { "Actions of the worker (harness)" } else { library.name() };
         let _ =
             write!(text, "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n");
-        for kind in rows {
-            let _ = writeln!(text, "| `{}` | {} | {} | {} |", kind.name, kind.summary, arguments(kind), values(kind));
+        for call in rows {
+            let _ = writeln!(text, "| `{}` | {} | {} | {} |", call.name, call.summary, arguments(call), values(call));
         }
     }
     text.push_str("\n## Constants by name\n\n| argument type | names |\n| --- | --- |\n");
@@ -48,7 +48,7 @@ pub fn page() -> String {
 
 /// Every set of constants that an argument takes, once.
 fn constants() -> impl Iterator<Item = &'static Constants> {
-    let params = calls::all().flat_map(|kind| &kind.params);
+    let params = calls::all().flat_map(|call| &call.params);
     let used = params.filter_map(|param| match param.kind {
         Kind::Constant(constants) => Some((constants.name, constants)),
         _ => None,
@@ -56,9 +56,9 @@ fn constants() -> impl Iterator<Item = &'static Constants> {
     used.collect::<BTreeMap<_, _>>().into_values()
 }
 
-fn arguments(kind: &Call) -> String {
-    let inputs = kind.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
-    let bound = kind.binds().map(|of| format!("`as`: {of}{}", if of == ACTOR { " (required)" } else { "" }));
+fn arguments(call: &Call) -> String {
+    let inputs = call.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
+    let bound = call.binds().map(|of| format!("`as`: {of}{}", if of == ACTOR { " (required)" } else { "" }));
     inputs.chain(bound).collect::<Vec<_>>().join(", ")
 }
 
@@ -88,9 +88,9 @@ fn of_type(param: &Param) -> String {
     }
 }
 
-fn values(kind: &Call) -> String {
+fn values(call: &Call) -> String {
     let one = |name: &str, stable: bool| format!("`{name}`{}", if stable { "" } else { " \\*" });
-    let values = kind.outputs().flat_map(|(name, output)| match output {
+    let values = call.outputs().flat_map(|(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| one(field.name, field.stable)).collect(),
         _ => vec![one(name, !matches!(output, Output::Varying | Output::F32))],
     });

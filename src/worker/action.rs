@@ -60,9 +60,9 @@ const ACTIONS: &[(&str, Action)] = &[
 ];
 
 /// Makes a harness step.
-pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, kind: &Call, step: &Step) -> Outcome {
+pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &Step) -> Outcome {
     let started = clock::now_ns();
-    let result = match ACTIONS.iter().find(|(name, _)| *name == kind.name) {
+    let result = match ACTIONS.iter().find(|(name, _)| *name == call.name) {
         Some((_, action)) => action(worker, channel, step),
         None => Err(-1),
     };
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn every_harness_step_has_an_action_and_the_other_way_round() {
         let listed: Vec<_> =
-            cuda_pitfalls_calls::all().filter(|kind| kind.library == Library::Harness).map(|kind| kind.name).collect();
+            cuda_pitfalls_calls::all().filter(|call| call.library == Library::Harness).map(|call| call.name).collect();
         let made: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).collect();
         assert_eq!(listed, made);
     }

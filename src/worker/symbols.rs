@@ -27,13 +27,13 @@ impl Symbols {
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);
         for name in steps.iter().map(|step| step.call.as_str()).chain(probed) {
-            let Some(kind) = calls::find(name) else { continue };
-            if kind.library == Library::Harness || addresses.contains_key(kind.name) {
+            let Some(call) = calls::find(name) else { continue };
+            if call.library == Library::Harness || addresses.contains_key(call.name) {
                 continue;
             }
-            match library::address(kind.library, kind.name) {
+            match library::address(call.library, call.name) {
                 Ok(address) => {
-                    addresses.insert(kind.name, address);
+                    addresses.insert(call.name, address);
                 }
                 Err(what) if !missing.contains(&what) => missing.push(what),
                 Err(_) => {}

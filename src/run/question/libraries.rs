@@ -13,7 +13,7 @@ use crate::verdict::Reason;
 /// refuses an attempt that was not made on what the run is about, or of which that is unknown.
 pub(in crate::run) fn keep(stage: &mut Stage, case: &CasePlan, attempt: &mut Attempt) {
     // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
-    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);
+    let of_driver = |call: &str| calls::find(call).is_some_and(|call| call.library == Library::Driver);
     let takes_libcuda = case.probes || case.steps.iter().any(|step| of_driver(&step.call));
     for said in &mut attempt.events {
         let Event::Ready { libraries, missing, .. } = &mut said.event else { continue };

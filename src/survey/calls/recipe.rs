@@ -179,10 +179,10 @@ fn gpus(step: &mut Table) -> Result<u32, String> {
 
 impl Recipe {
     fn of(mut written: Table, visible_gpus: u32, known: &BTreeMap<String, Vec<Table>>) -> Result<Recipe, String> {
-        let kind = call_of(&written)?;
+        let call = call_of(&written)?;
         let label = match written.get("label") {
             Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
-            None => kind.name.to_string(),
+            None => call.name.to_string(),
         };
         let before = before(&mut written, &label, known)?;
         let gpus = gpus(&mut written)?;
@@ -191,8 +191,8 @@ impl Recipe {
         written.insert("label".into(), in_question.clone().into());
         Ok(Recipe {
             name: label,
-            origin: kind.library,
-            symbol: kind.name.to_string(),
+            origin: call.library,
+            symbol: call.name.to_string(),
             label: in_question,
             visible_gpus: visible_gpus.max(gpus),
             before,
@@ -245,9 +245,9 @@ mod tests {
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
         let recipes = recipes(1).expect("the recipes are valid");
-        let loaded = calls::all().filter(|kind| !matches!(kind.library, Library::Libc | Library::Harness));
+        let loaded = calls::all().filter(|call| !matches!(call.library, Library::Libc | Library::Harness));
         let silent: Vec<&str> = loaded
-            .map(|kind| kind.name)
+            .map(|call| call.name)
             .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))
             .filter(|name| recipes.why_left_out(name).is_none())
             .collect();

@@ -43,10 +43,10 @@ impl Arena {
 
 /// The words that are passed, registers first. A C struct of more than 16 bytes travels by value on
 /// the stack on x86-64, behind all six registers, and by address on aarch64.
-pub(super) fn passed(kind: &Call, arguments: &[u64]) -> Vec<u64> {
+pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     const REGISTERS: usize = 6;
     let (mut registers, mut stack) = (Vec::new(), Vec::new());
-    for (param, argument) in kind.params.iter().zip(arguments) {
+    for (param, argument) in call.params.iter().zip(arguments) {
         match param.kind {
             Kind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
                 // SAFETY: the argument is the arena's buffer for this block, of so many bytes.
