@@ -70,7 +70,7 @@ pub struct Earlier {
     pub types: Vec<&'static str>,
 }
 
-/// What a call does to processes, threads and the environment, beside what it returns.
+/// What a call does beside what it returns: to processes, threads and the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Makes no call: a moment at which everything is read.

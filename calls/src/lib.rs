@@ -137,6 +137,43 @@ mod tests {
     }
 
     #[test]
+    fn an_earlier_prototype_is_older_and_takes_no_more_than_is_passed() {
+        for call in all() {
+            let Some(earlier) = &call.earlier else { continue };
+            assert!(call.since.is_some_and(|since| since > earlier.until), "{}", call.name);
+            assert!(earlier.types.len() <= call.params.len(), "{}", call.name);
+            assert!(call.until.is_none_or(|until| call.since < Some(until)), "{}", call.name);
+        }
+    }
+
+    #[test]
+    fn versions_in_a_summary_are_those_of_the_header() {
+        // libcuda has these since the version that `cudaTypedefs.h` gives them, before `cuda.h` did.
+        const EXPORTED_BEFORE: [&str; 5] = [
+            "cuGreenCtxGetId",
+            "cuMemBatchDecompressAsync",
+            "cuOccupancyMaxActiveClusters",
+            "cuOccupancyMaxPotentialClusterSize",
+            "cuLaunchKernelEx",
+        ];
+        let text = |version: Option<u32>| version.map(|version| format!("{}.{}", version / 1000, version % 1000 / 10));
+        let mut said = 0;
+        for call in all().filter(|call| !EXPORTED_BEFORE.contains(&call.name)) {
+            for note in call.summary.split('(').skip(1).filter_map(|rest| rest.split_once(')')).map(|(note, _)| note) {
+                if let Some(since) = note.strip_suffix(" and later") {
+                    assert_eq!(text(call.since).as_deref(), Some(since), "{}", call.name);
+                    said += 1;
+                } else if let Some((since, until)) = note.split_once(" to ") {
+                    let known = text(call.since).zip(text(call.until));
+                    assert_eq!(known, Some((since.to_string(), until.to_string())), "{}", call.name);
+                    said += 1;
+                }
+            }
+        }
+        assert!(said > 90, "only {said} summaries name a version");
+    }
+
+    #[test]
     fn a_call_is_found_by_its_exact_name() {
         assert_eq!(find("cuCtxCreate_v2").map(|call| (call.library, call.until)), Some((Library::Driver, Some(12090))));
         assert!(find("cuCtxCreate_v9").is_none());
