@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Step;
+use crate::experiment::Step;
 
 /// The version of this wire. Parent and worker are one binary, so a mismatch is a bug.
 pub const PROTOCOL: u32 = 2;

@@ -2,7 +2,8 @@
 
 use crate::judge;
 use crate::render::words;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::Provenance;
 
 /// The reports of one sitting: several measured ones, or any single one.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use crate::judge::{self, Facts, planned_today};
 use crate::machine::Machine;
 use crate::observe::Scene;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
+use crate::verdict::Provenance;
 use crate::verdict::{Kind, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
@@ -35,7 +36,8 @@ pub struct Measurement {
 /// What a report says about these scenarios. What was not run, was simulated, or was measured with
 /// other calls than the file has today is left out.
 pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
-    let scene = Scene { calibration: &report.run.calibration, gpus: &report.machine.gpus };
+    let figures = report.run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
     let is_run =
         |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
     let judged = report.scenarios.iter().filter(is_run).filter_map(|part| {
@@ -46,9 +48,9 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
         part.plan = Some(plan);
         for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
-            attempt.events.clear();
-            attempt.sweeps.clear();
-            attempt.free_run = None;
+            attempt.recording.events.clear();
+            attempt.recording.sweeps.clear();
+            attempt.recording.free_run = None;
         }
         Some(part)
     });

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::escape;
 use crate::compare::{Change, Comparison, Difference, Only, Side};
-use crate::report::Provenance;
 use crate::survey::keyed;
+use crate::verdict::Provenance;
 
 /// The lines that a screen has.
 const MOST_LINES: usize = 40;

@@ -4,8 +4,9 @@
 
 use crate::event::{Status, Value};
 use crate::observe::{MemoryObservation, Observation, StepObservation};
-use crate::report::{Attempt, CaseReport, Outcome, Provenance, ScenarioReport};
+use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
 use crate::scenario::{Check, Class};
+use crate::verdict::Provenance;
 use crate::verdict::Verdict;
 
 use super::units;
@@ -229,7 +230,9 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
     let mut counts: Vec<(String, usize)> = Vec::new();
-    for reason in case.attempts.iter().filter_map(|attempt| attempt.invalid.first()).map(|doubt| doubt.reason.name()) {
+    for reason in
+        case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first()).map(|doubt| doubt.reason.name())
+    {
         match counts.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, count)) => *count += 1,
             None => counts.push((reason, 1)),
@@ -240,7 +243,7 @@ pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example(case: &CaseReport) -> Option<&Attempt> {
-    case.attempts.iter().find(|attempt| attempt.outcome.is_some()).or(case.attempts.first())
+    case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
 }
 
 /// GPUs in the order of their numbers, which is not the order of the map past `gpu9`.

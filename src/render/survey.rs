@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use section::Section;
 
 use super::{Format, escape, units, words};
-use crate::report::Provenance;
 use crate::survey::document::{Document, LeftOut, Row};
 use crate::survey::{Kind, Survey};
+use crate::verdict::Provenance;
 
 /// A survey's document and what its folder is called.
 #[derive(Clone, Debug)]

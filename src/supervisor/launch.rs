@@ -9,12 +9,11 @@ use super::{Interrupt, Supervisor, Trouble, environment, role};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
-use crate::plan::{CasePlan, Timeouts};
-use crate::scenario::Step;
+use crate::experiment::{Experiment, Step};
 
 impl Supervisor {
     /// Starts the worker and hands it its steps.
-    pub(super) fn launch(&mut self, timeouts: Timeouts, case: &CasePlan) -> Result<(Conversation, Waited), Trouble> {
+    pub(super) fn launch(&mut self, experiment: &Experiment) -> Result<(Conversation, Waited), Trouble> {
         if let Some(pid) = self.lost {
             return Err(Trouble::Unkillable(pid));
         }
@@ -24,16 +23,16 @@ impl Supervisor {
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
         let mut numbers = BTreeMap::new();
-        for step in case.steps.iter().filter(|step| makes_process(step)) {
+        for step in experiment.steps.iter().filter(|step| makes_process(step)) {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
             numbers.insert(name.clone(), spawn::number(&theirs));
             channels.insert(name.clone(), ours);
             inherit.push(theirs);
         }
-        let mut extra = case.env.clone();
-        if let Some(mask) = &case.mask {
-            extra.insert("CUDA_VISIBLE_DEVICES".to_string(), mask.join(","));
+        let mut extra = experiment.environment.clone();
+        if let Some(gpus) = &experiment.gpus {
+            extra.insert("CUDA_VISIBLE_DEVICES".to_string(), gpus.join(","));
         }
         let child = spawn::start(Spawn {
             program: &self.program,
@@ -43,9 +42,9 @@ impl Supervisor {
             capture: true,
         })?;
         let mut talk = Conversation::new(child, channels);
-        let steps = case.steps.clone();
-        talk.say("", &Command::Prepare { steps, channels: numbers, probes: case.probes, process: None });
-        let deadline = clock::running_ns() + timeouts.step_ms * 1_000_000;
+        let steps = experiment.steps.clone();
+        talk.say("", &Command::Prepare { steps, channels: numbers, probes: experiment.probes, process: None });
+        let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
     }
@@ -69,13 +68,15 @@ impl Conversation {
     /// Tells a fresh process its steps and waits until it is ready.
     pub(super) fn introduce(
         &mut self,
-        case: &CasePlan,
+        experiment: &Experiment,
         process: &str,
         deadline_ns: u64,
         interrupt: &mut Interrupt,
     ) -> Waited {
-        let (steps, name) = (case.steps.clone(), Some(process.to_string()));
-        self.say(process, &Command::Prepare { steps, channels: BTreeMap::new(), probes: case.probes, process: name });
+        let Experiment { steps, probes, .. } = experiment;
+        let (steps, process_name) = (steps.clone(), Some(process.to_string()));
+        let channels = BTreeMap::new();
+        self.say(process, &Command::Prepare { steps, channels, probes: *probes, process: process_name });
         self.wait(process, Want::Ready, deadline_ns, interrupt)
     }
 

@@ -6,7 +6,8 @@ use super::{aside, head};
 use crate::render::lines::{UNBROKEN, sentence};
 use crate::render::tally::{self, Standing};
 use crate::render::units;
-use crate::report::{Provenance, Report};
+use crate::report::Report;
+use crate::verdict::Provenance;
 
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::calibration::Calibration;
 use crate::render::lines::sentence;
 use crate::render::{tally, units, words};
-use crate::report::{Calibration, Provenance, Report};
+use crate::report::Report;
+use crate::verdict::Provenance;
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
     if asked.is_none() {
         measured.push(format!("Started {}.", report.run.started_at));
     }
-    measured.extend(context(&report.run.calibration));
+    measured.extend(context(&report.run.calibrations()));
     measured.extend(co_tenants(report));
     if report.machine.mps {
         measured.push("An MPS control pipe is there: clients may share a context.".to_owned());

@@ -6,8 +6,8 @@ use crate::render::lines::{columns, words};
 use crate::render::tally::Standing;
 use crate::render::text::Style;
 use crate::render::words::reason;
-use crate::report::Provenance;
 use crate::verdict::Kind;
+use crate::verdict::Provenance;
 
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;
