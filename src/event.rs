@@ -115,6 +115,22 @@ pub struct MappedLibrary {
     pub simulated: bool,
 }
 
+/// What a process of its own found that only asks the libraries for their versions.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Versions {
+    /// What was mapped.
+    pub libraries: Vec<MappedLibrary>,
+    /// `cuDriverGetVersion`, such as 13000; null if libcuda is missing.
+    pub cuda_driver: Option<i32>,
+    /// `cudaRuntimeGetVersion`, such as 13000; null if libcudart is missing.
+    pub runtime: Option<i32>,
+    /// The loader's words for what is missing.
+    pub missing: Vec<String>,
+    /// What is mapped and cannot be told to be real or simulated.
+    #[serde(default)]
+    pub unknown: Vec<String>,
+}
+
 /// What a call returned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Status {

@@ -33,6 +33,7 @@ pub mod clock;
 pub mod event;
 pub mod experiment;
 pub mod libraries;
+pub mod mapped;
 pub mod node;
 pub mod recording;
 pub mod sample;

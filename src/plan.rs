@@ -7,12 +7,14 @@ mod fill;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod needs;
+mod options;
 mod order;
 mod resolve;
 
 pub use needs::unmet;
+pub use options::{Options, Unmet};
 pub use order::order;
-pub use resolve::{Options, Unmet, resolve};
+pub use resolve::resolve;
 
 use std::collections::BTreeMap;
 

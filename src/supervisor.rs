@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::event::Versions;
 use crate::verdict::Provenance;
-use crate::worker::versions::Versions;
 
 /// Names of the hidden subcommands, in one place.
 pub mod role {

@@ -9,7 +9,6 @@ mod action;
 mod call;
 mod leaving;
 mod library;
-mod maps;
 mod probe;
 mod symbols;
 pub mod versions;
@@ -72,7 +71,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     // Processes that steps start get their own descriptor and no other.
     leaving::close_at_exec(channels.values().copied().chain([fd]));
     let (symbols, missing) = Symbols::resolve(&steps, probes);
-    let mapped = library::mapped();
+    let mapped = crate::mapped::mapped();
     if let Some(path) = mapped.unknown.first() {
         let message = format!("{path} is mapped, and it cannot be told whether it is simulated");
         let _ = channel.send(&Event::Broken { message });
@@ -83,7 +82,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
         pid: std::process::id(),
         libraries: mapped.known,
         missing,
-        injected: library::injected(),
+        injected: crate::mapped::injected(),
     };
     if channel.send(&ready).is_err() {
         std::process::exit(70);

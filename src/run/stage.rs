@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
 use super::{Failure, Options, host};
+use crate::event::Versions;
 use crate::experiment::Experiment;
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::recording::Recording;
@@ -11,7 +12,6 @@ use crate::render::escape;
 use crate::report::unique_libraries;
 use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
 use crate::verdict::Provenance;
-use crate::worker::versions::Versions;
 use crate::{libraries, node};
 
 /// Where a run takes place.
