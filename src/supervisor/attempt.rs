@@ -153,7 +153,10 @@ impl Supervisor {
             {
                 talk.say(&child.to_string(), &Command::Finish);
             }
-            talk.say(&process, &Command::Run { step: index, bytes: talk.bytes_for(&experiment.steps, step) });
+            talk.say(
+                &process,
+                &Command::Run { step: index, call: step.clone(), bytes: talk.bytes_for(&experiment.steps, step) },
+            );
             let want = Want::Step { step: index, probe: experiment.probes };
             let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {

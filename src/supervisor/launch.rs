@@ -8,7 +8,7 @@ use super::spawn::{self, Spawn};
 use super::{Interrupt, Supervisor, Trouble, environment, role};
 use crate::channel::Channel;
 use crate::clock;
-use crate::event::{Command, Event};
+use crate::event::{Command, Event, SetAside};
 use crate::experiment::{Experiment, Step};
 
 impl Supervisor {
@@ -22,11 +22,12 @@ impl Supervisor {
         arguments.push(spawn::descriptor(&theirs));
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
-        let mut numbers = BTreeMap::new();
+        let mut set_aside = BTreeMap::new();
         for step in experiment.steps.iter().filter(|step| makes_process(step)) {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
-            numbers.insert(name.clone(), spawn::number(&theirs));
+            let forked_by = step.on.clone().filter(|_| step.call == "fork");
+            set_aside.insert(name.clone(), SetAside { fd: spawn::number(&theirs), forked_by });
             channels.insert(name.clone(), ours);
             inherit.push(theirs);
         }
@@ -42,11 +43,20 @@ impl Supervisor {
             capture: true,
         })?;
         let mut talk = Conversation::new(child, channels);
-        let steps = experiment.steps.clone();
-        talk.say("", &Command::Prepare { steps, channels: numbers, probes: experiment.probes, process: None });
+        talk.say("", &prepare(experiment, set_aside, None));
         let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
+    }
+}
+
+/// What a process of the worker is told first.
+fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, process: Option<&str>) -> Command {
+    Command::Prepare {
+        calls: experiment.steps.iter().map(|step| step.call.clone()).collect(),
+        channels,
+        probes: experiment.probes,
+        process: process.map(str::to_string),
     }
 }
 
@@ -73,10 +83,7 @@ impl Conversation {
         deadline_ns: u64,
         interrupt: &mut Interrupt,
     ) -> Waited {
-        let Experiment { steps, probes, .. } = experiment;
-        let (steps, process_name) = (steps.clone(), Some(process.to_string()));
-        let channels = BTreeMap::new();
-        self.say(process, &Command::Prepare { steps, channels, probes: *probes, process: process_name });
+        self.say(process, &prepare(experiment, BTreeMap::new(), Some(process)));
         self.wait(process, Want::Ready, deadline_ns, interrupt)
     }
 
