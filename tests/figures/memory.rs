@@ -37,9 +37,9 @@ fn what_the_driver_and_a_context_take() {
     let init_mib = init as f64 / f64::from(1 << 20);
     let whole = |bytes: i64| (bytes as f64 / f64::from(1 << 20)).round();
     Page::open("README.md")
-        .says(format!("`cuInit` takes {init_mib} MiB on every visible GPU that nobody else is on"))
-        .says(format!("A context takes {} MiB in all there", whole(context)))
-        .says(format!("and {} MiB beside others", whole(context - init)))
+        .says(format!("`cuInit` takes {init_mib} MiB on every visible GPU that no other process uses"))
+        .says(format!("A context takes {} MiB in total there", whole(context)))
+        .says(format!("and {} MiB beside other processes", whole(context - init)))
         .says(format!("a guard that \"restores\" device 0 takes {} MiB there", whole(restored - init)));
     Page::open("docs/findings.md")
         .says(format!("{} MiB ({} bytes) on an H200 that nobody else is on", mib(context), thousands(context)))
