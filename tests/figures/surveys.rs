@@ -75,7 +75,7 @@ fn rows_of_libcudart_are_told_from_functions() {
         .says(format!("{after} create no context where the driver was initialised before"));
     Page::open("docs/findings.md")
         .says(format!("{asked} functions of libcudart 13.0 have {all} rows"))
-        .says(format!("of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
+        .says(format!("Of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
         .says(format!("Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"));
     let free: Vec<&str> =
         runtime.iter().filter(|row| row.freezes_visibility == Some(false)).map(|row| row.function()).collect();
@@ -103,7 +103,7 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
         alike.len()
     ));
     Page::open("docs/findings.md").says(format!(
-        "of {} functions of libcudart 13.0 that refused the plainest arguments, {} succeed with others, and {} of these",
+        "Of {} functions of libcudart 13.0 that refused the plainest arguments, {} succeed with others, and {} of these",
         pairs.len(),
         alike.len() + 1,
         alike.len()
@@ -140,7 +140,7 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     assert_eq!(freeze, ["cuInit"]);
     Page::open("README.md").says(format!("Of {} rows of libcuda only `cuInit` reads it", driver.len()));
     Page::open("docs/findings.md").says(format!(
-        "of {} functions of libcuda only `cuInit` does; {refused} rows of the others find fault",
+        "Of {} functions of libcuda only `cuInit` does. {refused} rows of the others reject their arguments",
         functions(&driver)
     ));
 }
@@ -205,8 +205,7 @@ fn masks_and_variables_are_counted() {
     let unexpected = masks.iter().filter(|row| row["as_predicted"] != true).count();
     assert_eq!(unexpected, 0, "and none was read otherwise");
     Page::open("README.md").says(format!("of {} masks, {generated} of them generated, none", masks.len()));
-    Page::open("docs/findings.md")
-        .says(format!("{forms} forms of the mask, and {generated} masks that a generator wrote"));
+    Page::open("docs/findings.md").says(format!("{forms} forms of the mask, and {generated} generated masks"));
     Page::open("docs/surveys/README.md")
         .says(format!("{forms} forms three times and {generated} generated masks once"));
     let variables = document("survey-env-h200-x2/survey-env.json")["rows"].take();
@@ -215,6 +214,6 @@ fn masks_and_variables_are_counted() {
     let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
     Page::open("README.md").says(format!("{at_init} of the {effective} that take effect at `cuInit`"));
     Page::open("docs/findings.md")
-        .says(format!("of {effective} variables that take effect, {at_init} are latched by `cuInit`"))
+        .says(format!("Of {effective} variables that take effect, {at_init} are read at `cuInit`"))
         .says(format!("{} environment variables", variables.len()));
 }
