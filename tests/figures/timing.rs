@@ -158,5 +158,5 @@ fn attempts_that_do_not_count_are_counted() {
             named(contexts.0)
         ))
         .says(format!("{five} of these end with the SIGSEGV"))
-        .says(format!("{} crashed by a fault of this program", named(look.0 + contexts.0 - look.1 - contexts.1)));
+        .says(format!("{} crashed because of a bug in this program", named(look.0 + contexts.0 - look.1 - contexts.1)));
 }
