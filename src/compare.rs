@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::machine::Machine;
-use crate::render::words;
 use crate::report::{Provenance, Report, ScenarioReport, SchemaId};
 use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
@@ -222,7 +221,7 @@ pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Re
         version: report.run.version.clone(),
         provenance: report.provenance,
         complete: report.complete,
-        machine: words::machine(&report.machine),
+        machine: report.machine.summary(),
     };
     let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [&a.machine, &b.machine]);
     let compare = |a: &ScenarioReport, b: &ScenarioReport| scenario::compare([a, b], machines);
@@ -244,7 +243,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         version: survey.header().version.clone(),
         provenance: survey.provenance(),
         complete: survey.is_complete(),
-        machine: words::machine(survey.machine()),
+        machine: survey.machine().summary(),
     };
     let (of, sides, machines) = (a.kind().name(), [side(a), side(b)], [a.machine(), b.machine()]);
     match (a, b) {

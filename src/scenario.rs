@@ -14,7 +14,7 @@ mod version;
 
 pub use check::{Check, Class, ExitCheck, GpuList};
 pub(crate) use load::nearest;
-pub use load::{Diagnostic, load};
+pub use load::{Diagnostic, load, sha256};
 pub use matcher::{Matcher, Operand};
 
 use std::collections::BTreeMap;

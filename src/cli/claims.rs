@@ -9,9 +9,9 @@ use crate::catalogue;
 use crate::claim::{self, Evidence, Source};
 use crate::exit::Exit;
 use crate::render::claims::{Format, render};
-use crate::render::escape::terminal;
 use crate::report::{self, Provenance};
 use crate::scenario::Diagnostic;
+use crate::text::escape::terminal;
 
 /// Where `run` puts reports if it is not told otherwise.
 const REPORTS: &str = "reports";

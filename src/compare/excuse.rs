@@ -2,9 +2,8 @@
 
 use super::Change;
 use crate::machine::Machine;
-use crate::observe::{Observation, StepObservation};
+use crate::observe::{Observation, StepObservation, words};
 use crate::plan::Plan;
-use crate::render::facts;
 use crate::report::ScenarioReport;
 use crate::scenario::Class;
 
@@ -81,7 +80,7 @@ impl<'a> Excuses<'a> {
 /// Whether a change is no more than what comes of seeing all GPUs of either machine.
 fn comes_of_all(change: &Change, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
     if change.fact == SEES {
-        return change.a == facts::gpus(all_a) && change.b == facts::gpus(all_b);
+        return change.a == words::gpus(all_a) && change.b == words::gpus(all_b);
     }
     // `cuInit` touches each GPU that it sees, and touched they stay. A context would be more than that.
     let touch = Class::Touch.name();

@@ -8,9 +8,8 @@ use super::excuse::{ENDS, Excuses, MEMORY_OF, NOTHING, Own, RETURNED, SEES, STAT
 use super::pair::Entry;
 use super::{Change, Difference, Found, yes_or_no};
 use crate::machine::Machine;
-use crate::observe::{Observation, StepObservation};
+use crate::observe::{Observation, StepObservation, words};
 use crate::plan::Plan;
-use crate::render::facts;
 use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::scenario::Class;
 use crate::verdict::{ExpectationMet, Kind, Verdict};
@@ -237,16 +236,16 @@ fn at_step(a: &StepObservation, b: &StepObservation) -> Vec<Change> {
 
 /// The facts of a step in words, in the order in which they are worth telling.
 fn told(step: &StepObservation) -> Vec<(String, String)> {
-    let names = |list: &Option<Vec<String>>| list.as_ref().map_or_else(|| "not told".to_string(), |it| facts::gpus(it));
+    let names = |list: &Option<Vec<String>>| list.as_ref().map_or_else(|| "not told".to_string(), |it| words::gpus(it));
     let mut told = vec![(RETURNED.to_string(), yes_or_no(step.returned))];
-    told.push((STATUS.to_string(), step.status.as_ref().map_or_else(|| "none".to_string(), facts::status)));
-    told.extend(step.values.iter().map(|(name, value)| (name.clone(), facts::value(value))));
+    told.push((STATUS.to_string(), step.status.as_ref().map_or_else(|| "none".to_string(), words::status)));
+    told.extend(step.values.iter().map(|(name, value)| (name.clone(), words::value(value))));
     let initialised = step.initialised.map_or_else(|| "not told".to_string(), yes_or_no);
     told.push(("driver initialised".to_string(), initialised));
     told.push((SEES.to_string(), names(&step.visible)));
     told.push(("contexts".to_string(), names(&step.contexts)));
     told.push(("current".to_string(), step.current.clone().unwrap_or_else(|| "not told".to_string())));
-    for (gpu, memory) in facts::in_order(&step.memory) {
+    for (gpu, memory) in words::in_order(&step.memory) {
         let class = memory.class.map_or("not read", Class::name);
         told.push((format!("{MEMORY_OF}{gpu}"), class.to_string()));
     }

@@ -12,9 +12,10 @@ use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseSta
 use crate::exit;
 use crate::report::{Provenance, Report, ScenarioReport};
 
-use super::escape::{shorten, tail, xml};
 use super::tally::{self, Standing};
-use super::{applicable, facts, lines, text, units};
+use super::{applicable, facts, full};
+use crate::text::escape::{shorten, tail, xml};
+use crate::text::{lines, units};
 
 /// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
 /// for CI systems that load it whole.
@@ -154,7 +155,7 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
         case.add_property(Property::new(name, units::delta_or_unread(bytes)));
     }
     // What the terminal shows; its lines cannot be taken for commands of a CI system.
-    case.set_system_out(shorten(&text::scenario(scenario, lines::WIDTH, text::Style::Plain), 2 * LIMIT));
+    case.set_system_out(shorten(&full::scenario(scenario, lines::WIDTH, full::Style::Plain), 2 * LIMIT));
     let said: String =
         scenario.cases.iter().filter_map(facts::example).map(|attempt| tail(&attempt.stderr_tail, LIMIT / 2)).collect();
     if !said.is_empty() {

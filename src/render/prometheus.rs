@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use crate::report::{Provenance, Report, ScenarioReport};
 
-use super::escape::prometheus;
 use super::facts;
+use crate::text::escape::prometheus;
 
 /// One sample: its labels and its value.
 type Sample = (Vec<(&'static str, String)>, String);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::folder::Folder;
 use super::{Failure, Options, host, provenance};
 use crate::machine::{Machine, Runtime, Unavailable};
-use crate::render::escape;
 use crate::report::{Provenance, unique_libraries};
 use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
+use crate::text::escape;
 use crate::worker::versions::Versions;
 use crate::{libraries, node};
 

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use super::{aside, head};
-use crate::render::lines::{UNBROKEN, sentence};
 use crate::render::tally::{self, Standing};
-use crate::render::units;
 use crate::report::{Provenance, Report};
+use crate::text::counts::counted;
+use crate::text::lines::{UNBROKEN, sentence};
+use crate::text::units;
 
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,10 +107,6 @@ fn counts(report: &Report) -> String {
 
 /// `24 questions (53 variants)`
 pub(super) fn questions(questions: usize, variants: usize) -> String {
-    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    if questions == variants {
-        many(questions, "question")
-    } else {
-        format!("{} ({})", many(questions, "question"), many(variants, "variant"))
-    }
+    let asked = counted(questions, "question");
+    if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::render::lines::sentence;
-use crate::render::{tally, units, words};
+use crate::render::tally;
 use crate::report::{Calibration, Provenance, Report};
+use crate::text::lines::sentence;
+use crate::text::units;
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +73,7 @@ fn machine(report: &Report) -> String {
     if let Some(why) = no_gpu(report) {
         return format!("{said}: no usable GPU here ({})", why.trim_start_matches("a libloading error occurred: "));
     }
-    said.push_str(&format!(": {}", words::machine(&report.machine)));
+    said.push_str(&format!(": {}", report.machine.summary()));
     if let Some(cuda) = report.machine.cuda_driver_version {
         said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
     }

@@ -1,12 +1,13 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
 use super::{Answer, WIDEST, values};
-use crate::render::escape::terminal;
-use crate::render::lines::{columns, words};
+use crate::render::full::Style;
 use crate::render::tally::Standing;
-use crate::render::text::Style;
 use crate::render::words::reason;
 use crate::report::Provenance;
+use crate::text::counts::grouped;
+use crate::text::escape::terminal;
+use crate::text::lines::{columns, words};
 use crate::verdict::Kind;
 
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
@@ -208,15 +209,10 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
 
 /// Open answers by why they are, in the order in which the reasons come.
 fn by_reason<'a>(open: &[&'a Answer]) -> Vec<(String, Vec<&'a Answer>)> {
-    let mut found: Vec<(String, Vec<&Answer>)> = Vec::new();
-    for &answer in open {
-        let why = answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned());
-        match found.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, answers)) => answers.push(answer),
-            None => found.push((why, vec![answer])),
-        }
-    }
-    found
+    let why = |answer: &Answer| {
+        answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned())
+    };
+    grouped(open.iter().map(|&answer| (why(answer), answer)))
 }
 
 /// The order or call that works, where one is needed.

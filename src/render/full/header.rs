@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use crate::machine::Machine;
 use crate::report::{Provenance, Run};
 
-use crate::render::escape::terminal;
-use crate::render::lines::sentence;
 use crate::render::tally;
 use crate::render::words;
+use crate::text::escape::terminal;
+use crate::text::lines::sentence;
 
 /// The head of a run: GPUs, driver, libraries, and what one context costs on each GPU.
 pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize) -> String {
