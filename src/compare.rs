@@ -5,10 +5,13 @@
 //! asked in another way, because nothing follows from it. Times are never compared.
 
 mod excuse;
+mod fact;
 mod machine;
 mod pair;
 mod scenario;
 mod survey;
+
+use std::fmt;
 
 use serde::Serialize;
 
@@ -91,7 +94,28 @@ pub struct Change {
     pub b: String,
     /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seen: Option<[String; 2]>,
+    pub seen: Option<[Share; 2]>,
+}
+
+/// In how many of how many attempts something was seen; in JSON and in words `3/5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// In how many.
+    pub count: u64,
+    /// Of how many that count.
+    pub of: u64,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.count, self.of)
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// A scenario or a row that is not the same.

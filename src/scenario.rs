@@ -160,6 +160,12 @@ impl std::fmt::Display for Scalar {
     }
 }
 
+/// Whether a `remedy` says what to do. One that begins with `None needed` says why nothing is to be
+/// done: these two words are part of the file format.
+pub fn is_workaround(remedy: &str) -> bool {
+    !remedy.is_empty() && !remedy.starts_with("None needed")
+}
+
 /// What the machine must have before any step is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Needs {

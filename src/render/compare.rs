@@ -87,8 +87,7 @@ fn change(change: &Change) -> String {
     words.extend(change.step.iter().map(|step| format!("at {step}:")));
     words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
     // Where all attempts agree, how many there were is not news.
-    let is_all = |share: &String| share.split_once('/').is_some_and(|(count, all)| count == all);
-    if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(is_all)) {
+    if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(|share| share.count == share.of)) {
         words.push(format!("(in {a} -> in {b})"));
     }
     words.join(" ")

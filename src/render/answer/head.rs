@@ -6,6 +6,7 @@ use crate::render::tally;
 use crate::report::{Calibration, Provenance, Report};
 use crate::text::lines::sentence;
 use crate::text::units;
+use crate::verdict::Reason;
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
 
 /// Why no GPU can answer here; none where one can.
 pub(super) fn no_gpu(report: &Report) -> Option<String> {
-    let missing = report.machine.unavailable.iter().find(|missing| missing.reason != "no_libcudart");
+    let missing = report.machine.unavailable.iter().find(|missing| missing.reason != Reason::NoLibcudart.name());
     match missing {
         Some(missing) => Some(missing.detail.clone()),
         None => report.machine.gpus.is_empty().then(|| "NVML lists no GPU".to_owned()),

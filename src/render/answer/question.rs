@@ -5,6 +5,7 @@ use crate::render::full::Style;
 use crate::render::tally::Standing;
 use crate::render::words::reason;
 use crate::report::Provenance;
+use crate::scenario::is_workaround;
 use crate::text::counts::grouped;
 use crate::text::escape::terminal;
 use crate::text::lines::{columns, words};
@@ -217,6 +218,6 @@ fn by_reason<'a>(open: &[&'a Answer]) -> Vec<(String, Vec<&'a Answer>)> {
 
 /// The order or call that works, where one is needed.
 fn workaround(bites: &[&Answer], room: usize) -> Vec<String> {
-    let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref()).unwrap_or_default();
-    if remedy.is_empty() || remedy.starts_with("None needed") { Vec::new() } else { below("→ ", remedy, room) }
+    let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref());
+    remedy.filter(|remedy| is_workaround(remedy)).map_or_else(Vec::new, |remedy| below("→ ", remedy, room))
 }
