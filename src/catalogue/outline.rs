@@ -60,6 +60,17 @@ impl Outline {
             instances: scenario.instances.iter().map(|instance| instance.name.clone()).collect(),
         }
     }
+
+    /// The scenario of this full name, or the scenario with the one instance of this full name.
+    pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
+        all.iter().find_map(|scenario| {
+            if scenario.name == name {
+                return Some(scenario.clone());
+            }
+            let instance = scenario.instances.iter().find(|instance| *instance == name)?;
+            Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
+        })
+    }
 }
 
 /// The outlines of all scenarios that come with the program, by name. Files that the index does not

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use super::{aside, head};
 use crate::render::tally::{self, Standing};
 use crate::report::{Provenance, Report};
-use crate::text::counts::counted;
 use crate::text::lines::{UNBROKEN, sentence};
 use crate::text::units;
 
@@ -102,11 +101,5 @@ fn counts(report: &Report) -> String {
         .map(|(count, standing)| format!("{count} {}", standing.name()))
         .collect();
     let measured = if report.provenance == Provenance::Simulated { "simulated" } else { "measured" };
-    format!("{} {measured}: {}, in {time}", questions(names.len(), variants), counts.join(", "))
-}
-
-/// `24 questions (53 variants)`
-pub(super) fn questions(questions: usize, variants: usize) -> String {
-    let asked = counted(questions, "question");
-    if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }
+    format!("{} {measured}: {}, in {time}", head::questions(names.len(), variants), counts.join(", "))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::render::tally;
 use crate::report::{Calibration, Provenance, Report};
+use crate::text::counts::counted;
 use crate::text::lines::sentence;
 use crate::text::units;
 use crate::verdict::Reason;
@@ -125,7 +126,7 @@ fn co_tenants(report: &Report) -> Option<String> {
 
 /// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
 fn what(asked: &Asked) -> String {
-    let mut said = super::ending::questions(asked.questions, asked.variants);
+    let mut said = questions(asked.questions, asked.variants);
     match asked.attempts {
         0 => {}
         1 => said.push_str(", 1 attempt of each case"),
@@ -135,6 +136,12 @@ fn what(asked: &Asked) -> String {
         said.push_str(&format!(", about {}", about(expected)));
     }
     said + "."
+}
+
+/// `24 questions (53 variants)`
+pub(super) fn questions(questions: usize, variants: usize) -> String {
+    let asked = counted(questions, "question");
+    if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }
 }
 
 /// A duration as an estimate is told: `40 s`, `3 min`.
