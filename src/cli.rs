@@ -18,11 +18,12 @@ use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::exit::Exit;
-use crate::render::{self, Format, escape, listing, npd};
+use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
 use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
+use crate::text::escape;
 use crate::{catalogue, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where

@@ -62,3 +62,6 @@ mod output;
 mod random;
 pub mod run;
 mod terminal;
+
+// At the bottom of all.
+pub mod text;

@@ -8,6 +8,7 @@ mod attempt;
 pub(crate) mod fixture;
 mod memory;
 mod sweeps;
+pub mod words;
 
 pub use attempt::observe;
 pub(crate) use attempt::{begun, finished};

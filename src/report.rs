@@ -175,6 +175,13 @@ pub struct ScenarioReport {
     pub cases: Vec<CaseReport>,
 }
 
+impl ScenarioReport {
+    /// A case by its name.
+    pub fn case(&self, name: &str) -> Option<&CaseReport> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+}
+
 /// What happened in one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {

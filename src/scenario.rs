@@ -15,7 +15,7 @@ mod version;
 pub use crate::experiment::{Scalar, Step};
 pub use check::{Check, Class, ExitCheck, GpuList};
 pub(crate) use load::nearest;
-pub use load::{Diagnostic, load};
+pub use load::{Diagnostic, load, sha256};
 pub use matcher::{Matcher, Operand};
 
 use std::collections::BTreeMap;
@@ -108,6 +108,12 @@ pub enum Gpus {
     All,
     /// A mask that names this many by UUID.
     Masked(u32),
+}
+
+/// Whether a `remedy` says what to do. One that begins with `None needed` says why nothing is to be
+/// done: these two words are part of the file format.
+pub fn is_workaround(remedy: &str) -> bool {
+    !remedy.is_empty() && !remedy.starts_with("None needed")
 }
 
 /// What the machine must have before any step is made.

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Evidence, Place, is_meant};
-use crate::observe::{MemoryObservation, StepObservation};
-use crate::render::{facts, units};
+use crate::observe::{MemoryObservation, StepObservation, words};
 use crate::report::{Outcome, ScenarioReport};
 use crate::scenario::Range;
+use crate::text::counts::grouped;
+use crate::text::units;
 
 /// Which figure to print: a fact of one step of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl<'a> Read<'a> {
             scenario.verdict.kind.is_conclusive() && is_meant(figure.libcudart.as_ref(), place.libcudart.as_deref())
         });
         let readings = answered.filter_map(|(place, scenario)| {
-            let (text, value) = read(figure, facts::case(scenario, &figure.case)?.outcomes.first()?)?;
+            let (text, value) = read(figure, scenario.case(&figure.case)?.outcomes.first()?)?;
             Some(Reading { place, text, value })
         });
         Read { figure, readings: readings.collect() }
@@ -148,20 +149,13 @@ impl<'a> Read<'a> {
 
     /// The different readings in words, each with the places that have it.
     pub fn distinct(&self) -> Vec<(&str, Vec<&Place>)> {
-        let mut distinct: Vec<(&str, Vec<&Place>)> = Vec::new();
-        for Reading { place, text, .. } in &self.readings {
-            match distinct.iter_mut().find(|(known, _)| known == text) {
-                Some((_, places)) => places.push(place),
-                None => distinct.push((text, vec![place])),
-            }
-        }
-        distinct
+        grouped(self.readings.iter().map(|reading| (reading.text.as_str(), &reading.place)))
     }
 }
 
 /// Whether a figure is this in every outcome; none where it could not be read.
 pub(super) fn is(figure: &Figure, scenario: &ScenarioReport, wanted: &Value) -> Option<bool> {
-    let outcomes = &facts::case(scenario, &figure.case)?.outcomes;
+    let outcomes = &scenario.case(&figure.case)?.outcomes;
     let mut all = (!outcomes.is_empty()).then_some(true);
     for outcome in outcomes {
         let (_, value) = read(figure, outcome)?;
@@ -182,19 +176,19 @@ fn read(figure: &Figure, outcome: &Outcome) -> Option<(String, Value)> {
     let gpu = figure.gpu.as_deref();
     match &figure.fact {
         Fact::Status => step.status.as_ref().map(|status| {
-            let name = facts::status(status);
+            let name = words::status(status);
             (format!("{name} ({})", status.code), json!({ "code": status.code, "name": status.name }))
         }),
         Fact::Value(name) => step
             .values
             .get(name)
             .or_else(|| step.varying.get(name))
-            .map(|value| (format!("{name} = {}", facts::value(value)), json!(value))),
+            .map(|value| (format!("{name} = {}", words::value(value)), json!(value))),
         Fact::Contexts => step.contexts.as_ref().map(|gpus| match gpus.is_empty() {
             true => ("no context".to_owned(), json!(gpus)),
             false => (format!("contexts {}", gpus.join(",")), json!(gpus)),
         }),
-        Fact::Visible => step.visible.as_ref().map(|gpus| (format!("sees {}", facts::gpus(gpus)), json!(gpus))),
+        Fact::Visible => step.visible.as_ref().map(|gpus| (format!("sees {}", words::gpus(gpus)), json!(gpus))),
         Fact::Current => step.current.as_ref().map(|gpu| (format!("current {gpu}"), json!(gpu))),
         Fact::Elapsed => Some((units::duration(step.elapsed_ns), json!(step.elapsed_ns))),
         Fact::Memory => {
@@ -248,7 +242,7 @@ fn by_gpu(
         return Some((format!("{gpu} {}", word(bytes)), json!(bytes)));
     }
     let all: Vec<(&String, Option<i64>)> =
-        facts::in_order(&step.memory).into_iter().map(|(gpu, memory)| (gpu, figure(gpu, memory))).collect();
+        words::in_order(&step.memory).into_iter().map(|(gpu, memory)| (gpu, figure(gpu, memory))).collect();
     if all.is_empty() {
         return None;
     }

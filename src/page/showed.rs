@@ -1,11 +1,12 @@
 //! What the cases showed at the steps that checks speak of, in one measurement.
 
 use crate::event::Value;
+use crate::observe::words::{gpus, in_order, status};
 use crate::observe::{MemoryObservation, StepObservation};
-use crate::render::facts::{case, frequency, gpus, in_order, status};
-use crate::render::units;
+use crate::render::facts::frequency;
 use crate::report::CaseReport;
 use crate::scenario::{Check, Scenario};
+use crate::text::units;
 
 use super::measured::{Measurement, Reference};
 use super::prose::{code, escaped, link, paragraph, prose};
@@ -197,7 +198,7 @@ pub(super) fn mib(bytes: i64) -> String {
 /// What a trap showed at the steps of the effect, in a few words.
 pub(super) fn briefly(one: &Measurement) -> String {
     let effect = one.part.plan.as_ref().map(|plan| plan.effect.as_slice()).unwrap_or_default();
-    let Some(outcome) = case(&one.part, "trap").and_then(|case| case.outcomes.first()) else { return String::new() };
+    let Some(outcome) = one.part.case("trap").and_then(|case| case.outcomes.first()) else { return String::new() };
     let mut words: Vec<String> = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);

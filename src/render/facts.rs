@@ -2,14 +2,13 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::event::{Status, Value};
-use crate::observe::{MemoryObservation, Observation, StepObservation};
+use crate::observe::{MemoryObservation, Observation, StepObservation, words};
 use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
 use crate::scenario::{Check, Class};
+use crate::text::counts::tally;
+use crate::text::units;
 use crate::verdict::Provenance;
 use crate::verdict::Verdict;
-
-use super::units;
 
 /// The verdict with its reason and, where it applies, that it is simulated.
 pub fn verdict(verdict: &Verdict) -> String {
@@ -35,11 +34,6 @@ pub fn libcudart(scenario: &ScenarioReport) -> Option<String> {
         Some(version) => format!("libcudart {version}"),
         None => "libcudart of unknown version".to_owned(),
     })
-}
-
-/// A case by its name.
-pub fn case<'a>(scenario: &'a ScenarioReport, name: &str) -> Option<&'a CaseReport> {
-    scenario.cases.iter().find(|case| case.name == name)
 }
 
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
@@ -102,11 +96,11 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     }
     let status_asked = asked.iter().any(|check| !check.status.is_empty());
     if let Some(status) = step.status.as_ref().filter(|status| status_asked || status.code != 0) {
-        words.push(self::status(status));
+        words.push(words::status(status));
     }
     for (name, value) in step.values.iter().chain(&step.varying) {
         if asked.iter().any(|check| check.value.contains_key(name)) {
-            words.push(format!("{name}={}", self::value(value)));
+            words.push(format!("{name}={}", words::value(value)));
         }
     }
     words
@@ -117,10 +111,14 @@ fn surroundings(step: &StepObservation, asked: Option<&[&Check]>) -> Vec<String>
     let wants = |field: fn(&Check) -> bool| asked.is_none_or(|checks| checks.iter().any(|check| field(check)));
     let mut words = Vec::new();
     if let Some(visible) = step.visible.as_ref().filter(|_| wants(|check| check.visible.is_some())) {
-        words.push(format!("sees {}", gpus(visible)));
+        words.push(format!("sees {}", words::gpus(visible)));
     }
     if let Some(contexts) = step.contexts.as_ref().filter(|_| wants(|check| check.contexts.is_some())) {
-        words.push(if contexts.is_empty() { "no context".to_owned() } else { format!("contexts {}", gpus(contexts)) });
+        words.push(if contexts.is_empty() {
+            "no context".to_owned()
+        } else {
+            format!("contexts {}", words::gpus(contexts))
+        });
     }
     if asked.is_some() {
         if let Some(current) = step.current.as_ref().filter(|_| wants(|check| check.current.is_some())) {
@@ -138,7 +136,7 @@ fn surroundings(step: &StepObservation, asked: Option<&[&Check]>) -> Vec<String>
             && check.process_bytes.is_empty())
     };
     if wants(memory_asked) && !step.memory.is_empty() {
-        let changed: Vec<String> = in_order(&step.memory)
+        let changed: Vec<String> = words::in_order(&step.memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
             .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
@@ -163,7 +161,7 @@ pub fn memory(memory: &MemoryObservation) -> String {
 /// Memory after a step, a line per GPU that changed or could not be read and one for all others.
 pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     let quiet = |memory: &MemoryObservation| memory.used_bytes == Some(0) && memory.peak_bytes.is_none();
-    let mut lines: Vec<String> = in_order(&step.memory)
+    let mut lines: Vec<String> = words::in_order(&step.memory)
         .into_iter()
         .filter(|(_, memory)| !quiet(memory))
         .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
@@ -174,25 +172,6 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
         _ => lines.push("others 0".to_owned()),
     }
     lines
-}
-
-/// A status by its C name, or by its number where it has none.
-pub fn status(status: &Status) -> String {
-    status.name.clone().unwrap_or_else(|| format!("status {}", status.code))
-}
-
-/// A value as a word.
-pub fn value(value: &Value) -> String {
-    match value {
-        Value::Int(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Text(value) => value.clone(),
-    }
-}
-
-/// A list of GPUs: `gpu0,gpu1`, or `no GPU`.
-pub fn gpus(names: &[String]) -> String {
-    if names.is_empty() { "no GPU".to_owned() } else { names.join(",") }
 }
 
 /// For each GPU, the change of largest size seen after any step; null where none could be read.
@@ -212,7 +191,7 @@ pub fn largest_change(observation: &Observation) -> Vec<(String, Option<i64>)> {
 /// `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
     let of =
-        |name| case(scenario, name).and_then(|case| case.outcomes.first()).map(|top| largest_change(&top.observation));
+        |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(|top| largest_change(&top.observation));
     let (trap, control) = (of("trap").unwrap_or_default(), of("control").unwrap_or_default());
     let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
     gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
@@ -229,28 +208,13 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    for reason in
-        case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first()).map(|doubt| doubt.reason.name())
-    {
-        match counts.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((reason, 1)),
-        }
-    }
-    counts
+    let first = case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
+    tally(first.map(|doubt| doubt.reason.name()))
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example(case: &CaseReport) -> Option<&Attempt> {
     case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
-}
-
-/// GPUs in the order of their numbers, which is not the order of the map past `gpu9`.
-pub fn in_order(memory: &std::collections::BTreeMap<String, MemoryObservation>) -> Vec<(&String, &MemoryObservation)> {
-    let mut memory: Vec<_> = memory.iter().collect();
-    memory.sort_by_key(|(gpu, _)| (gpu.len(), *gpu));
-    memory
 }
 
 /// The change of larger size, whatever its sign; one that was read before one that was not.

@@ -13,9 +13,10 @@ use crate::exit;
 use crate::report::{Report, ScenarioReport};
 use crate::verdict::Provenance;
 
-use super::escape::{shorten, tail, xml};
 use super::tally::{self, Standing};
-use super::{applicable, facts, lines, text, units};
+use super::{applicable, facts, full};
+use crate::text::escape::{shorten, tail, xml};
+use crate::text::{lines, units};
 
 /// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
 /// for CI systems that load it whole.
@@ -155,7 +156,7 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
         case.add_property(Property::new(name, units::delta_or_unread(bytes)));
     }
     // What the terminal shows; its lines cannot be taken for commands of a CI system.
-    case.set_system_out(shorten(&text::scenario(scenario, lines::WIDTH, text::Style::Plain), 2 * LIMIT));
+    case.set_system_out(shorten(&full::scenario(scenario, lines::WIDTH, full::Style::Plain), 2 * LIMIT));
     let said: String = scenario
         .cases
         .iter()

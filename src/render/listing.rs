@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::escape::terminal;
 use super::versions;
 use crate::catalogue::Outline;
 use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
 use crate::step;
+use crate::text::escape::terminal;
 
 const WIDTH: usize = 100;
 

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use crate::report::{Report, ScenarioReport};
 
-use super::escape::{markdown, shorten};
 use super::tally::{self, Standing};
-use super::{applicable, facts, units, words};
+use super::{applicable, facts, words};
+use crate::text::escape::{markdown, shorten, tail};
+use crate::text::units;
 
 /// Output tails are cut to this many bytes each.
 const TAIL: usize = 2048;
@@ -63,7 +64,7 @@ fn summary(out: &mut String, report: &Report) {
     out.push_str("\n| | scenario | question | verdict | expectation | trap | control | memory, trap / control |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for scenario in &report.scenarios {
-        let seen = |name| facts::case(scenario, name).map(facts::frequency).unwrap_or_default();
+        let seen = |name| scenario.case(name).map(facts::frequency).unwrap_or_default();
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| markdown(line)).collect();
         let _ = writeln!(
             out,
@@ -103,7 +104,7 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
     let mut said =
         scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.recording.stderr_tail.as_str());
     if let Some(stderr) = said.rfind(|text| !text.is_empty()) {
-        let text = super::escape::tail(stderr, TAIL);
+        let text = tail(stderr, TAIL);
         let fence = fence(&text);
         let _ = writeln!(out, "\nThe worker's last words on stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
     }

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use crate::report::{Report, ScenarioReport};
 use crate::verdict::Provenance;
 
-use super::escape::prometheus;
 use super::facts;
+use crate::text::escape::prometheus;
 
 /// One sample: its labels and its value.
 type Sample = (Vec<(&'static str, String)>, String);

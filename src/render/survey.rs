@@ -9,16 +9,15 @@ mod changes;
 mod env;
 mod mask;
 mod section;
-#[cfg(test)]
-pub(crate) use cell::sample;
 
 use std::collections::BTreeMap;
 
 use section::Section;
 
-use super::{Format, escape, units, words};
+use super::Format;
 use crate::survey::document::{Document, LeftOut, Row};
 use crate::survey::{Kind, Survey};
+use crate::text::{escape, units};
 use crate::verdict::Provenance;
 
 /// A survey's document and what its folder is called.
@@ -115,7 +114,7 @@ fn measured_on(sources: &[Source]) -> Section {
         let survey = &source.survey;
         vec![
             source.name.clone(),
-            words::machine(survey.machine()),
+            survey.machine().summary(),
             format!("{}{}", rows(survey), if survey.is_complete() { "" } else { ", not finished" }),
             attempts(survey),
             units::duration(survey.header().elapsed_ns),

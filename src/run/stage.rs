@@ -8,9 +8,9 @@ use crate::event::Versions;
 use crate::experiment::Experiment;
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::recording::Recording;
-use crate::render::escape;
 use crate::report::unique_libraries;
 use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
+use crate::text::escape;
 use crate::verdict::Provenance;
 use crate::{libraries, node};
 

@@ -156,7 +156,7 @@ impl<'r> File<'r, '_> {
             nondeterministic: nondeterministic.unwrap_or(false),
             parameters: parameters.into_list(),
             instances,
-            sha256: Sha256::digest(self.reader.source).iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: sha256(self.reader.source),
         })
     }
 
@@ -286,6 +286,11 @@ impl<'r> File<'r, '_> {
         }
         why_none
     }
+}
+
+/// The hash by which a reader knows the text of a file, in hexadecimal digits.
+pub fn sha256(source: &str) -> String {
+    Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

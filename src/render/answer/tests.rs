@@ -1,6 +1,6 @@
 use super::*;
 use crate::render::fixture;
-use crate::render::lines::columns;
+use crate::text::lines::columns;
 use crate::verdict::ExpectationMet;
 
 /// One finished instance, made from the fixture's first.

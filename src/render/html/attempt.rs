@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use crate::event::Event;
 use crate::recording::Exit;
-use crate::render::escape::{html, tail};
 use crate::render::svg::{self, Chart, Line};
-use crate::render::units;
 use crate::report::{Attempt, CaseReport, Report, ScenarioReport};
+use crate::text::escape::{html, tail};
+use crate::text::units;
 
 /// Output tails are cut to this many bytes.
 const TAIL: usize = 8192;

@@ -14,7 +14,7 @@ use crate::verdict::Provenance;
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
     let files = Kind::ALL.map(|kind| folder.join(kind.file()));
     let Some(path) = files.iter().find(|path| path.is_file()) else {
-        let folder = crate::render::escape::terminal(&folder.to_string_lossy());
+        let folder = crate::text::escape::terminal(&folder.to_string_lossy());
         return Err(Failure::Usage(format!("--resume: no survey was begun in `{folder}`")));
     };
     let refused = |error: StoreError| Failure::Usage(format!("--resume: {error}"));
@@ -65,7 +65,7 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     }
     if options.run.selectors != header.selectors {
         let begun = if header.selectors.is_empty() { "none".to_string() } else { header.selectors.join(" ") };
-        return refused(format!("it was begun with other selectors: {}", crate::render::escape::terminal(&begun)));
+        return refused(format!("it was begun with other selectors: {}", crate::text::escape::terminal(&begun)));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::render::escape::terminal;
+use crate::text::escape::terminal;
 
 /// One error of a file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]

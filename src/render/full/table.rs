@@ -2,10 +2,10 @@
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::render::escape::terminal;
 use crate::render::facts;
 use crate::render::tally::Standing;
 use crate::report::{Report, ScenarioReport};
+use crate::text::escape::terminal;
 use crate::verdict::Provenance;
 
 /// The widest that a verdict or a reason is, and a simulated verdict in one line, with the two
@@ -61,7 +61,7 @@ pub(super) fn table(report: &Report, width: usize) -> String {
 /// `between` stands between a verdict and the word that it is simulated.
 fn row(scenario: &ScenarioReport, name: usize, room: usize, between: &str) -> [String; 5] {
     let standing = Standing::of(&scenario.verdict);
-    let seen = |name: &str| match facts::case(scenario, name) {
+    let seen = |name: &str| match scenario.case(name) {
         Some(case) => facts::frequency(case),
         None => "–".to_owned(),
     };

@@ -13,11 +13,11 @@ use std::fmt::Write as _;
 use crate::report::{Report, ScenarioReport};
 
 use super::applicable;
-use super::escape::terminal;
 use super::facts;
-use super::lines::{sentence, wrap};
 use super::tally::{self, Standing};
-use super::units;
+use crate::text::escape::terminal;
+use crate::text::lines::{sentence, wrap};
+use crate::text::units;
 
 /// Whether words are coloured. Nothing is said by colour alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ const NAME: usize = 44;
 mod tests {
     use super::*;
     use crate::render::fixture;
-    use crate::render::lines::WIDTH;
+    use crate::text::lines::WIDTH;
 
     #[test]
     fn a_block_is_compact_and_speaks_in_words() {

@@ -2,7 +2,7 @@
 //!
 //! A line is broken between words; inside a word only where the word alone is longer than the line.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::escape::terminal;
 
@@ -13,16 +13,16 @@ pub const WIDTH: usize = 100;
 pub const NARROWEST: usize = 40;
 
 /// A space at which no line is broken; it is printed as any other.
-pub(super) const UNBROKEN: char = '\u{a0}';
+pub const UNBROKEN: char = '\u{a0}';
 
 /// How many columns a text takes.
-pub(super) fn columns(text: &str) -> usize {
-    text.width()
+pub fn columns(text: &str) -> usize {
+    textwrap::core::display_width(text)
 }
 
 /// A text behind a head, broken between words, and continued under its first word. What is foreign
 /// in it is made harmless.
-pub(super) fn sentence(head: &str, text: &str, width: usize) -> String {
+pub fn sentence(head: &str, text: &str, width: usize) -> String {
     let text = terminal(text);
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
     wrap(head, &words, " ", width)
@@ -30,7 +30,7 @@ pub(super) fn sentence(head: &str, text: &str, width: usize) -> String {
 
 /// Parts behind a head, joined, and continued under the first part where the line is full. A part
 /// is broken only between its words, and only where it does not fit a line of its own.
-pub(super) fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String {
+pub fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String {
     let indent = columns(head);
     let room = width.saturating_sub(indent).max(1);
     let mut out = String::new();
@@ -43,52 +43,31 @@ pub(super) fn wrap(head: &str, parts: &[String], between: &str, width: usize) ->
 }
 
 /// The words of a text in lines of at most `room` columns.
-pub(super) fn words(text: &str, room: usize) -> Vec<String> {
-    broken(&text.split(' ').map(str::to_owned).collect::<Vec<_>>(), " ", room)
+pub fn words(text: &str, room: usize) -> Vec<String> {
+    broken(&[text.to_owned()], "", room)
 }
 
 fn broken(parts: &[String], between: &str, room: usize) -> Vec<String> {
+    let options = Options::new(room)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
     let mut lines: Vec<String> = vec![String::new()];
     for part in parts {
-        let fits_beside = |line: &str| columns(line) + columns(between) + columns(part) <= room;
-        if lines.last().is_some_and(|last| !last.is_empty() && !fits_beside(last)) {
-            lines.push(String::new());
-        }
-        for (place, word) in part.split(' ').enumerate() {
-            for (piece, word) in pieces(word, room).into_iter().enumerate() {
-                let last = lines.last().map(String::as_str).unwrap_or_default();
-                let joint = match (last.is_empty(), piece, place) {
-                    (true, ..) => "",
-                    (false, 0, 0) => between,
-                    (false, 0, _) => " ",
-                    // The rest of a word that is longer than a line begins a line.
-                    (false, ..) => "\n",
-                };
-                if joint == "\n" || (!last.is_empty() && columns(last) + columns(joint) + columns(&word) > room) {
-                    lines.push(word);
-                } else if let Some(last) = lines.last_mut() {
-                    last.push_str(joint);
-                    last.push_str(&word);
+        match lines.last_mut() {
+            Some(last) if !last.is_empty() && columns(last) + columns(between) + columns(part) <= room => {
+                last.push_str(between);
+                last.push_str(part);
+            }
+            last => {
+                if last.is_some_and(|last| last.is_empty()) {
+                    lines.pop();
                 }
+                lines.extend(textwrap::wrap(part, &options).into_iter().map(String::from));
             }
         }
     }
     lines.iter().map(|line| line.replace(UNBROKEN, " ")).collect()
-}
-
-/// A word, in pieces that fit a line each.
-fn pieces(word: &str, room: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    for c in word.chars() {
-        let taken = pieces.last().map_or(0, |piece| columns(piece));
-        if taken > 0 && taken + c.width().unwrap_or(0) > room {
-            pieces.push(String::new());
-        }
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(c);
-        }
-    }
-    pieces
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use crate::machine::Machine;
 use crate::report::Run;
 use crate::verdict::Provenance;
 
-use crate::render::escape::terminal;
-use crate::render::lines::sentence;
 use crate::render::tally;
 use crate::render::words;
+use crate::text::escape::terminal;
+use crate::text::lines::sentence;
 
 /// The head of a run: GPUs, driver, libraries, and what one context costs on each GPU.
 pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize) -> String {
