@@ -212,7 +212,7 @@ fn masks_and_variables_are_counted() {
     let variables: Vec<Value> = serde_json::from_value(variables).expect("rows");
     let effective = variables.iter().filter(|row| row["has_effect"] == true).count();
     let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
-    Page::open("README.md").says(format!("{at_init} of the {effective} that take effect at `cuInit`"));
+    Page::open("README.md").says(format!("{at_init} of the {effective} that take effect are read at `cuInit`"));
     Page::open("docs/findings.md")
         .says(format!("Of {effective} variables that take effect, {at_init} are read at `cuInit`"))
         .says(format!("{} environment variables", variables.len()));
