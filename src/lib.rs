@@ -48,7 +48,6 @@ pub mod compare;
 pub mod exit;
 pub mod judge;
 pub mod observe;
-pub mod page;
 pub mod preview;
 pub mod render;
 pub mod report;

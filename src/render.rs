@@ -24,7 +24,6 @@ pub mod survey;
 pub mod svg;
 pub mod tally;
 pub mod versions;
-pub mod vocabulary;
 pub mod words;
 
 #[cfg(test)]

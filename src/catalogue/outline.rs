@@ -2,7 +2,7 @@
 //!
 //! `scenarios/index.json` keeps the outlines of the files that come with the program, so that `list`
 //! reads one document and `run NAME` one file. It is a cache: an outline counts only for the file
-//! whose SHA-256 it bears, and a file without one is read. `tests/selectors.rs` writes it anew.
+//! whose SHA-256 it bears, and a file without one is read. `cargo xtask bless` writes it anew.
 
 use std::collections::BTreeMap;
 

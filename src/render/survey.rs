@@ -60,11 +60,6 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, 
     }
 }
 
-/// The path of a survey's page.
-pub fn path(kind: Kind) -> String {
-    format!("docs/surveys/{}.md", kind.name())
-}
-
 /// A page of all that is known from these documents of one survey.
 pub fn page(kind: Kind, sources: &[Source]) -> String {
     let sources: Vec<Source> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::scenario::{Check, Class, ExitCheck, Expectation, Expected, GpuList, Matcher, Operand, When};
 
 /// An expected verdict as a sentence.
-pub(crate) fn expected(expectation: &Expectation) -> String {
+pub fn expected(expectation: &Expectation) -> String {
     let verdict = match expectation.verdict {
         Expected::Reproduced => "reproduced",
         Expected::NotReproduced => "not reproduced",
@@ -43,7 +43,7 @@ fn reason(words: &mut String, because: &str, evidence: &str) {
 }
 
 /// A check as a sentence.
-pub(crate) fn check(check: &Check) -> String {
+pub fn check(check: &Check) -> String {
     let mut words = match &check.exit {
         Some(ending) => exit(ending),
         None => format!("at {}: {}", check.at, facts(check).join(", and ")),
@@ -54,7 +54,7 @@ pub(crate) fn check(check: &Check) -> String {
 }
 
 /// How a worker must have ended, as a sentence.
-pub(crate) fn exit(ending: &ExitCheck) -> String {
+pub fn exit(ending: &ExitCheck) -> String {
     match ending {
         ExitCheck::Code(code) => format!("the worker exits with {code}"),
         ExitCheck::Signal(name) => format!("the worker dies by {name}"),
@@ -63,7 +63,7 @@ pub(crate) fn exit(ending: &ExitCheck) -> String {
 }
 
 /// What must hold at the step of a check, fact by fact.
-pub(crate) fn facts(check: &Check) -> Vec<String> {
+pub fn facts(check: &Check) -> Vec<String> {
     let mut facts = Vec::new();
     if !check.status.is_empty() {
         facts.push(format!("it returns {}", check.status.join(" or ")));

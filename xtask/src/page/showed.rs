@@ -1,12 +1,12 @@
 //! What the cases showed at the steps that checks speak of, in one measurement.
 
-use crate::event::Value;
-use crate::observe::words::{gpus, in_order, status};
-use crate::observe::{MemoryObservation, StepObservation};
-use crate::render::facts::frequency;
-use crate::report::CaseReport;
-use crate::scenario::{Check, Scenario};
-use crate::text::units;
+use cuda_pitfalls::event::Value;
+use cuda_pitfalls::observe::words::{gpus, in_order, status};
+use cuda_pitfalls::observe::{MemoryObservation, StepObservation};
+use cuda_pitfalls::render::facts::frequency;
+use cuda_pitfalls::report::CaseReport;
+use cuda_pitfalls::scenario::{Check, Scenario};
+use cuda_pitfalls::text::units;
 
 use super::measured::{Measurement, Reference};
 use super::prose::{code, escaped, link, paragraph, prose};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
-use crate::step::{self, Kind};
+use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
+use cuda_pitfalls::step::{self, Kind};
 
 use super::Standing;
 use super::prose::{code, paragraph, prose, value};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::scenario::{Instance, Scenario};
+use cuda_pitfalls::scenario::{Instance, Scenario};
 
 use super::measured::{Measurement, Reference, happened};
 use super::prose::{prose, value};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::catalogue;
-use crate::step::constants::Constants;
-use crate::step::{self, ACTOR, Default, Kind, Library, Output, Param, StepKind};
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::step::constants::Constants;
+use cuda_pitfalls::step::{self, ACTOR, Default, Kind, Library, Output, Param, StepKind};
 
 const HEAD: &str = "# All steps
 
-Generated from the step table (`src/step/`); `CUDA_PITFALLS_BLESS=1 cargo test --test schema` writes it anew.
+Generated from the step table (`src/step/`); `cargo xtask bless` writes it anew.
 
 \"Handle of a …\" takes a name that `as` bound before. A value after `=` is what is passed when the argument is left out. `as` names the type of what can be bound. Handles appear among the values as `bound` or `NULL`, never as numbers. A stream may be `\"NULL\"`, `\"cudaStreamLegacy\"` or `\"cudaStreamPerThread\"`. Values marked \\* may differ from attempt to attempt: they can be checked, but never make two outcomes differ.
 ";

@@ -1,9 +1,9 @@
 //! Words of a scenario as Markdown: C names become code, what Markdown would act on is taken
 //! literally, and lines are short.
 
-use crate::scenario::Scalar;
-use crate::step;
-use crate::text::escape::visible;
+use cuda_pitfalls::scenario::Scalar;
+use cuda_pitfalls::step;
+use cuda_pitfalls::text::escape::visible;
 
 /// The longest line, but for words and links that are longer.
 const WIDTH: usize = 100;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::judge::{self, Facts, planned_today};
-use crate::machine::Machine;
-use crate::observe::Scene;
-use crate::report::{Report, ScenarioReport};
-use crate::scenario::{Instance, Scenario};
-use crate::verdict::Provenance;
-use crate::verdict::{Kind, Verdict};
+use cuda_pitfalls::judge::{self, Facts, planned_today};
+use cuda_pitfalls::machine::Machine;
+use cuda_pitfalls::observe::Scene;
+use cuda_pitfalls::report::{Report, ScenarioReport};
+use cuda_pitfalls::scenario::{Instance, Scenario};
+use cuda_pitfalls::verdict::Provenance;
+use cuda_pitfalls::verdict::{Kind, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
 use super::table::Table;
@@ -164,7 +164,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
 
 /// How many attempts count: `5`, or `4 to 5`.
 fn attempts(of: &[&Measurement]) -> String {
-    let counted = |case: &crate::report::CaseReport| case.outcomes.iter().map(|outcome| outcome.count).sum::<u32>();
+    let counted =
+        |case: &cuda_pitfalls::report::CaseReport| case.outcomes.iter().map(|outcome| outcome.count).sum::<u32>();
     let counts: Vec<u32> = of.iter().flat_map(|one| &one.part.cases).map(counted).collect();
     match (counts.iter().min(), counts.iter().max()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::load;
+use cuda_pitfalls::scenario::load;
 
 const SOURCE: &str = r#"# A count looks harmless.
 question = "Does cudaGetDeviceCount freeze CUDA_VISIBLE_DEVICES?"

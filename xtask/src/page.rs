@@ -2,7 +2,7 @@
 //! read it, and an index by symptom.
 //!
 //! Pure: from scenarios and reports to Markdown. Nothing here reads a report from a disk or writes a
-//! page to it; `tests/pages.rs` does both, and holds the committed pages against what is made here.
+//! page to it; [`crate::documents`] does both.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
@@ -20,9 +20,9 @@ pub use measured::{Measurement, measurements};
 
 use std::fmt::Write as _;
 
-use crate::render::listing::sentence;
-use crate::render::versions;
-use crate::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
+use cuda_pitfalls::render::listing::sentence;
+use cuda_pitfalls::render::versions;
+use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
 
 use self::measured::Reference;
 use self::prose::{bullet, capitalised, code, escaped, link, paragraph, prose, value};

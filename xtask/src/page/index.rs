@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::scenario::{Scenario, symptom};
+use cuda_pitfalls::scenario::{Scenario, symptom};
 
 use super::prose::{brief, bullet, escaped, link, paragraph, prose};
 use super::{FOLDER, Standing};

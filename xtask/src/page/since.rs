@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::render::versions;
-use crate::scenario::{Case, Expectation, Scenario};
+use cuda_pitfalls::render::versions;
+use cuda_pitfalls::scenario::{Case, Expectation, Scenario};
 
 use super::measured::{Measurement, happened};
 use super::prose::{bullet, capitalised, code, paragraph, prose, value};
