@@ -1,4 +1,4 @@
-//! Setting the stage: the machine or the simulated node, its libraries, the sampler.
+//! Setting the session: the machine or the simulated node, its libraries, the sampler.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::experiment::Experiment;
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::recording::Recording;
 use crate::report::unique_libraries;
-use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
+use crate::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use crate::text::escape;
 use crate::verdict::Provenance;
 use crate::{libraries, node};
@@ -29,7 +29,7 @@ pub enum On {
 pub(super) const DEFAULT_MACHINE: &str = "h200-x2";
 
 /// Everything that stays up while scenarios run.
-pub(super) struct Stage {
+pub(super) struct Session {
     pub(super) supervisor: Supervisor,
     pub(super) machine: Machine,
     pub(super) provenance: Provenance,
@@ -45,15 +45,15 @@ pub(super) struct Stage {
     folder: Folder,
 }
 
-impl Stage {
-    pub(super) fn set(options: &Options, program: &Path, interrupt: Interrupt) -> Result<Stage, Failure> {
+impl Session {
+    pub(super) fn set(options: &Options, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
         let folder = Folder::create().map_err(no_folder)?;
         let home = folder.path().join("home");
         std::fs::create_dir(&home).map_err(no_folder)?;
         let mut notes = Vec::new();
         let (links, found, runtimes, mut on) = match &options.on {
             On::Sim(_) if !options.libcudart.is_empty() => {
-                return Err(Failure::Usage("--libcudart: the simulated node has a libcudart of its own".to_string()));
+                return Err(Failure::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
             }
             On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home)?,
             On::Cuda | On::Auto => real(options, folder.path(), program, &home)?,
@@ -63,7 +63,7 @@ impl Stage {
         let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
         if options.on == On::Auto && !usable {
             let why = why_not(&supervisor, &found);
-            notes.push(format!("no usable GPU here ({why}): running on the SIMULATED node; nothing is measured"));
+            notes.push(format!("no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"));
             let links;
             (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
@@ -71,7 +71,7 @@ impl Stage {
         }
         let simulated = is_simulated(&supervisor, &found, &on)?;
         let machine = machine(&supervisor, &found, &runtimes);
-        let mut stage = Stage {
+        let mut session = Session {
             supervisor,
             machine,
             provenance: Provenance::of(simulated),
@@ -81,18 +81,18 @@ impl Stage {
             restrict: options.gpus.clone(),
             folder,
         };
-        stage.supervisor.expect(stage.provenance);
-        if !simulated && stage.restrict.is_none() {
-            stage.obey_inherited_mask();
+        session.supervisor.expect(session.provenance);
+        if !simulated && session.restrict.is_none() {
+            session.obey_inherited_mask();
         }
-        Ok(stage)
+        Ok(session)
     }
 
     /// Makes one attempt of an experiment. The libraries that it mapped are the machine's from then on.
     ///
     /// # Errors
     /// The worker could not be started, or lacks what its steps need.
-    pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, Trouble> {
+    pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
         let recording = self.supervisor.record(experiment)?;
         for library in &recording.libraries {
             if !self.machine.libraries.contains(library) {
@@ -151,7 +151,7 @@ impl Stage {
     }
 }
 
-fn internal(trouble: Trouble) -> Failure {
+fn internal(trouble: SupervisorError) -> Failure {
     Failure::Internal(trouble.to_string())
 }
 
@@ -160,9 +160,11 @@ fn no_folder(error: std::io::Error) -> Failure {
     Failure::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
 }
 
-type Scenery = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
+/// The libraries of a session: the links that decide which are meant, what they said of themselves,
+/// the libcudarts each with its own links, and `cuda` or `sim:<machine>`.
+type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 
-fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Scenery, Failure> {
+fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
     let machine = machine.unwrap_or(DEFAULT_MACHINE);
     let links =
         node::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
@@ -172,9 +174,9 @@ fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) 
     Ok((links, found, runtimes, format!("sim:{machine}")))
 }
 
-fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result<Scenery, Failure> {
+fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
     let libraries = libraries::find(program, home, &options.libcudart).map_err(|error| match error {
-        Trouble::Missing(what) => Failure::Usage(format!("--libcudart: cannot load {}", what.join(", "))),
+        SupervisorError::Missing(what) => Failure::Usage(format!("--libcudart: cannot load {}", what.join(", "))),
         other => internal(other),
     })?;
     let refused = |error: std::io::Error| Failure::Internal(format!("cannot link the libraries: {error}"));
