@@ -39,8 +39,8 @@ pub const STACK_CHARGED_AT_SET: bool = true;
 /// what is taken for them, so many to one, and it stays when they go. Measured are streams with one visible GPU and with two
 /// (memory/streams-cost-memory, device/launch-on-foreign-stream), and one to four visible GPUs without streams
 /// (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
-pub const PLACES_IN_A_CONTEXT: u32 = 2;
-pub const PLACES_PER_CHARGE: u32 = 4;
+pub const CHANNELS_IN_A_CONTEXT: u32 = 2;
+pub const CHANNELS_PER_CHARGE: u32 = 4;
 
 /// Modules with variables share a block of this size, which goes with the last of them. Measured for up to eight
 /// (memory/module-load-takes-memory); a module without variables takes nothing. A variable that does not fit has its memory to itself:

@@ -1,5 +1,6 @@
 //! What CUDA keeps per thread: the stack of current contexts, the runtime's device and its last error.
 
+use crate::model::context::Owner;
 use std::cell::Cell;
 
 /// The state of one thread. A new thread starts on device 0 with no context, whatever its creator chose.
@@ -10,8 +11,8 @@ pub struct Thread {
     pub last_error: u32,
     /// The mode of stream captures; 0 is the global one.
     pub capture_mode: i32,
-    /// The contexts, and their lives, in which it has its per-thread default stream.
-    pub own_streams: Vec<(u64, u32)>,
+    /// The contexts in which it has its per-thread default stream.
+    pub own_streams: Vec<Owner>,
 }
 
 thread_local! {
