@@ -1,6 +1,6 @@
-//! The library's rule for masks, held against the simulated driver's, which is written apart from it in
-//! another program, and against every committed attempt that started the driver: it was made from
-//! those, and has to go on fitting all of them.
+//! Compares the library's rule for masks with that of the simulated driver, which was written apart
+//! from it, and with every committed attempt that started the driver: it was made from those, and must
+//! go on fitting all of them.
 
 mod common;
 
@@ -19,17 +19,21 @@ use common::committed_reports;
     dead_code,
     missing_docs,
     unreachable_pub,
-    reason = "the simulated driver's own files, of which this needs a part"
+    reason = "the simulated driver's own file, of which this needs a part"
 )]
 #[path = "."]
-mod model {
-    #[path = "../sim/src/model/gpu.rs"]
+mod machine {
+    #[path = "../sim/src/machine/gpu.rs"]
     pub mod gpu;
+}
+#[allow(missing_docs, unreachable_pub, reason = "the simulated driver's own file")]
+#[path = "."]
+mod model {
     #[path = "../sim/src/model/mask.rs"]
     pub mod mask;
 }
 
-use model::gpu::{Gpu, sample};
+use machine::gpu::{Gpu, sample};
 use model::mask::Unusable;
 
 /// Equal GPUs with these UUIDs.

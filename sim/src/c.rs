@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 pub const PROT_READ_WRITE: c_int = 1 | 2;
 pub const MAP_SHARED: c_int = 1;
-/// Private, anonymous and without reserve: a large host allocation costs nothing until it is touched.
+/// Private, anonymous and without reserve: a large host allocation takes nothing until it is used.
 pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
 
 #[repr(C)]
@@ -31,7 +31,7 @@ pub fn pid() -> u32 {
     unsafe { getpid() as u32 }
 }
 
-/// Registers an exit handler. Without room for it the process ends as if there were none.
+/// Registers an exit handler. Where libc has no room for one more, the process ends without it.
 pub fn at_exit(handler: extern "C" fn()) {
     // SAFETY: the handler is a function of this library, which nobody unloads while a process uses it.
     unsafe {
@@ -68,7 +68,7 @@ pub fn own_path() -> Option<PathBuf> {
     }
 }
 
-/// Maps host memory that nobody has touched yet; `None` when the kernel refuses.
+/// Maps fresh host memory; `None` when the kernel refuses.
 pub fn map_host(bytes: usize) -> Option<u64> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
     let at = unsafe { mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_HOST, -1, 0) };

@@ -8,14 +8,14 @@ use crate::process::{Phase, Process};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The state of one process and whose it is.
+/// The state of one process, and which process that is.
 struct Holder {
     pid: u32,
-    /// The phase once more, readable without the lock, which another thread may have held at the moment of a fork.
+    /// A copy of the phase that is read without the lock, which another thread may have held at the moment of a fork.
     phase: AtomicU32,
-    /// What the runtime remembers, likewise.
+    /// A copy of what the runtime remembers.
     runtime_found_none: AtomicBool,
-    /// How many devices the runtime has counted, likewise; [`UNCOUNTED`] until it has.
+    /// A copy of how many devices the runtime has counted; [`UNCOUNTED`] until it has.
     counted: AtomicI32,
     process: Mutex<Process>,
 }
@@ -75,7 +75,7 @@ pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
 }
 
-/// How many devices there are, once the driver's exit handler has run: the one thing that the runtime still tells, from memory.
+/// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call fails.
 pub fn late_count() -> Option<i32> {
     if !exit::has_run() {
         return None;

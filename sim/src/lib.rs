@@ -5,8 +5,8 @@
 //! context costs, what NVML sees from another process. It runs no kernel: it reads what a simple one plainly does, and knows nothing of
 //! what any other one leaves in memory.
 //!
-//! Reading order, from the bottom up: [`model`] has the simulated machine and the objects of its driver, each with its own rules
-//! (`model::behaviour` lists every rule that a measurement may overturn); [`process`] owns these objects and has the calls that need
+//! Reading order, from the bottom up: [`machine`] is the simulated machine, whose description and whose memory all processes share;
+//! [`model`] has the objects of a driver, each with its own rules (`model::behaviour` lists every rule that a measurement may overturn); [`process`] owns these objects and has the calls that need
 //! several of them; [`entry`] finds the state of the calling process and locks it; [`driver`], [`runtime`] and [`nvml`] have the C
 //! symbols, a few lines each.
 //!
@@ -17,6 +17,7 @@
 mod c;
 mod driver;
 mod entry;
+mod machine;
 mod model;
 mod nvml;
 mod pointer;

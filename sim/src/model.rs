@@ -1,4 +1,4 @@
-//! The simulated machine and the objects of its driver, each with its own rules. Nothing here knows the C ABI or the whole process.
+//! The objects of a driver, each with its own rules. Nothing here knows the C ABI or the whole process.
 
 pub mod account;
 pub mod address;
@@ -7,20 +7,15 @@ pub mod behaviour;
 pub mod blocks;
 pub mod contents;
 pub mod context;
-pub mod description;
 pub mod device;
 pub mod environment;
 pub mod exit;
 pub mod fault;
-pub mod gpu;
 pub mod host;
-pub mod identity;
 pub mod ipc;
-pub mod ipc_record;
 pub mod launch;
 pub mod library;
 pub mod limits;
-pub mod machine;
 pub mod mapping;
 pub mod mask;
 pub mod module;
@@ -31,6 +26,5 @@ pub mod primary;
 pub mod ptx;
 pub mod status;
 pub mod stream;
-pub mod table;
 pub mod texts;
 pub mod thread;

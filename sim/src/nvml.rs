@@ -17,8 +17,8 @@ pub mod status {
 }
 
 use crate::c;
-use crate::model::gpu::Gpu;
-use crate::model::machine::{Machine, machine};
+use crate::machine::gpu::Gpu;
+use crate::machine::{Machine, machine};
 use crate::pointer::Out;
 use status::*;
 use std::ffi::c_char;

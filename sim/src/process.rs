@@ -1,6 +1,7 @@
 //! The driver's state in one process: set up once, lost in a forked child.
 //!
-//! [`Process`] owns the objects that the model describes. The files below it have the calls that need several of them.
+//! [`Process`] owns the objects, each of which has its own rules. A call that needs several of them is in the file of `process/` that is
+//! named after what the call is about.
 
 mod contents;
 mod contexts;
@@ -14,6 +15,8 @@ mod pools;
 mod runtime;
 mod streams;
 
+use crate::machine::gpu::Gpu;
+use crate::machine::{self, Machine};
 use crate::model::account::Account;
 use crate::model::behaviour::FAILED_INIT_REREADS;
 use crate::model::contents::Contents;
@@ -22,12 +25,10 @@ use crate::model::device::Device;
 use crate::model::environment::Environment;
 use crate::model::exit;
 use crate::model::fault::Fault;
-use crate::model::gpu::Gpu;
 use crate::model::host::HostMemory;
 use crate::model::ipc::Ipc;
 use crate::model::launch::Busy;
 use crate::model::library::{Kernel, Library};
-use crate::model::machine::{self, Machine, NoMachine};
 use crate::model::mapping::Mappings;
 use crate::model::mask::{self, Unusable};
 use crate::model::module::{Function, Module};
@@ -61,13 +62,13 @@ impl Phase {
     }
 }
 
-/// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, and nothing is called out
-/// of the library while it is held.
+/// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under which no code of the
+/// caller runs.
 pub struct Process {
     pub phase: Phase,
     /// The runtime found no device and goes on saying so.
     pub runtime_found_none: bool,
-    /// How many devices the runtime has counted, which it remembers.
+    /// How many devices the runtime has counted; it remembers the number.
     pub counted: Option<i32>,
     /// What `cuInit` read.
     environment: Environment,
@@ -119,7 +120,7 @@ impl Process {
             ipc: Ipc::default(),
             fault: None,
             busy: None,
-            // What a parent's log leaves in that of its child is not known either.
+            // What a forked child finds in the log after a `cuInit` of its parent is not known.
             has_logged: phase != Phase::Fresh,
             next_handle: 0x5100_0000_0000,
         }
@@ -133,7 +134,7 @@ impl Process {
             Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
-        self.start(machine::machine().map_err(NoMachine::code)?, Environment::read())?;
+        self.start(machine::machine().map_err(no_machine)?, Environment::read())?;
         exit::register();
         Ok(())
     }
@@ -220,7 +221,7 @@ impl Process {
         }
     }
 
-    /// Notes what a call answered. That something is not modelled is no error.
+    /// Notes in the log what a call answered. "Not modelled" is no CUDA error.
     pub fn log(&mut self, outcome: Outcome) {
         self.has_logged |= outcome.is_err_and(|code| code != SIM_NOT_MODELLED);
     }
@@ -240,9 +241,9 @@ impl Process {
 #[cfg(test)]
 pub mod sample {
     use super::{Phase, Process};
+    use crate::machine::sample::machine;
     use crate::model::context::Owner;
     use crate::model::environment::Environment;
-    use crate::model::machine::sample::machine;
 
     /// A process that is initialised on a sample machine of its own, and sees two of its GPUs.
     pub fn ready() -> Process {
@@ -267,7 +268,7 @@ pub mod sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::machine::sample::machine;
+    use crate::machine::sample::machine;
 
     #[test]
     fn initialising_takes_memory_on_the_visible_gpus_only() {

@@ -11,9 +11,9 @@ mod pool;
 mod stream;
 
 use crate::entry::enter;
+use crate::machine::machine;
 use crate::model::behaviour::{Effect, effect_of};
 use crate::model::context::Owner;
-use crate::model::machine::machine;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
 use crate::process::Process;

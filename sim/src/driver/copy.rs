@@ -1,4 +1,4 @@
-//! Fills and copies, and what a pointer is.
+//! Fills and copies, the attributes of a pointer, and the unversioned symbols.
 
 use super::{call, call_in};
 use crate::model::address::{Kind, Location};
@@ -66,8 +66,8 @@ symbols! {
         call(|process, _| bytes.put(u32::try_from(process.gpu(device)?.cuda_total_bytes()).unwrap_or(u32::MAX)));
 }
 
-/// An unversioned symbol knows contexts of its own kind only: in any other it finds none (memory/old-names-see-32-bits). Contexts of that
-/// kind are beyond the model.
+/// An unversioned symbol sees only contexts that an unversioned symbol made, and answers as if there were no other
+/// (memory/old-names-see-32-bits). Such contexts are beyond the model.
 fn unversioned() -> u32 {
     call_in(|_, _, _| Err(INVALID_CONTEXT))
 }

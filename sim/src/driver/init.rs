@@ -1,9 +1,9 @@
 //! Initialisation, versions, error texts and the log of errors. None of them but `cuInit` initialises the driver or needs it to be.
 
 use crate::entry::enter;
-use crate::model::machine::{NoMachine, machine};
+use crate::machine::machine;
 use crate::model::names_driver::name;
-use crate::model::status::{INVALID_VALUE, Outcome, code};
+use crate::model::status::{INVALID_VALUE, Outcome, code, no_machine};
 use crate::model::texts::sentence;
 use crate::pointer::Out;
 use crate::symbols::symbols;
@@ -13,7 +13,7 @@ symbols! {
     fn cuInit(flags: u32) = enter(|process, _| if flags == 0 { process.init() } else { Err(INVALID_VALUE) });
 
     fn cuDriverGetVersion(version: Out<i32>) =
-        code(machine().map_err(NoMachine::code).and_then(|found| version.put(found.description.cuda_driver_version)));
+        code(machine().map_err(no_machine).and_then(|found| version.put(found.description.cuda_driver_version)));
 
     fn cuGetErrorName(error: u32, text: Out<*const c_char>) = code(put_static(name(error), &text));
 

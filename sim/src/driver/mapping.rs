@@ -1,4 +1,4 @@
-//! Memory without an address, and addresses without memory.
+//! Memory and addresses that are taken apart from each other, and mapped.
 
 use super::call;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};

@@ -1,9 +1,9 @@
 //! What this process holds on each GPU, kept here and published in its slot of the shared table.
 
-use crate::model::identity::Identity;
-use crate::model::machine::Machine;
+use crate::machine::Machine;
+use crate::machine::identity::Identity;
+use crate::machine::table::MAX_GPUS;
 use crate::model::status::{NOT_INITIALIZED, OUT_OF_MEMORY, Outcome, SIM_NOT_MODELLED};
-use crate::model::table::MAX_GPUS;
 
 /// The account of one process. A forked child has a new one: what its parent holds is not the child's to change or to give back.
 #[derive(Default)]

@@ -1,12 +1,12 @@
 //! A context: what it takes on its GPU, and what belongs to it.
 
 use crate::c;
+use crate::machine::gpu::Gpu;
 use crate::model::account::Account;
 use crate::model::behaviour::{
     ASSERT_MODULE_BYTES, CHANNELS_IN_A_CONTEXT, CHANNELS_PER_CHARGE, PRINTF_MODULE_BYTES, STACK_CHARGED_AT_SET,
     VARIABLES_BYTES,
 };
-use crate::model::gpu::Gpu;
 use crate::model::limits::{Limits, STACK_SIZE, rounded_stack, stack_charge};
 use crate::model::ptx::Image;
 use crate::model::status::*;

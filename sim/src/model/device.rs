@@ -1,7 +1,7 @@
 //! One visible device of this process.
 
+use crate::machine::description::Description;
 use crate::model::blocks::Blocks;
-use crate::model::description::Description;
 use crate::model::primary::Primary;
 
 /// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel maps files.

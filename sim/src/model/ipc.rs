@@ -1,7 +1,7 @@
 //! Memory that a process exports to others, and memory of others that it has open.
 
+use crate::machine::ipc_record::Record;
 use crate::model::address::{DeviceMemory, Kind};
-use crate::model::ipc_record::Record;
 use std::collections::BTreeMap;
 
 /// What a handle starts with.
@@ -65,7 +65,7 @@ impl Ipc {
         self.exported.insert(base, record);
     }
 
-    /// Notes that memory was freed, which gives back so many bytes once nobody has it open.
+    /// Notes that memory was freed, which gives back so many bytes once no process has it open.
     pub fn freed(&mut self, base: u64, bytes: u64) {
         if let Some(record) = self.exported.remove(&base) {
             record.free(bytes);

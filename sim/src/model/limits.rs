@@ -1,11 +1,11 @@
 //! The limits of a context: stack, printf buffer, device heap.
 
+use crate::machine::description::Description;
+use crate::machine::gpu::Gpu;
 use crate::model::behaviour::{
     HEAP_UNIT_BYTES, LARGEST_UNCUT_HEAP_BYTES, PERSISTING_L2_UNIT_BYTES, PRINTF_UNIT_BYTES, SMALLEST_HEAP_BYTES,
     STACK_UNIT_BYTES,
 };
-use crate::model::description::Description;
-use crate::model::gpu::Gpu;
 use crate::model::status::*;
 
 pub const STACK_SIZE: u32 = 0;
@@ -21,7 +21,7 @@ const PENDING_LAUNCHES: u64 = 2048;
 /// The largest granularity there is; a smaller one is taken as it is (limits/limits-are-rounded).
 const LARGEST_FETCH_BYTES: u64 = 128;
 
-/// The limits of one context in one generation.
+/// The limits of one context, from when it is made until it is destroyed.
 #[derive(Default, Clone, Debug)]
 pub struct Limits {
     pub stack_bytes: u64,

@@ -1,4 +1,5 @@
-//! Memory without an address, and ranges of addresses without memory: `cuMemCreate`, `cuMemAddressReserve` and what joins them.
+//! Memory without an address (`cuMemCreate`), ranges of addresses without memory (`cuMemAddressReserve`), and mappings of one into the
+//! other.
 
 use crate::model::address::{DeviceMemory, Kind};
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};

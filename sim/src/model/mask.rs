@@ -1,6 +1,6 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and the order of devices, as pure functions.
 
-use crate::model::gpu::Gpu;
+use crate::machine::gpu::Gpu;
 
 /// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its exact name.
 pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
@@ -25,7 +25,7 @@ pub enum Unusable {
     UnknownOrder,
 }
 
-/// The visible GPUs, as NVML indices in the order CUDA will number them. `ordered` is what ordinals in the mask count through.
+/// The visible GPUs, as NVML indices in the order CUDA will number them. A number in the mask is an index into `ordered`.
 pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
     let chosen = match mask {
         None => ordered.to_vec(),
@@ -60,8 +60,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// The number a token starts with, read as `strtoull` would in base ten: whitespace, a sign, digits; anything after them is ignored. Too large
-/// a number becomes the largest, with either sign. Of the 64 bits the lower half counts (visibility/number-too-large).
+/// The number a token starts with, read as `strtoull` would in base ten: whitespace, a sign, digits; anything after them is ignored. A
+/// number that is too large becomes the largest, with either sign. Of the 64 bits the lower half counts (visibility/number-too-large).
 fn ordinal(token: &[u8]) -> Option<usize> {
     let token = &token[token.iter().take_while(|byte| is_space(**byte)).count()..];
     let (negative, digits) = match token {
@@ -98,7 +98,7 @@ fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
 /// Hex digits of a whole UUID.
 const WHOLE_UUID: usize = 32;
 
-/// The values of the hex digits up to the first byte that is neither one nor a hyphen, but of no more than a UUID has.
+/// The values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of no more digits than a UUID has.
 fn nibbles(text: &[u8]) -> Vec<u32> {
     let read = text.iter().filter(|byte| **byte != b'-').map_while(|byte| char::from(*byte).to_digit(16));
     read.take(WHOLE_UUID).collect()
@@ -107,7 +107,7 @@ fn nibbles(text: &[u8]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::gpu::sample;
+    use crate::machine::gpu::sample;
 
     fn answer(mask: &str) -> Result<Vec<usize>, Unusable> {
         let gpus = sample::gpus();

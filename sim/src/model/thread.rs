@@ -16,7 +16,7 @@ pub struct Thread {
 }
 
 thread_local! {
-    /// Has no destructor, so that exit handlers still find it: the few bytes of a thread that ended are left where they are.
+    /// Has no destructor, so that exit handlers still find it: the few bytes of a thread that ended are never freed.
     static THREAD: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -33,10 +33,10 @@ impl Thread {
     }
 }
 
-/// Runs `work` on the calling thread's state; `None` while that is already under way.
+/// Runs `work` on the calling thread's state; `None` inside another call of this function.
 pub fn with<T>(work: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     THREAD.with(|cell| {
-        // Taken out for the time of the work, so that nobody can have it twice.
+        // Taken out while the work runs, so that there are never two references to it.
         let found = cell.replace(IN_USE);
         if found == IN_USE {
             return None;

@@ -71,7 +71,7 @@ symbols! {
         call_on(device, |_, _, _| put(&count, 0));
 }
 
-/// Lists a process from its first context on: `cuInit` alone, which takes memory, lists nobody.
+/// Lists the processes that have a context; `cuInit` alone, which takes memory, does not put a process on the list.
 fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
     call_on(device, |machine, index, gpu| {
         let room = count.read().map_err(|_| INVALID_ARGUMENT)? as usize;

@@ -3,8 +3,8 @@
 use super::status::*;
 use super::{OPENER, OPENINGS, call, call_anyway, is_open, put, put_text};
 use crate::c;
-use crate::model::description::Description;
-use crate::model::machine::{NoMachine, machine};
+use crate::machine::description::Description;
+use crate::machine::{NoMachine, machine};
 use crate::model::status::SIM_NOT_MODELLED;
 use crate::pointer::Out;
 use crate::symbols::symbols;

@@ -1,4 +1,4 @@
-//! The contexts of a process: what makes one, and what is left of it when it is gone.
+//! The contexts of a process: what makes and destroys one, its limits and its peers.
 
 use crate::model::context::{Context, Owner};
 use crate::model::status::*;
@@ -6,7 +6,7 @@ use crate::model::thread::Thread;
 use crate::process::Process;
 
 impl Process {
-    /// Makes a context, with what is loaded into every new one.
+    /// Makes a context, and loads into it the libraries that are loaded into every new one.
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();
         self.contexts.get_mut(handle)?.make(&mut self.account, devices)?;
@@ -14,7 +14,7 @@ impl Process {
         self.load_libraries_into(owner).inspect_err(|_| self.end_context(handle))
     }
 
-    /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, they are the pool's.
+    /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, since they belong to a pool.
     fn end_context(&mut self, handle: u64) {
         let Ok(context) = self.contexts.get_mut(handle) else { return };
         let blocks = &mut self.devices[context.device].blocks;
@@ -25,7 +25,7 @@ impl Process {
         context.destroy(&mut self.account, blocks.free_context(handle));
     }
 
-    /// `cuDevicePrimaryCtxRetain`: makes the context if nobody has it; does not make it current.
+    /// `cuDevicePrimaryCtxRetain`: makes the context if there is none; does not make it current.
     pub fn retain_primary(&mut self, device: usize) -> Outcome<u64> {
         let handle = self.devices[device].primary_handle;
         if !self.devices[device].primary.active {
@@ -44,7 +44,7 @@ impl Process {
         Ok(())
     }
 
-    /// `cuDevicePrimaryCtxReset`: destroys the context under everybody who uses it.
+    /// `cuDevicePrimaryCtxReset`: destroys the context under all its users.
     pub fn reset_primary(&mut self, device: usize) {
         if self.devices[device].primary.reset() {
             self.end_context(self.devices[device].primary_handle);

@@ -1,10 +1,10 @@
 //! Memory that processes share: `cudaIpcGetMemHandle` and what opens it.
 
+use crate::machine::identity::Identity;
+use crate::machine::ipc_record::Export;
 use crate::model::address::Kind;
 use crate::model::context::Owner;
-use crate::model::identity::Identity;
 use crate::model::ipc::Handle;
-use crate::model::ipc_record::Export;
 use crate::model::status::*;
 use crate::process::Process;
 

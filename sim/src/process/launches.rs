@@ -6,7 +6,7 @@ use crate::model::context::Owner;
 use crate::model::fault::Fault;
 use crate::model::host::HostKind;
 use crate::model::launch::{Busy, Launch};
-use crate::model::ptx::{Doing, Entry};
+use crate::model::ptx::{Entry, Work};
 use crate::model::status::*;
 use crate::process::Process;
 use std::time::{Duration, Instant};
@@ -47,13 +47,13 @@ impl Process {
         context.fix_sizes(&mut self.account, heap, printf)?;
         let blocking = context.blocking;
         if !blocking {
-            self.busy = match (&entry.doing, launch.arguments) {
-                (Doing::Spins, [nanoseconds]) => Some(Busy::Until(Instant::now() + Duration::from_nanos(*nanoseconds))),
+            self.busy = match (&entry.work, launch.arguments) {
+                (Work::Spins, [nanoseconds]) => Some(Busy::Until(Instant::now() + Duration::from_nanos(*nanoseconds))),
                 _ => Some(Busy::Unknown),
             };
         }
-        let code = match entry.doing {
-            Doing::Fails(code) => Some(code),
+        let code = match entry.work {
+            Work::Fails(code) => Some(code),
             _ => self.reaches(owner, launch.arguments).err(),
         };
         if let Some(code) = code {
@@ -64,18 +64,18 @@ impl Process {
         Ok(())
     }
 
-    /// Whether what a kernel does is within the model: no printing, no managed memory, which would move, and nothing unclear in a kernel
-    /// that is given nothing to do it with.
+    /// Refuses a kernel that is beyond the model: one that prints, one that uses managed memory, which would move, and an unclear one
+    /// without parameters, of which it is not known what memory it uses.
     fn knows(&self, entry: &Entry, arguments: &[u64]) -> Outcome {
         let moves = |argument: &u64| matches!(self.location_of(*argument), Location::Host(HostKind::Managed, _));
-        let unclear = entry.doing == Doing::Unclear && entry.params == 0;
-        if unclear || entry.doing == Doing::Prints || arguments.iter().any(moves) {
+        let unclear = entry.work == Work::Unclear && entry.params == 0;
+        if unclear || entry.work == Work::Prints || arguments.iter().any(moves) {
             return Err(SIM_NOT_MODELLED);
         }
         Ok(())
     }
 
-    /// Whether a context can reach the memory that its kernel is given. A kernel is taken to use what it is given
+    /// Whether a context can reach the memory that its kernel is given. The model assumes that a kernel uses all of it
     /// (fault/foreign-memory-without-peer, fault/peer-access-leaves-out-pools).
     fn reaches(&self, owner: Owner, arguments: &[u64]) -> Outcome {
         let reached = |found: &DeviceMemory| match found.kind {
@@ -94,11 +94,11 @@ impl Process {
         if given.into_iter().all(|found| reached(&found)) { Ok(()) } else { Err(ILLEGAL_ADDRESS) }
     }
 
-    /// What is in memory afterwards: the changes that are plain, and no knowledge of what an unclear kernel was given.
+    /// Changes the memory as the kernel does. What is in the memory that an unclear kernel was given is not known afterwards.
     fn leaves(&mut self, entry: &Entry, module: u64, threads: u64, arguments: &[u64]) {
         let variables = self.modules.get(&module).map(|module| module.variables.clone()).unwrap_or_default();
-        match &entry.doing {
-            Doing::Changes(changes) => {
+        match &entry.work {
+            Work::Changes(changes) => {
                 for change in changes {
                     let Some(address) = variables.get(&change.variable) else { continue };
                     let before = self.contents.word(*address).filter(|_| change.added.is_some());

@@ -1,5 +1,5 @@
-//! The libraries of a process. Lazily they are loaded into each context where they are first used, eagerly into every context that
-//! there is or comes.
+//! The libraries of a process. With lazy loading a library is loaded into each context where it is used first, with eager loading into
+//! every context that there is and every new one.
 
 use crate::model::context::Owner;
 use crate::model::library::{Kernel, Library};
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Process {
-    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). Eagerly it is loaded at once where there
-    /// is one (memory/library-variables-load-late); measured for one context, which was current.
+    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is loaded
+    /// at once where there is a context (memory/library-variables-load-late); measured for one context, which was current.
     pub fn load_library(&mut self, text: &[u8], current: Option<Owner>) -> Outcome<u64> {
         let eager = self.environment.loads_eagerly()?;
         if eager && self.contexts.alive() > usize::from(current.is_some()) {
@@ -25,8 +25,8 @@ impl Process {
         Ok(handle)
     }
 
-    /// Loads every library into a context that was just made, where they are loaded eagerly. What a context answers whose libraries do not
-    /// fit is not known.
+    /// With eager loading, loads every library into a context that was just made. What the driver answers where they do not fit is not
+    /// known.
     pub fn load_libraries_into(&mut self, owner: Owner) -> Outcome {
         if self.libraries.is_empty() || !self.environment.loads_eagerly()? {
             return Ok(());
@@ -62,7 +62,7 @@ impl Process {
         Ok(module)
     }
 
-    /// A kernel's function in a context; what is a function already stays one.
+    /// The function of a kernel in a context. The handle of a function is returned as it is.
     pub fn function_in(&mut self, kernel: u64, owner: Owner) -> Outcome<u64> {
         let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
             return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
@@ -80,7 +80,7 @@ impl Process {
         let found = self.libraries.remove(&library).ok_or(INVALID_HANDLE)?;
         self.kernels.retain(|_, kernel| kernel.library != library);
         for module in found.modules.values() {
-            // Where the context has gone, so has its module.
+            // Where the context is gone, so is its module.
             let _ = self.unload(*module);
         }
         Ok(())

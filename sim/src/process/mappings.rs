@@ -1,4 +1,4 @@
-//! The memory of a process without an address, and its addresses without memory.
+//! `cuMemCreate`, `cuMemMap` and the other calls for memory and addresses that are taken apart from each other.
 
 use crate::model::mapping::Released;
 use crate::model::status::*;

@@ -1,4 +1,4 @@
-//! The modules of a process: what loading one takes, its kernels and its variables.
+//! The modules of a process, with their kernels and variables.
 
 use crate::model::behaviour::{FixedBy, HEAP_FIXED_BY};
 use crate::model::context::Owner;
@@ -13,10 +13,10 @@ const LOADING_EAGER: i32 = 1;
 const LOADING_LAZY: i32 = 2;
 
 impl Process {
-    /// Reads a module's text, where it may be compiled at all.
+    /// Reads the text of a module, if it may be compiled.
     pub fn image(&self, text: &[u8]) -> Outcome<Arc<Image>> {
         self.environment.may_compile()?;
-        // Binary images (cubin, fat binary) and text that is no PTX are beyond the model.
+        // Binary images (cubin, fat binary) and any text but PTX are beyond the model.
         let text = std::str::from_utf8(text).map_err(|_| SIM_NOT_MODELLED)?;
         Image::read(text).map(Arc::new).ok_or(SIM_NOT_MODELLED)
     }

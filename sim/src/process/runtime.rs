@@ -79,9 +79,9 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::description::{Description, sample::description};
+    use crate::machine::description::{Description, sample::description};
+    use crate::machine::sample::{machine, of};
     use crate::model::environment::Environment;
-    use crate::model::machine::sample::{machine, of};
     use crate::process::sample::{ready, used};
 
     /// What is taken beyond initialisation.

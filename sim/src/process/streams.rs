@@ -8,7 +8,7 @@ use crate::process::Process;
 use std::time::Instant;
 
 impl Process {
-    /// A new stream in a context. Some take device memory, which stays with the context.
+    /// A new stream in a context. Some take device memory, which the context keeps.
     pub fn create_stream(&mut self, owner: Owner) -> Outcome<u64> {
         self.add_stream(owner)?;
         let handle = self.handle();
@@ -35,7 +35,7 @@ impl Process {
         self.unharmed().map(|()| owner)
     }
 
-    /// Whether a stream's context has gone, even if it has been made again since.
+    /// Whether a stream's context is gone, even if it has been made again since.
     pub fn is_lost_stream(&self, stream: u64) -> bool {
         self.streams.get(&stream).is_some_and(|owner| !self.contexts.is_live(*owner))
     }
@@ -51,8 +51,8 @@ impl Process {
         Ok(())
     }
 
-    /// `cuStreamQuery` or `cuEventQuery`: whether all is done that was launched. Only of a kernel that looks at the clock is it known how
-    /// long it runs.
+    /// `cuStreamQuery` or `cuEventQuery`: whether everything that was launched is done. How long a kernel runs is known only where it reads
+    /// the clock.
     pub fn is_idle(&self) -> Outcome {
         self.busy.map_or(Ok(()), |busy| busy.is_idle())
     }
@@ -95,7 +95,7 @@ impl Process {
         self.event(start)?.elapsed_ms(self.event(end)?)
     }
 
-    /// Reports a fault on a device, for which the host is about to wait.
+    /// Makes a fault on a device known, since the host is about to wait for the device.
     fn surface(&mut self, device: usize) {
         if let Some(fault) = self.fault.as_mut().filter(|fault| fault.device == device) {
             fault.seen = true;

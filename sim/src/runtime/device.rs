@@ -10,7 +10,7 @@ use crate::pointer::{In, Out, Text};
 use crate::symbols::{runtime_symbols, symbols};
 use std::ffi::c_char;
 
-/// `cudaDeviceMapHost`, which the runtime reports whether or not anybody set it.
+/// `cudaDeviceMapHost`, which the runtime reports whether or not it was set.
 const MAP_HOST: u32 = 8;
 
 /// The start of `cudaDeviceProp`, which all versions share: every version of the structure is longer.

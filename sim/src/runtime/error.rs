@@ -3,9 +3,9 @@
 use super::{before, call, call_in};
 use crate::driver::init::put_log;
 use crate::entry::enter;
-use crate::model::machine::{NoMachine, machine};
+use crate::machine::machine;
 use crate::model::names_runtime::name;
-use crate::model::status::SUCCESS;
+use crate::model::status::{SUCCESS, no_machine};
 use crate::model::texts::sentence;
 use crate::pointer::Out;
 use crate::symbols::runtime_symbols;
@@ -15,10 +15,10 @@ const UNRECOGNISED: &CStr = c"unrecognized error code";
 
 runtime_symbols! {
     fn cudaRuntimeGetVersion(version: Out<i32>) =
-        call(|_, _| version.put(machine().map_err(NoMachine::code)?.description.cuda_runtime_version));
+        call(|_, _| version.put(machine().map_err(no_machine)?.description.cuda_runtime_version));
 
     fn cudaDriverGetVersion(version: Out<i32>) =
-        call(|_, _| version.put(machine().map_err(NoMachine::code)?.description.cuda_driver_version));
+        call(|_, _| version.put(machine().map_err(no_machine)?.description.cuda_driver_version));
 
     fn cudaGetLastError() = last_error(true);
 

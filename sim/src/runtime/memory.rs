@@ -63,7 +63,7 @@ runtime_symbols! {
             Location::Host(HostKind::Managed, device) => (3, device as i32, address, address),
             Location::Host(HostKind::Pinned, device) => (1, device as i32, address, address),
             Location::Host(HostKind::Registered, _) => return Err(SIM_NOT_MODELLED),
-            // Plain host memory: "unregistered", on the device number that means none.
+            // Plain host memory: "unregistered", with the device number that means none.
             Location::Unknown => (0, -2, 0, address),
         };
         attributes.put(PointerAttributes { kind, device, device_pointer, host_pointer })

@@ -31,7 +31,7 @@ runtime_symbols! {
         process.is_idle()
     });
 
-    /// The per-thread default stream is a stream like others and comes with the first use (device/null-stream-follows-the-thread).
+    /// The per-thread default stream takes memory like any other, at its first use (device/null-stream-follows-the-thread).
     fn cudaStreamGetDevice(stream: u64, device: Out<i32>) = call_in(|process, thread, context| {
         let owner = process.stream_owner(stream, Ok(context))?;
         if stream == PER_THREAD_STREAM && !thread.own_streams.contains(&owner) {

@@ -1,10 +1,15 @@
 //! The simulated machine: its description, and the table of the processes that share it. Both lie beside the library.
 
+pub mod description;
+pub mod gpu;
+pub mod identity;
+pub mod ipc_record;
+pub mod table;
+
 use crate::c;
-use crate::model::description::Description;
-use crate::model::gpu::Gpu;
-use crate::model::status::{FILE_NOT_FOUND, UNKNOWN};
-use crate::model::table::{MAX_GPUS, Table};
+use crate::machine::description::Description;
+use crate::machine::gpu::Gpu;
+use crate::machine::table::{MAX_GPUS, Table};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -22,8 +27,8 @@ impl Machine {
         &self.description.gpus[index]
     }
 
-    /// What is taken on a GPU. What `cuInit` takes there it takes once, for the first process that calls it, and it goes with the last
-    /// (process/child-context-costs-again).
+    /// How many bytes are taken on a GPU. The bytes of `cuInit` are taken once for all processes: with the first that calls it, until the
+    /// last of them is gone (process/child-context-costs-again).
     pub fn used_bytes(&self, gpu: usize) -> u64 {
         let holdings = self.table.holdings(gpu);
         let others = holdings.iter().filter(|holding| holding.used_bytes > 0).count().saturating_sub(1) as u64;
@@ -39,16 +44,6 @@ pub enum NoMachine {
     Missing,
     /// They are there but malformed.
     Malformed,
-}
-
-impl NoMachine {
-    /// What the calls of CUDA answer.
-    pub fn code(self) -> u32 {
-        match self {
-            Self::Missing => FILE_NOT_FOUND,
-            Self::Malformed => UNKNOWN,
-        }
-    }
 }
 
 static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(std::ptr::null_mut());
@@ -96,8 +91,8 @@ fn open(folder: &Path) -> Result<Machine, NoMachine> {
 #[cfg(test)]
 pub mod sample {
     use super::Machine;
-    use crate::model::description::{Description, sample};
-    use crate::model::table::sample::table;
+    use crate::machine::description::{Description, sample};
+    use crate::machine::table::sample::table;
 
     /// A machine that nobody has used yet.
     pub fn of(description: Description) -> &'static Machine {

@@ -1,6 +1,6 @@
 //! The description of the simulated machine, as `node.conf` has it: a line `key = value` for each value.
 
-use crate::model::gpu::{Gpu, Pci, uuid_bytes};
+use crate::machine::gpu::{Gpu, Pci, uuid_bytes};
 use std::collections::HashMap;
 use std::str::FromStr;
 
@@ -90,7 +90,7 @@ pub mod sample {
     //! A machine for unit tests.
 
     use super::Description;
-    use crate::model::gpu::sample::gpus;
+    use crate::machine::gpu::sample::gpus;
 
     pub fn description() -> Description {
         Description {

@@ -3,8 +3,8 @@
 //! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed process is gone
 //! for every reader at once, as it is on a real machine after the driver's clean-up.
 
-use crate::model::identity::{Identity, UNUSED_BIT};
-use crate::model::ipc_record::{Export, Record};
+use crate::machine::identity::{Identity, UNUSED_BIT};
+use crate::machine::ipc_record::{Export, Record};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const SLOTS: usize = 128;
@@ -16,7 +16,7 @@ pub const MAX_GPUS: usize = 16;
 pub struct Slot {
     /// Who holds the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
     owner: AtomicU64,
-    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero while nobody has.
+    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero until then.
     died_ms: AtomicU64,
     used_bytes: [AtomicU64; MAX_GPUS],
     contexts: [AtomicU32; MAX_GPUS],
@@ -29,12 +29,11 @@ pub struct Table {
     records: [Record; RECORDS],
 }
 
-/// Set while a new owner wipes what a dead one left, so that no reader counts the old numbers as the new owner's.
+/// Set while a new owner clears the numbers of a dead one, so that no reader counts them as the new owner's.
 const SETTLING: u64 = UNUSED_BIT;
 
-/// For how long a process that nobody has waited for yet keeps its memory after its end: the driver takes a moment to clean up, and
-/// nobody can wait for the process before it has. Measured as longer than nothing and shorter than 200 ms
-/// (process/zombie-holds-memory).
+/// For how long a zombie keeps its memory after its end: the driver takes a moment to clean up, and only then can the parent wait for
+/// the process. Measured as longer than nothing and shorter than 200 ms (process/zombie-holds-memory).
 const CLEANING_UP_MS: u64 = 50;
 
 /// Milliseconds since some start that all processes share, never zero.
@@ -49,7 +48,7 @@ fn now_ms() -> u64 {
 pub struct Holding {
     pub pid: u32,
     pub used_bytes: u64,
-    /// Memory of others that it keeps by having it open.
+    /// Memory that others exported and no longer have, and that stays because this process has it open.
     pub borrowed_bytes: u64,
     pub contexts: u32,
 }
@@ -200,7 +199,7 @@ mod tests {
         table.store(slot, 0, 9, 1);
         assert_eq!(table.used_bytes(0), 9);
         child.kill().unwrap();
-        // Not yet waited for: a zombie holds nothing either, but for the first moment.
+        // A zombie holds its memory for the first moment only.
         while Identity::of(child.id()).is_some() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Which process is which: a pid alone could be another process by now, so its start time belongs to it.
+//! The identity of a process: its pid and its start time, since a pid alone may have been used again.
 
 use crate::c;
 
@@ -15,7 +15,7 @@ impl Identity {
         Self::read(pid).filter(|(_, ended)| !ended).map(|(identity, _)| identity)
     }
 
-    /// Reads the identity of a process, and whether it has ended and nobody has waited for it.
+    /// Reads the identity of a process, and whether it has ended and its parent has not waited for it.
     pub fn read(pid: u32) -> Option<(Self, bool)> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in field 2 may hold spaces and parentheses, so fields are counted from the last one.
@@ -28,7 +28,7 @@ impl Identity {
         Some((Self(u64::from(pid) << 32 | (start & (UNUSED_BIT - 1))), ended))
     }
 
-    /// This process, by its pid, which a forked child must ask for again.
+    /// The identity of this process, which is another one in a forked child.
     pub fn own() -> Option<Self> {
         Self::of(c::pid())
     }

@@ -1,14 +1,14 @@
 //! Memory that one process exports to others, as it stands in the shared table.
 //!
-//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as somebody has it open,
-//! and counts for them (memory/ipc-import-pins-memory, process/killed-exporter).
+//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as another process has it
+//! open, and counts for that one (memory/ipc-import-pins-memory, process/killed-exporter).
 
-use crate::model::identity::Identity;
+use crate::machine::identity::Identity;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const IMPORTERS: usize = 8;
 
-/// Whether the first word is known.
+/// The values of [`Record::word_state`]: whether the first word is known.
 const UNKNOWN: u64 = 0;
 const KNOWN: u64 = 1;
 
@@ -46,7 +46,7 @@ impl Record {
             || ((self.freed.load(Ordering::Acquire) != 0 || !is_alive(owner)) && self.importer(is_alive).is_none())
     }
 
-    /// Takes the record; `false` when somebody else was faster.
+    /// Takes the record; `false` when another process was faster.
     pub fn take(&self, owner: Identity, export: Export) -> bool {
         let found = self.owner.load(Ordering::Acquire);
         self.owner.compare_exchange(found, owner.number(), Ordering::AcqRel, Ordering::Acquire).is_ok() && {
@@ -104,7 +104,7 @@ impl Record {
         found.filter(|importer| *importer != 0 && is_alive(*importer)).map(Identity::pid_of).next()
     }
 
-    /// Memory on a GPU that only an importer holds: who, and how much.
+    /// Memory on a GPU that only an importer holds: its pid, and how many bytes.
     pub fn left_to(&self, gpu: usize, is_alive: IsAlive) -> Option<(u32, u64)> {
         let owner = self.owner.load(Ordering::Acquire);
         if owner == 0 || self.gpu() != gpu || (!self.is_freed() && is_alive(owner)) {
