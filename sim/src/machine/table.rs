@@ -1,12 +1,14 @@
 //! The table of processes in `node.state`: what every process holds on every GPU, visible to all of them.
 //!
 //! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed process is gone
-//! for every reader at once, as it is on a real node after the driver's clean-up.
+//! for every reader at once, as it is on a real machine after the driver's clean-up.
 
-use crate::model::exchange::{Piece, RECORDS, Record};
+use crate::machine::identity::{Identity, UNUSED_BIT};
+use crate::machine::ipc_record::{Export, Record};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub const SLOTS: usize = 128;
+const SLOTS: usize = 128;
+const RECORDS: usize = 64;
 pub const MAX_GPUS: usize = 16;
 
 /// One process. Zeroed memory is a free slot.
@@ -14,7 +16,7 @@ pub const MAX_GPUS: usize = 16;
 pub struct Slot {
     /// Who holds the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
     owner: AtomicU64,
-    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero while nobody has.
+    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero until then.
     died_ms: AtomicU64,
     used_bytes: [AtomicU64; MAX_GPUS],
     contexts: [AtomicU32; MAX_GPUS],
@@ -27,12 +29,11 @@ pub struct Table {
     records: [Record; RECORDS],
 }
 
-/// Set while a new owner wipes what a dead one left, so that no reader counts the old numbers as the new owner's.
-const SETTLING: u64 = 1 << 31;
+/// Set while a new owner clears the numbers of a dead one, so that no reader counts them as the new owner's.
+const SETTLING: u64 = UNUSED_BIT;
 
-/// For how long a process that nobody has waited for yet keeps its memory after its end: the driver takes a moment to clean up, and
-/// nobody can wait for the process before it has. Measured as longer than nothing and shorter than 200 ms
-/// (process/zombie-holds-memory).
+/// For how long a zombie keeps its memory after its end: the driver takes a moment to clean up, and only then can the parent wait for
+/// the process. Measured as longer than nothing and shorter than 200 ms (process/zombie-holds-memory).
 const CLEANING_UP_MS: u64 = 50;
 
 /// Milliseconds since some start that all processes share, never zero.
@@ -42,59 +43,12 @@ fn now_ms() -> u64 {
     (seconds * 1000.0) as u64 + 1
 }
 
-/// A process and its start time: a pid alone could be somebody else by now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity(u64);
-
-impl Identity {
-    /// Reads the identity of a live process; `None` for one that is gone, a zombie or dead.
-    pub fn of(pid: u32) -> Option<Self> {
-        Self::read(pid).filter(|(_, ended)| !ended).map(|(identity, _)| identity)
-    }
-
-    /// Reads the identity of a process, and whether it has ended and nobody has waited for it.
-    fn read(pid: u32) -> Option<(Self, bool)> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in field 2 may hold spaces and parentheses, so fields are counted from the last one.
-        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-        let state = fields.next()?;
-        let threads: u32 = fields.nth(16)?.parse().ok()?;
-        let start: u64 = fields.nth(1)?.parse().ok()?;
-        // A process whose first thread ended while others run looks like a zombie, but is none.
-        let ended = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
-        Some((Self(u64::from(pid) << 32 | (start & (SETTLING - 1))), ended))
-    }
-
-    fn pid(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-
-    /// As it stands in the table.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-
-    /// Whether a number is that of a live process.
-    pub fn is(number: u64) -> bool {
-        Self(number).is_alive()
-    }
-
-    /// The process of a number.
-    pub fn pid_of(number: u64) -> u32 {
-        Self(number).pid()
-    }
-
-    fn is_alive(self) -> bool {
-        Self::of(self.pid()) == Some(Self(self.0 & !SETTLING))
-    }
-}
-
 /// What one live process holds on one GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holding {
     pub pid: u32,
     pub used_bytes: u64,
-    /// Memory of others that it keeps by having it open.
+    /// Memory that others exported and no longer have, and that stays because this process has it open.
     pub borrowed_bytes: u64,
     pub contexts: u32,
 }
@@ -103,17 +57,19 @@ impl Table {
     /// Takes a free or abandoned slot for a process; `None` when all are held by live ones.
     pub fn claim(&self, identity: Identity) -> Option<usize> {
         // A process that replaced itself by exec keeps its identity but none of what it held.
-        let own = self.slots.iter().position(|slot| slot.owner.load(Ordering::Acquire) & !SETTLING == identity.0);
+        let own =
+            self.slots.iter().position(|slot| slot.owner.load(Ordering::Acquire) & !SETTLING == identity.number());
         if let Some(index) = own {
             self.slots[index].settle(identity);
             return Some(index);
         }
         for (index, slot) in self.slots.iter().enumerate() {
             let found = slot.owner.load(Ordering::Acquire);
-            if found != 0 && Identity(found).is_alive() {
+            if found != 0 && Identity::is_alive(found) {
                 continue;
             }
-            let taken = slot.owner.compare_exchange(found, identity.0 | SETTLING, Ordering::AcqRel, Ordering::Acquire);
+            let taken =
+                slot.owner.compare_exchange(found, identity.number() | SETTLING, Ordering::AcqRel, Ordering::Acquire);
             if taken.is_ok() {
                 slot.settle(identity);
                 return Some(index);
@@ -137,7 +93,7 @@ impl Table {
                 continue;
             }
             found.push(Holding {
-                pid: Identity(owner).pid(),
+                pid: Identity::pid_of(owner),
                 used_bytes: slot.used_bytes[gpu].load(Ordering::Acquire),
                 borrowed_bytes: 0,
                 contexts: slot.contexts[gpu].load(Ordering::Acquire),
@@ -151,16 +107,16 @@ impl Table {
         found
     }
 
-    /// Takes a record for memory that a process shows to others; `None` when all are in use.
-    pub fn export(&self, owner: Identity, piece: Piece) -> Option<&Record> {
+    /// Takes a record for memory that a process exports; `None` when all are in use.
+    pub fn export(&self, owner: Identity, piece: Export) -> Option<&Record> {
         self.records.iter().find(|record| record.is_free(&|number| self.holds(number)) && record.take(owner, piece))
     }
 
     /// Whether a process is there, or has ended only just now.
-    pub fn holds(&self, number: u64) -> bool {
-        match Identity::read(Identity(number).pid()) {
-            Some((found, false)) => found.0 == number & !SETTLING,
-            Some((found, true)) if found.0 == number & !SETTLING => {
+    fn holds(&self, number: u64) -> bool {
+        match Identity::read(Identity::pid_of(number)) {
+            Some((found, false)) => found.number() == number & !SETTLING,
+            Some((found, true)) if found.number() == number & !SETTLING => {
                 let slot = self.slots.iter().find(|slot| slot.owner.load(Ordering::Acquire) == number);
                 slot.is_some_and(Slot::is_cleaning_up)
             }
@@ -192,13 +148,13 @@ impl Slot {
     }
 
     fn settle(&self, identity: Identity) {
-        self.owner.store(identity.0 | SETTLING, Ordering::Release);
+        self.owner.store(identity.number() | SETTLING, Ordering::Release);
         self.died_ms.store(0, Ordering::Release);
         for gpu in 0..MAX_GPUS {
             self.used_bytes[gpu].store(0, Ordering::Release);
             self.contexts[gpu].store(0, Ordering::Release);
         }
-        self.owner.store(identity.0, Ordering::Release);
+        self.owner.store(identity.number(), Ordering::Release);
     }
 }
 
@@ -243,7 +199,7 @@ mod tests {
         table.store(slot, 0, 9, 1);
         assert_eq!(table.used_bytes(0), 9);
         child.kill().unwrap();
-        // Not yet waited for: a zombie holds nothing either, but for the first moment.
+        // A zombie holds its memory for the first moment only.
         while Identity::of(child.id()).is_some() {
             std::thread::yield_now();
         }
@@ -258,9 +214,9 @@ mod tests {
     #[test]
     fn another_start_time_is_another_process() {
         let table = sample::table();
-        let impostor = Identity(own().0 ^ 1);
-        let slot = table.claim(impostor).unwrap();
+        let slot = table.claim(own()).unwrap();
         table.store(slot, 0, 5, 1);
+        table.slots[slot].owner.store(own().number() ^ 1, Ordering::Release);
         assert_eq!(table.used_bytes(0), 0);
     }
 
@@ -279,17 +235,17 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let importer = Identity::of(child.id()).unwrap();
         table.claim(importer).unwrap();
-        let piece = Piece { gpu: 1, address: 7, bytes: 5 };
+        let piece = Export { gpu: 1, address: 7, bytes: 5 };
         let record = table.export(own(), piece).unwrap();
         assert!(table.exported(own().number(), 7).is_some_and(|found| std::ptr::eq(found, record)));
-        assert!(record.open(importer, &Identity::is));
+        assert!(record.open(importer, &Identity::is_alive));
         assert_eq!(table.used_bytes(1), 0);
         record.free(5);
         assert_eq!(table.holdings(1), [Holding { pid: child.id(), used_bytes: 0, borrowed_bytes: 5, contexts: 0 }]);
-        assert!(!record.is_free(&Identity::is));
+        assert!(!record.is_free(&Identity::is_alive));
         record.close(importer);
         assert_eq!(table.used_bytes(1), 0);
-        assert!(record.is_free(&Identity::is));
+        assert!(record.is_free(&Identity::is_alive));
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -303,7 +259,7 @@ mod tests {
     fn a_full_table_refuses() {
         let table = sample::table();
         for slot in &table.slots {
-            slot.owner.store(own().0, Ordering::Release);
+            slot.owner.store(own().number(), Ordering::Release);
         }
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         assert_eq!(table.claim(Identity::of(child.id()).unwrap()), None);

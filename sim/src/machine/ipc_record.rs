@@ -1,20 +1,19 @@
-//! Memory that one process shows to others, as it stands in the shared table.
+//! Memory that one process exports to others, as it stands in the shared table.
 //!
-//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as somebody has it open,
-//! and counts for them (memory/ipc-import-pins-memory, process/killed-exporter).
+//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as another process has it
+//! open, and counts for that one (memory/ipc-import-pins-memory, process/killed-exporter).
 
-use crate::model::table::Identity;
+use crate::machine::identity::Identity;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub const RECORDS: usize = 64;
 const IMPORTERS: usize = 8;
 
-/// Whether the first word is known.
+/// The values of [`Record::word_state`]: whether the first word is known.
 const UNKNOWN: u64 = 0;
 const KNOWN: u64 = 1;
 
-/// Tells whether a process is still there, by its number in the table.
-pub type Lives<'a> = &'a dyn Fn(u64) -> bool;
+/// Tells whether a process is still there, by the number of its identity.
+pub type IsAlive<'a> = &'a dyn Fn(u64) -> bool;
 
 /// One piece of memory that was exported. Zeroed memory is a free record.
 #[repr(C)]
@@ -30,9 +29,9 @@ pub struct Record {
     importers: [AtomicU64; IMPORTERS],
 }
 
-/// What an exporter says of its memory.
+/// The memory that a process exports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct Export {
     pub gpu: usize,
     pub address: u64,
     /// What it takes: its block.
@@ -41,20 +40,21 @@ pub struct Piece {
 
 impl Record {
     /// Whether the record may be used for something else.
-    pub fn is_free(&self, lives: Lives) -> bool {
+    pub fn is_free(&self, is_alive: IsAlive) -> bool {
         let owner = self.owner.load(Ordering::Acquire);
-        owner == 0 || ((self.freed.load(Ordering::Acquire) != 0 || !lives(owner)) && self.importer(lives).is_none())
+        owner == 0
+            || ((self.freed.load(Ordering::Acquire) != 0 || !is_alive(owner)) && self.importer(is_alive).is_none())
     }
 
-    /// Takes the record; `false` when somebody else was faster.
-    pub fn take(&self, owner: Identity, piece: Piece) -> bool {
+    /// Takes the record; `false` when another process was faster.
+    pub fn take(&self, owner: Identity, export: Export) -> bool {
         let found = self.owner.load(Ordering::Acquire);
         self.owner.compare_exchange(found, owner.number(), Ordering::AcqRel, Ordering::Acquire).is_ok() && {
             self.importers.iter().for_each(|importer| importer.store(0, Ordering::Release));
             for (field, value) in [
-                (&self.gpu, piece.gpu as u64),
-                (&self.address, piece.address),
-                (&self.bytes, piece.bytes),
+                (&self.gpu, export.gpu as u64),
+                (&self.address, export.address),
+                (&self.bytes, export.bytes),
                 (&self.freed, 0),
                 (&self.word_state, UNKNOWN),
             ] {
@@ -77,19 +77,19 @@ impl Record {
         self.gpu.load(Ordering::Acquire) as usize
     }
 
-    /// Notes a process that opened it; `false` when there is no place left.
-    pub fn open(&self, importer: Identity, lives: Lives) -> bool {
-        self.importers.iter().any(|place| {
-            let found = place.load(Ordering::Acquire);
-            (found == 0 || !lives(found))
-                && place.compare_exchange(found, importer.number(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// Notes a process that opened it; `false` when no slot is left.
+    pub fn open(&self, importer: Identity, is_alive: IsAlive) -> bool {
+        self.importers.iter().any(|slot| {
+            let found = slot.load(Ordering::Acquire);
+            (found == 0 || !is_alive(found))
+                && slot.compare_exchange(found, importer.number(), Ordering::AcqRel, Ordering::Acquire).is_ok()
         })
     }
 
     /// Notes that a process closed it.
     pub fn close(&self, importer: Identity) {
-        for place in &self.importers {
-            let _ = place.compare_exchange(importer.number(), 0, Ordering::AcqRel, Ordering::Acquire);
+        for slot in &self.importers {
+            let _ = slot.compare_exchange(importer.number(), 0, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
@@ -99,18 +99,18 @@ impl Record {
         self.freed.store(1, Ordering::Release);
     }
 
-    fn importer(&self, lives: Lives) -> Option<u32> {
-        let found = self.importers.iter().map(|place| place.load(Ordering::Acquire));
-        found.filter(|importer| *importer != 0 && lives(*importer)).map(Identity::pid_of).next()
+    fn importer(&self, is_alive: IsAlive) -> Option<u32> {
+        let found = self.importers.iter().map(|slot| slot.load(Ordering::Acquire));
+        found.filter(|importer| *importer != 0 && is_alive(*importer)).map(Identity::pid_of).next()
     }
 
-    /// Memory on a GPU that only an importer holds: who, and how much.
-    pub fn left_to(&self, gpu: usize, lives: Lives) -> Option<(u32, u64)> {
+    /// Memory on a GPU that only an importer holds: its pid, and how many bytes.
+    pub fn left_to(&self, gpu: usize, is_alive: IsAlive) -> Option<(u32, u64)> {
         let owner = self.owner.load(Ordering::Acquire);
-        if owner == 0 || self.gpu() != gpu || (!self.is_freed() && lives(owner)) {
+        if owner == 0 || self.gpu() != gpu || (!self.is_freed() && is_alive(owner)) {
             return None;
         }
-        Some((self.importer(lives)?, self.bytes.load(Ordering::Acquire)))
+        Some((self.importer(is_alive)?, self.bytes.load(Ordering::Acquire)))
     }
 
     /// Its first word.

@@ -1,29 +1,21 @@
-//! The door to the state: whose process it is, whether it is still there, and the one lock.
+//! How a call gets at the state: which process it is of, whether the driver is still there, and the one lock.
 
 use crate::c;
-use crate::model::process::{Phase, Process};
+use crate::model::exit;
 use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
+use crate::process::{Phase, Process};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The process is leaving by `exit`, and the driver's own exit handler has run.
-static TORN_DOWN: AtomicBool = AtomicBool::new(false);
-
-/// The driver's exit handler. Handlers registered later run before it and find everything in place, those registered earlier run after
-/// it and find nothing (process/calls-from-an-exit-handler). The memory stays until the process is gone.
-pub extern "C" fn tear_down() {
-    TORN_DOWN.store(true, Ordering::Release);
-}
-
-/// The state of one process and whose it is.
+/// The state of one process, and which process that is.
 struct Holder {
     pid: u32,
-    /// The phase once more, readable without the lock, which another thread may have held at the moment of a fork.
+    /// A copy of the phase that is read without the lock, which another thread may have held at the moment of a fork.
     phase: AtomicU32,
-    /// What the runtime remembers, likewise.
+    /// A copy of what the runtime remembers.
     runtime_found_none: AtomicBool,
-    /// How many devices the runtime has counted, likewise; [`UNCOUNTED`] until it has.
+    /// A copy of how many devices the runtime has counted; [`UNCOUNTED`] until it has.
     counted: AtomicI32,
     process: Mutex<Process>,
 }
@@ -38,23 +30,14 @@ fn holder() -> &'static Holder {
     loop {
         let found = HOLDER.load(Ordering::Acquire);
         // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
-        let (inherited, found_none, counted) = match unsafe { found.as_ref() } {
+        let (phase, found_none, counted) = match unsafe { found.as_ref() } {
             Some(holder) if holder.pid == pid => return holder,
-            Some(holder) => (
-                holder.phase.load(Ordering::Acquire),
-                holder.runtime_found_none.load(Ordering::Acquire),
-                holder.counted.load(Ordering::Acquire),
+            Some(parent) => (
+                Phase::in_a_child(parent.phase.load(Ordering::Acquire)),
+                parent.runtime_found_none.load(Ordering::Acquire),
+                parent.counted.load(Ordering::Acquire),
             ),
-            None => (Phase::Fresh as u32, false, UNCOUNTED),
-        };
-        let phase = if inherited == Phase::Ready as u32 || inherited == Phase::Forked as u32 {
-            Phase::Forked
-        } else if inherited == Phase::NoDevice as u32 {
-            Phase::NoDevice
-        } else if inherited == Phase::Refused as u32 {
-            Phase::Refused
-        } else {
-            Phase::Fresh
+            None => (Phase::Fresh, false, UNCOUNTED),
         };
         let mut process = Process::new(phase);
         process.runtime_found_none = found_none;
@@ -76,7 +59,7 @@ fn holder() -> &'static Holder {
 
 /// Runs one call on the state of this process and of this thread.
 pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
-    if TORN_DOWN.load(Ordering::Acquire) {
+    if exit::has_run() {
         return DEINITIALIZED;
     }
     let holder = holder();
@@ -92,9 +75,9 @@ pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
 }
 
-/// How many devices there are, once the driver's exit handler has run: the one thing that the runtime still tells, from memory.
+/// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call fails.
 pub fn late_count() -> Option<i32> {
-    if !TORN_DOWN.load(Ordering::Acquire) {
+    if !exit::has_run() {
         return None;
     }
     let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +87,7 @@ pub fn late_count() -> Option<i32> {
 /// How many devices a forked child is told: the runtime remembers what its parent counted, while every other call says that the driver
 /// is not initialised. Measured for a parent that had only counted.
 pub fn inherited_count() -> Option<i32> {
-    if TORN_DOWN.load(Ordering::Acquire) {
+    if exit::has_run() {
         return None;
     }
     let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
