@@ -18,8 +18,10 @@
 
 // The question.
 pub mod catalogue;
+pub mod fact;
 pub mod mask;
 pub mod scenario;
+pub mod source;
 pub mod step;
 
 // The machine and the plan.
@@ -43,6 +45,7 @@ pub mod claim;
 pub mod compare;
 pub mod exit;
 pub mod judge;
+pub mod observation;
 pub mod observe;
 pub mod page;
 pub mod preview;

@@ -6,16 +6,17 @@
 mod check;
 pub mod environment;
 mod load;
-mod matcher;
 pub mod schema;
-mod size;
 pub mod symptom;
 mod version;
 
-pub use check::{Check, Class, ExitCheck, GpuList};
-pub(crate) use load::nearest;
-pub use load::{Diagnostic, load};
-pub use matcher::{Matcher, Operand};
+pub use check::Check;
+pub use load::load;
+
+pub use crate::fact::{ExitCheck, GpuList, Matcher, Operand};
+pub use crate::observation::Class;
+pub use crate::source::Diagnostic;
+pub(crate) use crate::source::diagnostic::nearest;
 
 use std::collections::BTreeMap;
 

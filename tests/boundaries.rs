@@ -95,7 +95,7 @@ fn each_library_has_one_user() {
 fn what_judges_is_pure() {
     let modules = [
         "scenario", "plan", "observe", "judge", "render", "page", "verdict", "report", "claim", "compare", "survey",
-        "mask", "preview", "exit",
+        "mask", "preview", "exit", "source", "fact", "observation",
     ];
     let words = [
         "std::fs",
