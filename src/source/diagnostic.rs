@@ -83,7 +83,7 @@ impl<'s> Shown<'s> {
 }
 
 /// The line and the column of a byte, both from 1; the column counts characters.
-pub(super) fn place(source: &str, offset: usize) -> (u32, u32) {
+pub(crate) fn place(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor(source, offset)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -117,12 +117,12 @@ pub(crate) fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) 
         .map(|(_, name)| name)
 }
 
-pub(super) fn did_you_mean(name: &str) -> String {
+pub(crate) fn did_you_mean(name: &str) -> String {
     format!("did you mean `{name}`?")
 }
 
 /// The help for a word that is none of these names.
-pub(super) fn suggest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
+pub(crate) fn suggest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     if let Some(name) = nearest(word, names.iter().copied()) {
         return Some(did_you_mean(name));

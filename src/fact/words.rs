@@ -1,11 +1,11 @@
-//! What was observed, a value at a time, in the words that every reader uses.
+//! What a call gave back and what was seen around it, as words: the same in every format.
 //!
-//! Nothing is escaped here; who prints a word escapes it.
+//! Nothing is escaped here; each format escapes what it prints.
 
 use std::collections::BTreeMap;
 
-use super::MemoryObservation;
 use crate::event::{Status, Value};
+use crate::observation::MemoryObservation;
 
 /// A status by its C name, or by its number where it has none.
 pub fn status(status: &Status) -> String {

@@ -4,41 +4,42 @@ use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 use super::diagnostic::{Diagnostic, did_you_mean, suggest};
+use super::size;
 use super::tree::{Data, Entry, Node, Place};
 
 /// More errors help nobody, and each costs a search for what was meant and a look at the whole file.
-pub(super) const MOST_ERRORS: usize = 100;
+pub(crate) const MOST_ERRORS: usize = 100;
 
 /// The file being read and its errors so far. Every method that returns `None` has said why.
-pub(super) struct Reader<'a> {
-    pub(super) file: &'a str,
-    pub(super) source: &'a str,
+pub(crate) struct Reader<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) source: &'a str,
     /// The kernels that a step can load.
-    pub(super) kernels: &'a [&'a str],
-    pub(super) errors: Vec<Diagnostic>,
+    pub(crate) kernels: &'a [&'a str],
+    pub(crate) errors: Vec<Diagnostic>,
     /// The span and the message of each error.
     seen: HashSet<(usize, usize, String)>,
     /// Where a parameter is written that the file does not have: what stands there means nothing,
     /// so nothing more is said about it.
-    pub(super) unfilled: Vec<Range<usize>>,
+    pub(crate) unfilled: Vec<Range<usize>>,
     /// Where each line ends: every step has its line, and counting from the top each time is what
     /// reading all files would mostly do.
     line_ends: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
+    pub(crate) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
         let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
         Reader { file, source, kernels, errors: Vec::new(), seen: HashSet::new(), unfilled: Vec::new(), line_ends }
     }
 
-    pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
+    pub(crate) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
         let context = place.used.clone().map(|span| (span, "used here".to_string()));
         self.push(place, message.into(), help, context);
     }
 
     /// An error that another place explains.
-    pub(super) fn error_with(&mut self, place: &Place, message: impl Into<String>, other: &Place, label: &str) {
+    pub(crate) fn error_with(&mut self, place: &Place, message: impl Into<String>, other: &Place, label: &str) {
         let span = other.used.as_ref().unwrap_or(&other.span).clone();
         self.push(place, message.into(), None, Some((span, label.to_string())));
     }
@@ -60,12 +61,12 @@ impl<'a> Reader<'a> {
 
     /// Whether there are so many errors that no more are kept. Looking for what was meant may then be
     /// spared.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.errors.len() > MOST_ERRORS
     }
 
     /// The line of a part of the file.
-    pub(super) fn line(&self, at: &Place) -> u32 {
+    pub(crate) fn line(&self, at: &Place) -> u32 {
         let before = self.line_ends.partition_point(|end| *end < at.start());
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
@@ -74,7 +75,7 @@ impl<'a> Reader<'a> {
         self.error(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None);
     }
 
-    pub(super) fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+    pub(crate) fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.data {
             Data::Text(text) => Some(text),
             Data::Int(value) => {
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Text with something in it.
-    pub(super) fn sentence(&mut self, node: &Node) -> Option<String> {
+    pub(crate) fn sentence(&mut self, node: &Node) -> Option<String> {
         let text = self.text(node)?;
         if text.trim().is_empty() {
             self.error(&node.place, "this is empty", None);
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Text that is one of these.
-    pub(super) fn word<'w>(&mut self, node: &Node, what: &str, words: &[&'w str]) -> Option<&'w str> {
+    pub(crate) fn word<'w>(&mut self, node: &Node, what: &str, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let found = words.iter().find(|word| **word == text).copied();
         if found.is_none() {
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A name that the author makes up.
-    pub(super) fn name<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+    pub(crate) fn name<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         let text = self.text(node)?;
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
@@ -120,7 +121,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    pub(super) fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
+    pub(crate) fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
         match &node.data {
             Data::Int(value) if range.contains(value) => Some(*value),
             Data::Int(value) => {
@@ -144,7 +145,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn boolean(&mut self, node: &Node) -> Option<bool> {
+    /// A number of bytes: an integer, or text with a unit.
+    pub(crate) fn bytes(&mut self, node: &Node) -> Option<i64> {
+        match &node.data {
+            Data::Text(text) => match size::bytes(text) {
+                Ok(bytes) => Some(bytes),
+                Err(wrong) => {
+                    self.error(&node.place, wrong.message, Some(wrong.help));
+                    None
+                }
+            },
+            _ => self.integer(node, 0..=i64::MAX),
+        }
+    }
+
+    pub(crate) fn boolean(&mut self, node: &Node) -> Option<bool> {
         match node.data {
             Data::Bool(value) => Some(value),
             _ => {
@@ -154,7 +169,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
+    pub(crate) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.data {
             Data::List(nodes) => Some(nodes),
             _ => {
@@ -165,7 +180,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A list, or one value in place of a list of one.
-    pub(super) fn one_or_more<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+    pub(crate) fn one_or_more<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.data {
             Data::List(nodes) => {
                 if nodes.is_empty() {
@@ -177,7 +192,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
+    pub(crate) fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
         match &node.data {
             Data::Table(entries) => Some(entries),
             _ => {
@@ -188,13 +203,13 @@ impl<'a> Reader<'a> {
     }
 
     /// A table in which only these keys may stand.
-    pub(super) fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [Entry]> {
+    pub(crate) fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [Entry]> {
         let entries = self.table(node)?;
         self.known_keys(entries, keys);
         Some(entries)
     }
 
-    pub(super) fn known_keys(&mut self, entries: &[Entry], keys: &[&str]) {
+    pub(crate) fn known_keys(&mut self, entries: &[Entry], keys: &[&str]) {
         for Entry { key, .. } in entries {
             if self.is_full() {
                 return;
@@ -207,7 +222,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of a key that must be there; its absence is reported at `owner`.
-    pub(super) fn required<'n>(
+    pub(crate) fn required<'n>(
         &mut self,
         entries: &'n [Entry],
         key: &str,
@@ -222,7 +237,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether another key was already said to mean this one, so that its absence needs no words.
-    pub(super) fn misspelt(&self, entries: &[Entry], key: &str) -> bool {
+    pub(crate) fn misspelt(&self, entries: &[Entry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
         let said = |entry: &Entry| {
             let about = |error: &&Diagnostic| error.span == entry.key.place.span && error.help == meant;
@@ -233,17 +248,17 @@ impl<'a> Reader<'a> {
 }
 
 /// The value of a key.
-pub(super) fn get<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {
+pub(crate) fn get<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {
     entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
 }
 
 /// Whether a text can be a label, a tag or the name of a handle.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Whether a text is what a plan calls a GPU: `gpu0` to `gpu63`.
-pub(super) fn is_gpu(text: &str) -> bool {
+pub(crate) fn is_gpu(text: &str) -> bool {
     let Some(digits) = text.strip_prefix("gpu") else { return false };
     let canonical = digits == "0" || !digits.starts_with('0');
     canonical && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n < 64)

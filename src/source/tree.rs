@@ -7,34 +7,34 @@ use toml::de::{DeTable, DeValue};
 
 /// Where a part of a file stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The text that says it.
-    pub(super) span: Range<usize>,
+    pub(crate) span: Range<usize>,
     /// For a value that stands for a parameter: where `${parameter}` is written.
-    pub(super) used: Option<Range<usize>>,
+    pub(crate) used: Option<Range<usize>>,
 }
 
 impl Place {
-    pub(super) fn at(span: Range<usize>) -> Place {
+    pub(crate) fn at(span: Range<usize>) -> Place {
         Place { span, used: None }
     }
 
     /// The first byte of the part as the step or check has it, for its line number.
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.used.as_ref().unwrap_or(&self.span).start
     }
 }
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
-    pub(super) data: Data,
-    pub(super) place: Place,
+pub(crate) struct Node {
+    pub(crate) data: Data,
+    pub(crate) place: Place,
 }
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Data {
+pub(crate) enum Data {
     Text(String),
     Int(i64),
     Bool(bool),
@@ -46,21 +46,21 @@ pub(super) enum Data {
 
 /// A key of a table and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    pub(super) key: Key,
-    pub(super) value: Node,
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    pub(crate) value: Node,
 }
 
 /// A key and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Key {
-    pub(super) text: String,
-    pub(super) place: Place,
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) place: Place,
 }
 
 impl Data {
     /// The word for the type, in messages.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Data::Text(_) => "text",
             Data::Int(_) => "an integer",
@@ -73,7 +73,7 @@ impl Data {
 }
 
 /// The entries of a document or table, in the order of the file.
-pub(super) fn entries(table: &DeTable<'_>) -> Vec<Entry> {
+pub(crate) fn entries(table: &DeTable<'_>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = table
         .iter()
         .map(|(key, value)| {
