@@ -2,6 +2,9 @@
 //!
 //! It cannot be an ordinary dependency: cargo has no stable way to hand a package the shared library of another one.
 
+#[path = "build/declared.rs"]
+mod declared;
+
 use std::env;
 use std::fs;
 use std::path::Path;
@@ -13,6 +16,7 @@ const SOURCE: &str = "sim/src/lib.rs";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sim/src");
+    println!("cargo::rerun-if-changed=calls/src/status");
     // Scenarios, kernels and claims are embedded, and a new file must be noticed.
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
@@ -23,7 +27,8 @@ fn main() {
     if let Some(commit) = commit() {
         println!("cargo::rustc-env=CUDA_PITFALLS_COMMIT={commit}");
     }
-    if let Err(why) = build() {
+    println!("cargo::rerun-if-changed=build");
+    if let Err(why) = write_declared().and_then(|()| build()) {
         // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare the reader.
         for line in why.lines() {
             println!("cargo::error={line}");
@@ -52,6 +57,13 @@ fn commit() -> Option<String> {
     git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
 }
 
+/// What the tables of calls say about C, for the test that holds it against the bindings.
+fn write_declared() -> Result<(), String> {
+    let out = env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?;
+    let path = Path::new(&out).join("declared.rs");
+    fs::write(&path, declared::source()).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
 /// Whether a file is newer than everything below a folder.
 fn is_newer(file: &Path, folder: &str) -> bool {
     fn newest(path: &Path) -> Option<SystemTime> {
@@ -70,7 +82,7 @@ fn build() -> Result<(), String> {
     }
     let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_sim.so");
     // This script also runs for other reasons than a changed driver, which takes seconds to build.
-    if is_newer(&out, "sim/src") && is_newer(&out, "build.rs") {
+    if ["sim/src", "calls/src/status", "build.rs"].into_iter().all(|source| is_newer(&out, source)) {
         return Ok(());
     }
     let mut rustc = Command::new(variable("RUSTC")?);

@@ -15,10 +15,10 @@ use cuda_pitfalls::machine::Runtime;
 use cuda_pitfalls::mask::Template;
 use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::scenario::{Scalar, Step};
-use cuda_pitfalls::step::{self, Default, Kind, Library, Output};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::{Survey, calls};
+use cuda_pitfalls_calls::{Kind, Library, Output};
 
 /// At most so many bare processes per survey.
 const MOST_BARE: usize = 120;
@@ -143,7 +143,7 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
             let of = |row: &CallRow| {
                 let seen: Vec<String> = uuids.iter().take(row.visible_gpus as usize).cloned().collect();
                 let step = steps.get(&row.call)?;
-                let origin = step::find(&step.call)?.origin;
+                let origin = cuda_pitfalls_calls::find(&step.call)?.library;
                 let file = match (origin, &row.libcudart_version) {
                     (Library::Driver, _) => "libcuda.so.1".to_string(),
                     (Library::Nvml, _) => "libnvidia-ml.so.1".to_string(),
@@ -162,15 +162,15 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
 
 /// The C arguments of a step, as the bare program takes them. None for what it cannot pass.
 fn words(step: &Step) -> Option<Vec<String>> {
-    let kind = step::find(&step.call)?;
-    kind.params
+    let call = cuda_pitfalls_calls::find(&step.call)?;
+    call.params
         .iter()
         .map(|param| match (param.kind, step.args.get(param.name)) {
             (Kind::Fixed(value), _) => Some(value.to_string()),
             (Kind::Out(Output::Struct(layout)), _) => {
-                let mut bytes = vec![0u8; layout.preset.iter().map(|(at, _)| at + 4).max().unwrap_or(0)];
-                for (at, word) in layout.preset {
-                    bytes.get_mut(*at..at + 4)?.copy_from_slice(&word.to_le_bytes());
+                let mut bytes = vec![0u8; layout.preset.iter().map(|word| word.offset + 4).max().unwrap_or(0)];
+                for word in &layout.preset {
+                    bytes.get_mut(word.offset..word.offset + 4)?.copy_from_slice(&word.value.to_le_bytes());
                 }
                 Some(format!("x:{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
             }
@@ -179,10 +179,7 @@ fn words(step: &Step) -> Option<Vec<String>> {
             (Kind::Handle(_), Some(Scalar::Text(name))) if name == "NULL" => Some("0".to_string()),
             (Kind::Text, Some(text)) => Some(format!("t:{text}")),
             (_, Some(Scalar::Int(value))) => Some(value.to_string()),
-            (_, None) => match param.default {
-                Default::Int(value) => Some(value.to_string()),
-                Default::Required => None,
-            },
+            (_, None) => param.default.map(|value| value.to_string()),
             _ => None,
         })
         .collect()

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::Library;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -152,6 +153,13 @@ pub struct Status {
     pub code: i64,
     /// The C name, from our own table; null for a number that the table does not know.
     pub name: Option<String>,
+}
+
+impl Status {
+    /// A code with its name in the library that returned it.
+    pub fn named(library: Library, code: i64) -> Status {
+        Status { code, name: cuda_pitfalls_calls::status::name(library, code).map(str::to_string) }
+    }
 }
 
 /// An output of a call.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use cuda_pitfalls_calls::{self as calls, Call, Effect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +47,7 @@ pub struct Timeouts {
 /// One call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// The exact C name; a row of [`crate::step`].
+    /// The exact C name; one of [`cuda_pitfalls_calls`].
     pub call: String,
     /// The inputs that the file gives, by parameter name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -67,6 +68,16 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether its call has an effect.
+    pub fn has(&self, effect: Effect) -> bool {
+        calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
+
+    /// Whether its call starts a process, one that is forked or a fresh one.
+    pub fn starts_process(&self) -> bool {
+        calls::find(&self.call).is_some_and(Call::starts_process)
+    }
+
     /// A call without arguments, under a label of its own.
     pub fn call(name: &str, label: &str) -> Step {
         Step {

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use crate::observation::Class;
 use crate::source::reader::Reader;
 use crate::source::tree::{Node, Place};
-use crate::step::StepKind;
+use cuda_pitfalls_calls::Call;
 
 /// The facts of a check; those that it says nothing of are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -189,9 +189,9 @@ impl FactSet {
 pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) reader: &'r mut Reader<'a>,
     /// The row of the step in each case, as far as they are known.
-    pub(crate) calls: &'r [&'static StepKind],
+    pub(crate) calls: &'r [&'static Call],
     /// The rows of another step by its label, which must be there.
-    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &Place) -> Vec<&'static StepKind>,
+    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &Place) -> Vec<&'static Call>,
 }
 
 /// The schema of every fact, by key.

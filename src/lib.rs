@@ -22,7 +22,6 @@ pub mod fact;
 pub mod mask;
 pub mod scenario;
 pub mod source;
-pub mod step;
 
 // The machine and the plan.
 pub mod machine;
@@ -40,7 +39,6 @@ pub mod node;
 pub mod recording;
 pub mod sample;
 pub mod sampler;
-pub mod status;
 pub mod supervisor;
 pub mod worker;
 

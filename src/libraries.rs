@@ -5,15 +5,11 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use cuda_pitfalls_calls::Library;
+
 use crate::event::Versions;
 use crate::machine::Runtime;
 use crate::supervisor::{self, SupervisorError};
-
-/// Every name under which a program may open one of the libraries. cudarc tries the unversioned
-/// names first, so these must not be left to another folder.
-const DRIVER_NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
-const RUNTIME_NAMES: [&str; 4] = ["libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"];
-const NVML_NAMES: [&str; 2] = ["libnvidia-ml.so", "libnvidia-ml.so.1"];
 
 /// Where libcudart is looked for when the loader knows none: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
@@ -86,21 +82,21 @@ fn elsewhere() -> Option<PathBuf> {
     })
 }
 
-/// Makes a folder of links to one libcuda, one NVML and one libcudart.
+/// Makes a folder of links to one libcuda, one NVML and one libcudart, by every name under which a
+/// program may open them. cudarc tries the unversioned names first, so these must not be left to
+/// another folder.
 pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
-    let place = |names: &[&str], target: &Path| -> io::Result<()> {
-        names.iter().try_for_each(|name| symlink(target, folder.join(name)))
+    let place = |library: Library, target: &str| -> io::Result<()> {
+        library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
     };
-    for library in &libraries.found.libraries {
-        match library.name.as_str() {
-            "libcuda" => place(&DRIVER_NAMES, Path::new(&library.path))?,
-            "libnvidia-ml" => place(&NVML_NAMES, Path::new(&library.path))?,
-            _ => {}
+    for found in &libraries.found.libraries {
+        if let Some(library) = [Library::Driver, Library::Nvml].into_iter().find(|it| it.name() == found.name) {
+            place(library, &found.path)?;
         }
     }
     if let Some(runtime) = runtime {
-        place(&RUNTIME_NAMES, Path::new(&runtime.path))?;
+        place(Library::Runtime, &runtime.path)?;
     }
     Ok(folder.to_path_buf())
 }

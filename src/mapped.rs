@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::event::MappedLibrary;
-use crate::step::Library;
+use cuda_pitfalls_calls::Library;
 
 /// What the simulated node exports and no real library does.
 const MARKER: &str = "cuda_pitfalls_simulated";

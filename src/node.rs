@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use cuda_pitfalls_calls::Library;
 use description::Description;
 
 use crate::input;
@@ -23,16 +24,9 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfall
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names under which callers and loaders look for the three libraries.
-const LINKS: [&str; 8] = [
-    "libcuda.so",
-    "libcuda.so.1",
-    "libcudart.so",
-    "libcudart.so.13",
-    "libcudart.so.12",
-    "libcudart.so.11.0",
-    "libnvidia-ml.so",
-    "libnvidia-ml.so.1",
-];
+fn links() -> impl Iterator<Item = &'static str> {
+    Library::SIMULATED.into_iter().flat_map(Library::files).copied()
+}
 
 /// Room for the library's table of processes, which is smaller; all zero means that nobody holds anything.
 const STATE_BYTES: usize = 64 << 10;
@@ -117,7 +111,7 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, NodeError> {
     put(&folder.join(LIBRARY_NAME), LIBRARY)?;
     put(&folder.join("node.conf"), conf.as_bytes())?;
     put(&folder.join("node.state"), &vec![0; STATE_BYTES])?;
-    for name in LINKS {
+    for name in links() {
         let link = folder.join(name);
         match fs::remove_file(&link) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -182,7 +176,7 @@ mod tests {
         for name in machine_names() {
             let dir = tempfile::tempdir().unwrap();
             let folder = lay_out(name, &dir.path().join("node")).unwrap();
-            for link in LINKS {
+            for link in links() {
                 assert_eq!(fs::read(folder.join(link)).unwrap().len(), LIBRARY.len(), "{link}");
             }
             assert!(fs::read_to_string(folder.join("node.conf")).unwrap().contains(&format!("machine = {name}\n")));

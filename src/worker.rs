@@ -21,7 +21,7 @@ use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event, PROTOCOL, SetAside, Status, Value};
 use crate::experiment::Step;
-use crate::step::{self, Library};
+use cuda_pitfalls_calls::{self as calls, Library};
 use leaving::Leaving;
 use symbols::Symbols;
 
@@ -185,15 +185,15 @@ impl Worker {
 
     /// Makes a step on the calling thread and tells the parent.
     fn make(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
-        let Some(kind) = step::find(&step.call) else {
+        let Some(call) = calls::find(&step.call) else {
             let _ = channel.send(&Event::Broken { message: format!("unknown step {}", step.call) });
             return;
         };
         let _ = channel.send(&Event::Begin { step: index, t_ns: clock::now_ns() });
-        let outcome = if kind.origin == Library::Harness {
-            action::make(self, channel, kind, step)
+        let outcome = if call.library == Library::Harness {
+            action::make(self, channel, call, step)
         } else {
-            call::make(self, kind, step)
+            call::make(self, call, step)
         };
         let _ = channel.send(&Event::End {
             step: index,

@@ -205,12 +205,8 @@ fn inits(case: &CasePlan, attempt: &Attempt) -> Vec<Init> {
             _ => None,
         })
     };
-    let processes: BTreeSet<&str> = case
-        .steps
-        .iter()
-        .filter(|step| ["fork", "vfork", "posix_spawn"].contains(&step.call.as_str()))
-        .filter_map(|step| step.bind.as_deref())
-        .collect();
+    let processes: BTreeSet<&str> =
+        case.steps.iter().filter(|step| step.starts_process()).filter_map(|step| step.bind.as_deref()).collect();
     let (mut asked, mut found) = (Asked::at_exec(case), Vec::new());
     for (at, step) in case.steps.iter().enumerate() {
         if step.on.as_deref().is_some_and(|actor| processes.contains(actor)) || asked.follow(step) {

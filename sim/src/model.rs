@@ -19,8 +19,9 @@ pub mod limits;
 pub mod mapping;
 pub mod mask;
 pub mod module;
-pub mod names_driver;
-pub mod names_runtime;
+/// Names of status codes, from the table that the program has too.
+#[path = "../../calls/src/status/cuda.rs"]
+pub mod names;
 pub mod pool;
 pub mod primary;
 pub mod ptx;

@@ -9,7 +9,7 @@ use crate::source::diagnostic::suggest;
 use crate::source::reader::Reader;
 use crate::source::schema::or_parameter;
 use crate::source::tree::{Data, Node};
-use crate::step::constants::SIGNALS;
+use cuda_pitfalls_calls::SIGNALS;
 
 /// How a worker must have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -13,7 +13,7 @@ use crate::source::diagnostic::suggest;
 use crate::source::schema::{object, set};
 use crate::source::size;
 use crate::source::tree::{Data, Entry, Node};
-use crate::step::{Output, StepKind};
+use cuda_pitfalls_calls::{Call, Output};
 
 /// The bounds by their keys in files.
 const BOUNDS: [&str; 6] = ["eq", "ne", "ge", "le", "gt", "lt"];
@@ -241,7 +241,7 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
 }
 
 /// The names of what a call gives back.
-pub(super) fn values_of(call: &StepKind) -> Vec<&'static str> {
+pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
     let names = |(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
         _ => vec![name],

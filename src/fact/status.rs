@@ -7,8 +7,7 @@ use crate::event::Status;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::{one_or_more, or_parameter, reference};
 use crate::source::tree::Node;
-use crate::status;
-use crate::step::{Library, StepKind};
+use cuda_pitfalls_calls::{Call, Library, status};
 
 pub(super) const STATUS: FactKind = FactKind {
     key: "status",
@@ -43,7 +42,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     let mut all_known = true;
     for node in file.reader.one_or_more(node) {
         match file.reader.text(node) {
-            Some(name) if status::known(name) => names.push(name.to_string()),
+            Some(name) if status::is_known(name) => names.push(name.to_string()),
             Some(name) => {
                 let help = suggest(name, status::names());
                 file.reader.error(&node.place, format!("unknown status `{name}`"), help);
@@ -54,7 +53,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     }
     for call in file.calls {
         if all_known && !names.is_empty() && !names.iter().any(|name| can_return(call, name)) {
-            let message = format!("`{}` is a call of {} and never returns this", call.name, call.origin.name());
+            let message = format!("`{}` is a call of {} and never returns this", call.name, call.library.name());
             file.reader.error(&node.place, message, None);
         }
     }
@@ -70,9 +69,9 @@ pub(super) fn definition() -> Value {
 }
 
 /// Whether a status can come from the library of a call, by the prefixes that C gives them.
-fn can_return(kind: &StepKind, name: &str) -> bool {
+fn can_return(kind: &Call, name: &str) -> bool {
     let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
-    match kind.origin {
+    match kind.library {
         Library::Driver => of_its_own("CUDA_"),
         Library::Runtime => of_its_own("cuda"),
         Library::Nvml => of_its_own("NVML_"),

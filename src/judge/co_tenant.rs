@@ -7,6 +7,8 @@
 //! was found to do: an attempt must not be discarded for showing the effect, nor kept for not
 //! showing it.
 
+use cuda_pitfalls_calls::Effect;
+
 use crate::event::Event;
 use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
 use crate::plan::CasePlan;
@@ -16,22 +18,6 @@ use crate::sample::{Gpu, Process};
 
 /// A foreign process whose memory changes by this much was at work.
 const AT_WORK_BYTES: u64 = 1 << 20;
-
-/// Steps that make no call into a driver, and wait for none: memory cannot change by them.
-const INERT: [&str; 6] = ["mark", "environ", "getenv", "getpid", "setenv", "unsetenv"];
-
-/// Steps by which a worker may come to a GPU that its mask does not name.
-const UNMASKING: [&str; 9] = [
-    "environ",
-    "setenv",
-    "unsetenv",
-    "posix_spawn",
-    "vfork",
-    "execve",
-    "cuIpcOpenMemHandle_v2",
-    "cudaIpcOpenMemHandle",
-    "cuMemImportFromShareableHandle",
-];
 
 /// The first sign of a co-tenant at work during an attempt, in words.
 pub(super) fn contaminated(case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
@@ -142,7 +128,7 @@ impl<'a> Watch<'a> {
             readings.windows(2).find_map(|pair| {
                 let [(_, before), (Some(step), used)] = pair else { return None };
                 let step = self.case.steps.get(*step)?;
-                (INERT.contains(&step.call.as_str()) && is_change(*used, *before))
+                (step.has(Effect::Inert) && is_change(*used, *before))
                     .then(|| format!("memory of {} changed at {}, which makes no call", gpu.uuid, step.label))
             })
         })
@@ -174,7 +160,7 @@ impl<'a> Watch<'a> {
     /// Whether a process of the attempt may come to a GPU.
     fn sees(&self, gpu: &Gpu) -> bool {
         let Some(mask) = &self.case.mask else { return true };
-        let may_unmask = self.case.steps.iter().any(|step| UNMASKING.contains(&step.call.as_str()));
+        let may_unmask = self.case.steps.iter().any(|step| step.has(Effect::MayUnmask));
         mask.contains(&gpu.uuid) || may_unmask || self.case.env.contains_key("CUDA_VISIBLE_DEVICES")
     }
 }

@@ -1,12 +1,13 @@
 //! Whether an attempt counts: what went wrong while it was made, and rules over what was recorded,
 //! none of which asks what the effect was.
 
+use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
+
 use crate::event::Event;
 use crate::observe::{Scene, begun, finished, observe};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
 use crate::scenario::{Class, ExitCheck};
-use crate::status::SIM_NOT_MODELLED;
 use crate::verdict::Invalidation;
 use crate::verdict::Reason;
 
@@ -97,7 +98,7 @@ fn lost_process(case: &CasePlan, recording: &Recording) -> Option<usize> {
 }
 
 fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
-    step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.call == "_exit")
+    step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.has(Effect::ExitsAtOnce))
 }
 
 fn exited_early(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{self as calls, Call, Effect, Output};
+
 use crate::event::{Event, Probe, Value};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
 use crate::scenario::Step;
-use crate::step::{self, Output, StepKind};
 
 use super::memory::epsilon;
 use super::sweeps::{Memory, baseline};
@@ -44,7 +45,7 @@ pub(crate) fn begun(recording: &Recording) -> usize {
 /// Whether the worker made every step of its case and then left: when it was told to, or because
 /// that was its last step. One that lost a forked process is told to leave with steps unmade.
 pub(crate) fn finished(case: &CasePlan, recording: &Recording) -> bool {
-    let leaves = case.steps.last().is_some_and(|last| last.call == "_exit");
+    let leaves = case.steps.last().is_some_and(|last| last.has(Effect::ExitsAtOnce));
     begun(recording) >= case.steps.len() && (recording.exit.said_bye || leaves)
 }
 
@@ -65,7 +66,7 @@ fn end(case: &CasePlan, recording: &Recording) -> String {
 /// What the call of a step gave back.
 fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step: &Step) -> StepObservation {
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
-    let row = step::find(&step.call);
+    let row = calls::find(&step.call);
     for said in &recording.events {
         let Event::End { step: of, elapsed_ns, status, values, .. } = &said.event else { continue };
         if *of != index {
@@ -106,19 +107,19 @@ fn has_company(recording: &Recording, scene: &Scene) -> bool {
 type Values = BTreeMap<String, Value>;
 
 /// Values that make up the outcome, and those that may differ from attempt to attempt.
-fn split(plan: &Plan, scene: &Scene, row: Option<&StepKind>, values: &Values) -> (Values, Values) {
+fn split(plan: &Plan, scene: &Scene, row: Option<&Call>, values: &Values) -> (Values, Values) {
     let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
     named.partition(|(name, value)| !matches!(value, Value::Float(_)) && row.is_some_and(|row| is_stable(row, name)))
 }
 
 /// Whether an output is the same in every attempt. One that the table does not know is not counted
 /// on: it may be figures beside the outcome, and never splits one.
-fn is_stable(row: &StepKind, name: &str) -> bool {
+fn is_stable(row: &Call, name: &str) -> bool {
     if let Some((_, output)) = row.outputs().find(|(known, _)| *known == name) {
         return !matches!(output, Output::Varying | Output::F32);
     }
     let mut fields = row.outputs().flat_map(|(_, output)| match output {
-        Output::Struct(layout) => layout.fields,
+        Output::Struct(layout) => layout.fields.as_slice(),
         _ => &[],
     });
     fields.find(|field| field.name == name).is_some_and(|field| field.stable)

@@ -1,5 +1,7 @@
 //! Attempts for tests, written event by event.
 
+use cuda_pitfalls_calls::Library;
+
 use crate::calibration::Calibration;
 use crate::event::{Event, Probe, Status, Value};
 use crate::plan::{CasePlan, Plan};
@@ -7,8 +9,6 @@ use crate::recording::Recording;
 use crate::recording::{BarrierSweep, Exit, ProcessEvent};
 use crate::sample::{FreeRun, Process, Reading, Sweep};
 use crate::scenario::Step;
-use crate::status::named;
-use crate::step;
 
 /// What one context costs on the calibrated GPUs of tests.
 pub(crate) const CONTEXT: u64 = 500 << 20;
@@ -104,7 +104,7 @@ impl Script {
         self.begin(step);
         let t_ns = self.tick();
         let values = values.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect();
-        let status = Some(named(step::Library::Driver, code));
+        let status = Some(Status::named(Library::Driver, code));
         self.events.push(Event::End { step, t_ns, elapsed_ns: 50 + t_ns % 7, status, values, bytes: None });
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::Effect;
+
 use crate::calibration::Calibration;
 use crate::event::{Event, Value};
 use crate::plan::{CasePlan, Plan};
@@ -119,7 +121,7 @@ pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSweep> {
 
 /// The PIDs of the worker and of the processes it forked, as those processes see themselves.
 pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
-    let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.call == "fork");
+    let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
     let mut pids = vec![recording.pid];
     for said in &recording.events {
         match &said.event {

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use cuda_pitfalls_calls::Effect;
+
 use super::{CasePlan, Plan};
 
 /// A process: start, libraries, step barriers, end.
@@ -28,7 +30,6 @@ const CALIBRATION_MS: f64 = 600.0;
 /// Between two attempts: writing the report, reading the machine.
 const BETWEEN_MS: f64 = 5.0;
 
-const FRESH: [&str; 3] = ["posix_spawn", "vfork", "execve"];
 const MAKES_A_CONTEXT: [&str; 6] = [
     "cudaSetDevice",
     "cudaInitDevice",
@@ -75,6 +76,7 @@ impl Pace {
 /// How long one attempt of a case takes on the machine of the figures, if that has so many GPUs.
 pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     let count = |names: &[&str]| case.steps.iter().filter(|step| names.contains(&step.call.as_str())).count();
+    let fresh = case.steps.iter().filter(|step| step.has(Effect::Spawns) || step.has(Effect::Execs)).count();
     let visible = match (&case.mask, case.env.get("CUDA_VISIBLE_DEVICES").map(String::as_str)) {
         (_, Some("")) => 0,
         (Some(mask), _) => mask.len(),
@@ -86,7 +88,7 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     };
     let ms = PROCESS_MS
         + VISIBLE_GPU_MS * visible as f64
-        + FRESH_PROCESS_MS * count(&FRESH) as f64
+        + FRESH_PROCESS_MS * fresh as f64
         + CONTEXT_MS * contexts as f64
         + WATCHED_GPU_MS * gpus as f64;
     Pace::default().of(ms)

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{self as calls, Kind};
+
 use crate::sample::Gpu;
 use crate::scenario::{Check, Matcher, Operand, Scalar, Step};
-use crate::step::{self, Kind};
 use crate::verdict::Reason;
 
 use super::Unmet;
@@ -69,7 +70,7 @@ impl Filler<'_> {
 
     /// A step with its arguments filled in.
     pub(super) fn step(&self, step: &Step) -> Result<Step, Unmet> {
-        let row = step::find(&step.call);
+        let row = calls::find(&step.call);
         let mut filled = step.clone();
         for (name, value) in &mut filled.args {
             let kind = row.and_then(|row| row.params.iter().find(|param| param.name == name)).map(|param| param.kind);

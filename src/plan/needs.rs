@@ -4,9 +4,10 @@
 //! takes CUDA calls, which nobody makes before the worker. A scenario that needs `peer_access` asks
 //! for it in a step of its own, and the judge sees the status.
 
+use cuda_pitfalls_calls::{self as calls, Library};
+
 use crate::machine::Machine;
 use crate::scenario::{Gpus, Instance, Range, Scenario};
-use crate::step::{self, Library};
 use crate::verdict::Reason;
 
 use super::options::{Options, Unmet};
@@ -141,7 +142,7 @@ impl Asked<'_> {
     /// Only a scenario that calls the runtime needs one.
     fn libcudart(&self) -> Option<String> {
         let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
-        let calls = |call: &str| step::find(call).is_some_and(|row| row.origin == Library::Runtime);
+        let calls = |call: &str| calls::find(call).is_some_and(|row| row.library == Library::Runtime);
         let needed_by = steps.find(|step| calls(&step.call))?;
         // A libcudart that did not even say its number is the one that could not be loaded.
         if self.options.libcudart.as_ref().is_some_and(|runtime| runtime.number.is_some()) {

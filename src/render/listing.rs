@@ -4,12 +4,12 @@ pub mod sentence;
 
 use std::fmt::Write;
 
+use cuda_pitfalls_calls as calls;
 use serde_json::{Value, json};
 
 use super::versions;
 use crate::catalogue::Outline;
 use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
-use crate::step;
 use crate::text::escape::terminal;
 
 const WIDTH: usize = 100;
@@ -123,7 +123,7 @@ fn show_case(text: &mut String, case: &Case) {
 
 /// A step as a call in C, with what it binds before it and where it runs after it.
 fn call(step: &Step) -> String {
-    let in_c_order = step::find(&step.call).into_iter().flat_map(|kind| kind.inputs());
+    let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             step.args.get(param.name).map(|value| format!("{} = {}", param.name, terminal(&value.to_string())))

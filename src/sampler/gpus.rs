@@ -1,5 +1,6 @@
 //! Reading memory and processes of every GPU.
 
+use cuda_pitfalls_calls::{Library, status};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -7,8 +8,6 @@ use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_t};
 
 use crate::clock;
 use crate::sample::{Event, Process, Reading, Sweep};
-use crate::status;
-use crate::step::Library;
 
 /// Why NVML cannot be used, as a closed word and in its own words.
 pub(super) fn unavailable(error: &NvmlError) -> Event {
@@ -102,7 +101,7 @@ fn name(error: NvmlError) -> String {
 }
 
 fn name_of(code: nvmlReturn_t) -> String {
-    status::named(Library::Nvml, i64::from(code)).name.unwrap_or_else(|| format!("code {code}"))
+    status::name(Library::Nvml, i64::from(code)).map_or_else(|| format!("code {code}"), str::to_string)
 }
 
 /// Compute processes, sorted by PID. A list that grew between NVML's two calls is asked for again.

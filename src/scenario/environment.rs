@@ -44,11 +44,6 @@ pub fn values(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Whether a step's argument `name` is the name of an environment variable.
-pub(crate) fn takes_name(call: &str) -> bool {
-    matches!(call, "setenv" | "unsetenv" | "environ" | "getenv")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! The JSON Schema of the file format, made from the step table, for editors to complete and check
+//! The JSON Schema of the file format, made from the tables of calls, for editors to complete and check
 //! with while a file is written. [`super::load`] is the judge; what a schema cannot say (labels that
 //! exist, handles that are bound) only it checks.
 
@@ -199,7 +199,7 @@ fn case() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step;
+    use cuda_pitfalls_calls as calls;
 
     /// A file as the JSON value that an editor validates.
     fn value(source: &str) -> Value {
@@ -246,7 +246,7 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
     #[test]
     fn every_step_is_described() {
         let schema = file_schema();
-        for kind in step::all() {
+        for kind in calls::all() {
             let step = &schema["$defs"]["step"]["properties"][kind.name];
             assert!(step["description"].as_str().is_some_and(|text| text.starts_with(kind.summary)), "{}", kind.name);
         }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 
+use cuda_pitfalls_calls::{Effect, SIGNALS};
+
 use super::conversation::{Conversation, Waited, Want};
 use super::launch::{fresh_process, missing_in, process_of};
 use super::output::Tail;
@@ -13,7 +15,6 @@ use crate::clock;
 use crate::event::{Command, Event};
 use crate::experiment::{Experiment, Program};
 use crate::recording::Recording;
-use crate::step::constants::SIGNALS;
 use crate::verdict::Reason;
 
 /// Why an attempt could not be made, or not be finished.
@@ -150,7 +151,7 @@ impl Supervisor {
                 // The child left at an earlier step, as it was told or by accident.
                 continue;
             }
-            if step.call == "waitpid"
+            if step.has(Effect::WaitsForProcess)
                 && let Some(child) = step.args.get("actor")
             {
                 talk.say(&child.to_string(), &Command::Finish);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use cuda_pitfalls_calls::Effect;
+
 use super::conversation::{Conversation, Waited, Want};
 use super::spawn::{self, Spawn};
 use super::{Interrupt, Supervisor, SupervisorError, environment, role};
@@ -35,10 +37,10 @@ impl Supervisor {
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
         let mut set_aside = BTreeMap::new();
-        for step in experiment.steps.iter().filter(|step| makes_process(step)) {
+        for step in experiment.steps.iter().filter(|step| step.starts_process()) {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-            let forked_by = step.on.clone().filter(|_| step.call == "fork");
+            let forked_by = step.on.clone().filter(|_| step.has(Effect::Forks));
             set_aside.insert(name.clone(), SetAside { fd: spawn::number(&theirs), forked_by });
             channels.insert(name.clone(), ours);
             inherit.push(theirs);
@@ -63,18 +65,9 @@ fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, proces
     }
 }
 
-/// Whether a step makes a process that speaks for itself.
-fn makes_process(step: &Step) -> bool {
-    matches!(step.call.as_str(), "fork" | "posix_spawn" | "vfork")
-}
-
 /// The process that is a fresh program once a step has been made, and has yet to be told its steps.
 pub(super) fn fresh_process(step: &Step) -> Option<&str> {
-    match step.call.as_str() {
-        "posix_spawn" | "vfork" => step.bind.as_deref(),
-        "execve" => step.on.as_deref(),
-        _ => None,
-    }
+    if step.has(Effect::Spawns) { step.bind.as_deref() } else { step.on.as_deref().filter(|_| step.has(Effect::Execs)) }
 }
 
 impl Conversation {
@@ -120,10 +113,12 @@ pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
 /// The process that makes a step: a fork's own name, or that of the process that made its thread.
 pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
     let Some(actor) = step.on.as_deref() else { return String::new() };
-    let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && step.call != "waitpid");
+    let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && !step.has(Effect::WaitsForProcess));
     match maker {
-        Some(maker) if matches!(maker.call.as_str(), "pthread_create" | "atexit") => process_of(maker, steps),
-        Some(maker) if makes_process(maker) => actor.to_string(),
+        Some(maker) if maker.has(Effect::StartsThread) || maker.has(Effect::AddsExitHandler) => {
+            process_of(maker, steps)
+        }
+        Some(maker) if maker.starts_process() => actor.to_string(),
         _ => String::new(),
     }
 }

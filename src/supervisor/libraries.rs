@@ -3,8 +3,8 @@
 use crate::event::{Event, MappedLibrary};
 use crate::experiment::Experiment;
 use crate::recording::Recording;
-use crate::step::{self, Library};
 use crate::verdict::{Provenance, Reason};
+use cuda_pitfalls_calls::{self as calls, Library};
 
 use super::reading::incident;
 
@@ -13,7 +13,7 @@ use super::reading::incident;
 /// nothing is expected of them.
 pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
     // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
-    let of_driver = |call: &str| step::find(call).is_some_and(|kind| kind.origin == Library::Driver);
+    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);
     let takes_libcuda = experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call));
     let mut wrong = Vec::new();
     for said in &mut recording.events {

@@ -15,6 +15,7 @@ mod tests;
 pub use answer::Answer;
 pub use recipe::{Recipe, Recipes, recipes};
 
+use cuda_pitfalls_calls::Library;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,6 @@ use super::row::{Standing, Unmeasured, keyed};
 use crate::catalogue::Invalid;
 use crate::observe::Scene;
 use crate::report::ScenarioReport;
-use crate::step::Library;
 use crate::verdict::Reason;
 
 /// Labels of the steps that follow the call.

@@ -10,14 +10,13 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use cuda_pitfalls_calls::{Call, Library, SIGNALS};
+
 use super::{Outcome, Thread, Worker, lock};
 use crate::channel::Channel;
 use crate::clock;
-use crate::event::Value;
+use crate::event::{Status, Value};
 use crate::scenario::{Scalar, Step};
-use crate::status;
-use crate::step::constants::SIGNALS;
-use crate::step::{Library, StepKind};
 
 type Values = BTreeMap<String, Value>;
 type Action = fn(&Arc<Worker>, &Channel, &Step) -> Result<Values, i64>;
@@ -61,9 +60,9 @@ const ACTIONS: &[(&str, Action)] = &[
 ];
 
 /// Makes a harness step.
-pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, kind: &StepKind, step: &Step) -> Outcome {
+pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &Step) -> Outcome {
     let started = clock::now_ns();
-    let result = match ACTIONS.iter().find(|(name, _)| *name == kind.name) {
+    let result = match ACTIONS.iter().find(|(name, _)| *name == call.name) {
         Some((_, action)) => action(worker, channel, step),
         None => Err(-1),
     };
@@ -71,7 +70,7 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, kind: &StepKind, ste
     match result {
         Ok(values) => Outcome { status: None, values, bytes: None, elapsed_ns },
         Err(code) => {
-            let status = Some(status::named(Library::Libc, code));
+            let status = Some(Status::named(Library::Libc, code));
             Outcome { status, values: Values::new(), bytes: None, elapsed_ns }
         }
     }
@@ -241,7 +240,7 @@ mod tests {
     #[test]
     fn every_harness_step_has_an_action_and_the_other_way_round() {
         let listed: Vec<_> =
-            crate::step::all().filter(|kind| kind.origin == Library::Harness).map(|kind| kind.name).collect();
+            cuda_pitfalls_calls::all().filter(|call| call.library == Library::Harness).map(|call| call.name).collect();
         let made: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).collect();
         assert_eq!(listed, made);
     }

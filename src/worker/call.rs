@@ -1,4 +1,4 @@
-//! Making any call of the step table: marshalling by data, so that a new row needs no code.
+//! Making any call of the tables: marshalling by data, so that a new one needs no code.
 //!
 //! Arguments of every C function in the table are integers or pointers, which the ABIs of x86-64
 //! and aarch64 pass in whole registers or stack slots; results are 32-bit integers, or the address of
@@ -9,48 +9,49 @@ mod fat_binary;
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{
+    Call, Kind, Layout, Library, Output, RETURNED_TEXT, RETURNED_TEXT_BYTES, Read, Returns, status::SIM_NOT_MODELLED,
+};
+
 use self::argument::{Arena, argument, passed};
 use super::{Outcome, Worker, lock};
 use crate::clock;
-use crate::event::Value;
+use crate::event::{Status, Value};
 use crate::scenario::Step;
-use crate::status;
-use crate::step::layout::{Layout, Read};
-use crate::step::{Kind, Library, Output, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns, StepKind};
 
 /// Makes the call of a step.
-pub(super) fn make(worker: &Worker, kind: &StepKind, step: &Step) -> Outcome {
+pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> Outcome {
     let mut arena = Arena::default();
-    let mut arguments = Vec::with_capacity(kind.params.len());
-    for param in kind.params {
+    let mut arguments = Vec::with_capacity(call.params.len());
+    for param in &call.params {
         match argument(worker, param, step, &mut arena) {
             Ok(argument) => arguments.push(argument),
             Err(why) => return not_made(why),
         }
     }
     let address = match &step.from {
-        Some(copy) => worker.copied(copy, kind.name),
-        None => worker.symbols.address(kind.name),
+        Some(copy) => worker.copied(copy, call.name),
+        None => worker.symbols.address(call.name),
     };
     let Some(address) = address else {
-        return not_made(format!("{} was not resolved", kind.name));
+        return not_made(format!("{} was not resolved", call.name));
     };
-    let passed = passed(kind, &arguments);
+    let passed = passed(call, &arguments);
     let started = clock::now_ns();
     // SAFETY: the address is the function the row names, and the row gives its C parameters.
     let result = unsafe { raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
-    if kind.returns == Returns::Text {
-        return returned_text(kind, result, elapsed_ns);
+    if call.returns == Returns::Text {
+        return returned_text(call, result, elapsed_ns);
     }
     let result = result as u32;
-    let code = match kind.origin {
+    let code = match call.library {
         // A C library call that fails returns -1 and leaves the reason in errno.
         Library::Libc if result as i32 == -1 => i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)),
         _ => i64::from(result),
     };
-    let (values, bytes) = if code == 0 { outputs(worker, kind, step, &arguments) } else { Default::default() };
-    Outcome { status: Some(status::named(kind.origin, code)), values, bytes, elapsed_ns }
+    let (values, bytes) = if code == 0 { outputs(worker, call, step, &arguments) } else { Default::default() };
+    Outcome { status: Some(Status::named(call.library, code)), values, bytes, elapsed_ns }
 }
 
 /// A step whose arguments could not be had: it is reported as such and no call is made.
@@ -60,9 +61,9 @@ fn not_made(why: String) -> Outcome {
 }
 
 /// What a function returned that returns a text. The simulated node has a status even for these.
-fn returned_text(kind: &StepKind, address: u64, elapsed_ns: u64) -> Outcome {
-    if address == status::SIM_NOT_MODELLED as u64 {
-        let status = Some(status::named(kind.origin, status::SIM_NOT_MODELLED));
+fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> Outcome {
+    if address == SIM_NOT_MODELLED as u64 {
+        let status = Some(Status::named(call.library, SIM_NOT_MODELLED));
         return Outcome { status, values: BTreeMap::new(), bytes: None, elapsed_ns };
     }
     let at = address as *const std::ffi::c_char;
@@ -79,14 +80,9 @@ fn returned_text(kind: &StepKind, address: u64, elapsed_ns: u64) -> Outcome {
 
 /// Reads the outputs of a call that succeeded, and binds its handle. Bytes for other processes come
 /// beside them, in hex.
-fn outputs(
-    worker: &Worker,
-    kind: &StepKind,
-    step: &Step,
-    arguments: &[u64],
-) -> (BTreeMap<String, Value>, Option<String>) {
+fn outputs(worker: &Worker, call: &Call, step: &Step, arguments: &[u64]) -> (BTreeMap<String, Value>, Option<String>) {
     let (mut values, mut bytes) = (BTreeMap::new(), None);
-    for (param, address) in kind.params.iter().zip(arguments) {
+    for (param, address) in call.params.iter().zip(arguments) {
         let Kind::Out(output) = param.kind else { continue };
         let at = *address as *const u8;
         // SAFETY: `at` is the arena's buffer for this output, sized by the same row, and the callee
@@ -173,7 +169,7 @@ pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
                     // SAFETY: the caller vouches for the address and the arguments.
                     unsafe { std::mem::transmute::<usize, Function>(address)($(arguments[$place]),*) }
                 })*
-                more => unreachable!("the step table has no call with {more} parameters"),
+                more => unreachable!("no call has {more} parameters"),
             }
         };
         (@word $place:literal) => { u64 };
@@ -225,13 +221,13 @@ mod tests {
 
     #[test]
     fn a_text_that_a_function_returns_is_read_and_a_status_of_the_simulated_node_is_none() {
-        let kind = crate::step::find("cudaGetErrorName").expect("a row");
-        let of = |address: u64| returned_text(kind, address, 1);
+        let call = cuda_pitfalls_calls::find("cudaGetErrorName").expect("a call");
+        let of = |address: u64| returned_text(call, address, 1);
         let read = of(c"cudaSuccess".as_ptr().addr() as u64);
         assert_eq!((read.status, read.values.get("text")), (None, Some(&Value::Text("cudaSuccess".to_string()))));
         assert_eq!(of(0).values.get("text"), Some(&Value::Text("NULL".to_string())));
-        let simulated = of(status::SIM_NOT_MODELLED as u64);
-        assert_eq!(simulated.status.map(|status| status.code), Some(status::SIM_NOT_MODELLED));
+        let simulated = of(SIM_NOT_MODELLED as u64);
+        assert_eq!(simulated.status.map(|status| status.code), Some(SIM_NOT_MODELLED));
         assert!(simulated.values.is_empty(), "60000 is no address");
     }
 

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::sync::{Mutex, OnceLock};
 
 use crate::mapped::{is_any_simulated, mapped};
-use crate::step::Library;
+use cuda_pitfalls_calls::{Library, status::SIM_NOT_MODELLED};
 
 /// The address of a function, or what is missing, in words.
 pub(super) fn address(library: Library, name: &str) -> Result<usize, String> {
@@ -27,7 +27,7 @@ pub(super) fn address(library: Library, name: &str) -> Result<usize, String> {
 /// The address of a function in a library that is open.
 pub(super) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
     let symbol = CString::new(name).ok()?;
-    // SAFETY: only the address is taken; the type it is called with is the step table's.
+    // SAFETY: only the address is taken; the type it is called with is that of the tables.
     let found = unsafe { open.get::<*const ()>(symbol.as_bytes_with_nul()) };
     found.ok().map(|symbol| *symbol as usize)
 }
@@ -42,8 +42,8 @@ fn open(file: &str) -> Option<libloading::Library> {
 /// Opens a library when a step says so. The simulated node stands for the first three; the toolkit
 /// has no place on it.
 pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
-    if is_any_simulated() && TOOLKIT.iter().any(|(_, of_toolkit)| *of_toolkit == file) {
-        return Err(crate::status::SIM_NOT_MODELLED);
+    if is_any_simulated() && Library::TOOLKIT.iter().any(|library| library.files().contains(&file)) {
+        return Err(SIM_NOT_MODELLED);
     }
     open(file).ok_or(i64::from(libc::ENOENT))
 }
@@ -54,7 +54,7 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
     let original = mapped().known.into_iter().find(|library| library.name == Library::Runtime.name());
     // The simulated node is driver and runtime in one, so that a copy of it would be another node.
-    let Some(original) = original else { return Err(crate::status::SIM_NOT_MODELLED) };
+    let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
     let file =
         rustix::fs::memfd_create("libcudart", rustix::fs::MemfdFlags::CLOEXEC).map_err(|error| errno(error.into()))?;
     let mut file = std::fs::File::from(file);
@@ -74,23 +74,11 @@ fn toolkit(library: Library) -> Result<&'static libloading::Library, String> {
         return Ok(open);
     }
     let _ = driver()?;
-    let found = if is_any_simulated() {
-        None
-    } else {
-        open(TOOLKIT.iter().find(|(of, _)| *of == library).map_or("", |it| it.1))
-    };
+    let found = if is_any_simulated() { None } else { library.files().first().and_then(|file| open(file)) };
     let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or_else(|| library.name().to_string())?));
     known.insert(library, found);
     Ok(found)
 }
-
-/// The files of the toolkit's libraries.
-const TOOLKIT: [(Library, &str); 4] = [
-    (Library::Nvrtc, "libnvrtc.so"),
-    (Library::Cublas, "libcublas.so"),
-    (Library::Cufft, "libcufft.so"),
-    (Library::Nccl, "libnccl.so.2"),
-];
 
 /// Runs something of cudarc that panics when a library is missing.
 fn quietly<T>(what: Library, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, String> {

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
+use cuda_pitfalls_calls::{self as calls, Library};
+
 use super::library;
-use crate::step::{self, Library};
 
 /// What the probes between steps call.
 pub(super) const PROBES: [&str; 5] =
@@ -20,18 +21,18 @@ impl Symbols {
     ///
     /// Opening a library here makes no call into it; whether opening alone changes anything is a
     /// question that a scenario answers, not an assumption.
-    pub(super) fn resolve(calls: &[String], probes: bool) -> (Symbols, Vec<String>) {
+    pub(super) fn resolve(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);
-        for name in calls.iter().map(String::as_str).chain(probed) {
-            let Some(kind) = step::find(name) else { continue };
-            if kind.origin == Library::Harness || addresses.contains_key(kind.name) {
+        for name in wanted.iter().map(String::as_str).chain(probed) {
+            let Some(call) = calls::find(name) else { continue };
+            if call.library == Library::Harness || addresses.contains_key(call.name) {
                 continue;
             }
-            match library::address(kind.origin, kind.name) {
+            match library::address(call.library, call.name) {
                 Ok(address) => {
-                    addresses.insert(kind.name, address);
+                    addresses.insert(call.name, address);
                 }
                 Err(what) if !missing.contains(&what) => missing.push(what),
                 Err(_) => {}

@@ -7,7 +7,7 @@ use super::{call, library};
 use crate::channel::Channel;
 use crate::event::Versions;
 use crate::mapped::mapped;
-use crate::step::Library;
+use cuda_pitfalls_calls::Library;
 
 /// Opens the libraries by name (or a libcudart by path), asks their versions and says them.
 ///

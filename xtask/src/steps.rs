@@ -1,15 +1,15 @@
-//! The steps as a page, from the step table: what each call does, takes and gives.
+//! The steps as a page, from the tables of calls: what each call does, takes and gives.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Constants, Kind, Library, Output, Param};
+
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::step::constants::Constants;
-use cuda_pitfalls::step::{self, ACTOR, Default, Kind, Library, Output, Param, StepKind};
 
 const HEAD: &str = "# All steps
 
-Generated from the step table (`src/step/`); `cargo xtask bless` writes it anew.
+Generated from the tables of calls (`calls/tables/`); `cargo xtask bless` writes it anew.
 
 \"Handle of a …\" takes a name that `as` bound before. A value after `=` is what is passed when the argument is left out. `as` names the type of what can be bound. Handles appear among the values as `bound` or `NULL`, never as numbers. A stream may be `\"NULL\"`, `\"cudaStreamLegacy\"` or `\"cudaStreamPerThread\"`. Values marked \\* may differ from attempt to attempt: they can be checked, but never make two outcomes differ.
 ";
@@ -18,15 +18,15 @@ Generated from the step table (`src/step/`); `cargo xtask bless` writes it anew.
 pub fn page() -> String {
     let mut text = HEAD.to_string();
     for library in Library::ALL {
-        let rows: Vec<&StepKind> = step::all().filter(|kind| kind.origin == library).collect();
+        let rows: Vec<&Call> = calls::all().filter(|call| call.library == library).collect();
         if rows.is_empty() {
             continue;
         }
         let title = if library == Library::Harness { "Actions of the worker (harness)" } else { library.name() };
         let _ =
             write!(text, "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n");
-        for kind in rows {
-            let _ = writeln!(text, "| `{}` | {} | {} | {} |", kind.name, kind.summary, arguments(kind), values(kind));
+        for call in rows {
+            let _ = writeln!(text, "| `{}` | {} | {} | {} |", call.name, call.summary, arguments(call), values(call));
         }
     }
     text.push_str("\n## Constants by name\n\n| argument type | names |\n| --- | --- |\n");
@@ -48,7 +48,7 @@ pub fn page() -> String {
 
 /// Every set of constants that an argument takes, once.
 fn constants() -> impl Iterator<Item = &'static Constants> {
-    let params = step::all().flat_map(|kind| kind.params);
+    let params = calls::all().flat_map(|call| &call.params);
     let used = params.filter_map(|param| match param.kind {
         Kind::Constant(constants) => Some((constants.name, constants)),
         _ => None,
@@ -56,9 +56,9 @@ fn constants() -> impl Iterator<Item = &'static Constants> {
     used.collect::<BTreeMap<_, _>>().into_values()
 }
 
-fn arguments(kind: &StepKind) -> String {
-    let inputs = kind.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
-    let bound = kind.binds().map(|of| format!("`as`: {of}{}", if of == ACTOR { " (required)" } else { "" }));
+fn arguments(call: &Call) -> String {
+    let inputs = call.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
+    let bound = call.binds().map(|of| format!("`as`: {of}{}", if of == ACTOR { " (required)" } else { "" }));
     inputs.chain(bound).collect::<Vec<_>>().join(", ")
 }
 
@@ -81,16 +81,16 @@ fn of_type(param: &Param) -> String {
         Kind::Fixed(_) | Kind::Out(_) => String::new(),
     };
     match (param.default, param.kind) {
-        (Default::Required, _) => of,
-        (Default::Int(0), Kind::Handle(_)) => format!("{of} = NULL"),
-        (Default::Int(0), Kind::Arguments) => format!("{of} = none"),
-        (Default::Int(value), _) => format!("{of} = {value}"),
+        (None, _) => of,
+        (Some(0), Kind::Handle(_)) => format!("{of} = NULL"),
+        (Some(0), Kind::Arguments) => format!("{of} = none"),
+        (Some(value), _) => format!("{of} = {value}"),
     }
 }
 
-fn values(kind: &StepKind) -> String {
+fn values(call: &Call) -> String {
     let one = |name: &str, stable: bool| format!("`{name}`{}", if stable { "" } else { " \\*" });
-    let values = kind.outputs().flat_map(|(name, output)| match output {
+    let values = call.outputs().flat_map(|(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| one(field.name, field.stable)).collect(),
         _ => vec![one(name, !matches!(output, Output::Varying | Output::F32))],
     });

@@ -2,7 +2,7 @@
 
 use crate::entry::enter;
 use crate::machine::machine;
-use crate::model::names_driver::name;
+use crate::model::names::{self, DRIVER};
 use crate::model::status::{INVALID_VALUE, Outcome, code, no_machine};
 use crate::model::texts::sentence;
 use crate::pointer::Out;
@@ -15,10 +15,10 @@ symbols! {
     fn cuDriverGetVersion(version: Out<i32>) =
         code(machine().map_err(no_machine).and_then(|found| version.put(found.description.cuda_driver_version)));
 
-    fn cuGetErrorName(error: u32, text: Out<*const c_char>) = code(put_static(name(error), &text));
+    fn cuGetErrorName(error: u32, text: Out<*const c_char>) = code(put_static(names::name(DRIVER, error), &text));
 
     fn cuGetErrorString(error: u32, text: Out<*const c_char>) =
-        code(put_static(name(error).map(|name| sentence(error).unwrap_or(name)), &text));
+        code(put_static(names::name(DRIVER, error).map(|name| sentence(error).unwrap_or(name)), &text));
 
     fn cuLogsCurrent(iterator: Out<u32>, _flags: u32) = enter(|process, _| iterator.put(process.log_end()?));
 

@@ -4,7 +4,7 @@ use super::{before, call, call_in};
 use crate::driver::init::put_log;
 use crate::entry::enter;
 use crate::machine::machine;
-use crate::model::names_runtime::name;
+use crate::model::names::{self, RUNTIME};
 use crate::model::status::{SUCCESS, no_machine};
 use crate::model::texts::sentence;
 use crate::pointer::Out;
@@ -45,11 +45,11 @@ fn last_error(name: &str, clear: bool) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorName(error: u32) -> *const c_char {
     call("cudaGetErrorName", |_, _| Ok(()));
-    name(error).unwrap_or(UNRECOGNISED).as_ptr()
+    names::name(RUNTIME, error).unwrap_or(UNRECOGNISED).as_ptr()
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorString(error: u32) -> *const c_char {
     call("cudaGetErrorString", |_, _| Ok(()));
-    name(error).map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name)).as_ptr()
+    names::name(RUNTIME, error).map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name)).as_ptr()
 }

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::Value;
+use crate::event::{Status, Value};
 use crate::fact::{FactSet, facts};
 use crate::judge::{Facts, Failed, Shows, shows};
 use crate::observe::fixture::plan;
 use crate::observe::{Hidden, MemoryObservation, Observation, Shared, StepObservation};
 use crate::plan::fixture::machine;
 use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
-use crate::status::named;
-use crate::step::Library;
 use crate::verdict::Provenance;
+use cuda_pitfalls_calls::Library;
 
 fn step() -> StepObservation {
     let memory = |class, used: i64| MemoryObservation {
@@ -23,7 +22,7 @@ fn step() -> StepObservation {
     StepObservation {
         label: "it".into(),
         returned: true,
-        status: Some(named(Library::Driver, 0)),
+        status: Some(Status::named(Library::Driver, 0)),
         values: [("count".to_string(), Value::Int(2))].into(),
         varying: [("free".to_string(), Value::Int(9))].into(),
         initialised: Some(true),
@@ -140,17 +139,17 @@ fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
         label: "it".into(),
         returned: true,
         initialised: Some(false),
-        status: Some(named(Library::Driver, 3)),
+        status: Some(Status::named(Library::Driver, 3)),
         ..StepObservation::default()
     };
     let held = |step: &StepObservation, check| letter(&asked(step.clone(), check));
     assert_eq!(held(&idle, at(facts!(contexts: Some(GpuList::None)))), 'y');
     assert_eq!(held(&idle, at(facts!(current: Some("none".into())))), 'y');
     assert_eq!(held(&idle, at(facts!(visible: Some(GpuList::None)))), '?');
-    let refused = StepObservation { status: Some(named(Library::Driver, 100)), ..idle.clone() };
+    let refused = StepObservation { status: Some(Status::named(Library::Driver, 100)), ..idle.clone() };
     assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
     assert_eq!(held(&refused, at(facts!(visible: names(&["gpu0"])))), 'n');
-    let refused = StepObservation { status: Some(named(Library::Runtime, 100)), ..idle };
+    let refused = StepObservation { status: Some(Status::named(Library::Runtime, 100)), ..idle };
     assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
 }
 

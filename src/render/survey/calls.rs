@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cuda_pitfalls_calls::Library;
+
 use super::cell::{Version, arguments, context, frozen, library, memory, name, number, returned};
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::step::Library;
 use crate::survey::calls::{Answer, CallRow, Recipes, recipes};
 use crate::survey::document::Document;
 use crate::text::units;

@@ -1,8 +1,8 @@
 //! What stands in the cells of a row of `survey calls`.
 
-use crate::step::Library;
 use crate::survey::calls::{Answer, CallRow};
 use crate::text::units;
+use cuda_pitfalls_calls::Library;
 
 /// A version as numbers, so that 12.10 comes after 12.9.
 pub(super) type Version = Vec<u32>;

@@ -1,14 +1,14 @@
-//! The arguments of a call, held against the row of the step table.
+//! The arguments of a call, held against its parameters.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+
+use cuda_pitfalls_calls::{self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Kind, Param, UINT64_MAX};
 
 use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
 use super::tree::{Data, Entry, Key, Node, Place};
 use crate::scenario::{Hazard, Scalar, environment};
-use crate::step::constants::{BUILT_IN_STREAMS, Constants};
-use crate::step::{self, ACTOR, Kind, Param, StepKind, UINT64_MAX};
 
 /// More than this must be announced by a hazard.
 const MOST_BYTES: i64 = 1 << 30;
@@ -20,6 +20,13 @@ pub(super) struct Bound {
     /// The call that bound it.
     pub(super) call: String,
     pub(super) place: Place,
+}
+
+impl Bound {
+    /// Whether the call that bound it has an effect.
+    pub(super) fn has(&self, effect: Effect) -> bool {
+        calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
 }
 
 /// The names bound so far in a case.
@@ -38,30 +45,30 @@ impl Arguments<'_, '_> {
     pub(super) fn read(
         &mut self,
         key: &Key,
-        kind: &StepKind,
+        call: &Call,
         entries: &[Entry],
         beside: &[Entry],
     ) -> BTreeMap<String, Scalar> {
         let mut args = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.key.text != "as") {
-            match kind.inputs().find(|param| param.name == entry.key.text) {
+            match call.inputs().find(|param| param.name == entry.key.text) {
                 Some(param) => {
-                    if let Some(value) = self.value(kind, param, &entry.value) {
+                    if let Some(value) = self.value(call, param, &entry.value) {
                         args.insert(param.name.to_string(), value);
                     }
                 }
-                None => self.unknown(kind, &entry.key),
+                None => self.unknown(call, &entry.key),
             }
         }
-        for param in kind.inputs() {
+        for param in call.inputs() {
             let given = entries.iter().chain(beside).any(|entry| entry.key.text == param.name);
             let given = given || self.reader.misspelt(entries, param.name);
-            if matches!(param.default, step::Default::Required) && !given {
-                let help = Some(format!("write `{} = {{ {} = … }}`", kind.name, param.name));
-                self.reader.error(&key.place, format!("`{}` needs `{}`", kind.name, param.name), help);
+            if param.default.is_none() && !given {
+                let help = Some(format!("write `{} = {{ {} = … }}`", call.name, param.name));
+                self.reader.error(&key.place, format!("`{}` needs `{}`", call.name, param.name), help);
             }
         }
-        if let (true, Some(Scalar::Text(name))) = (environment::takes_name(kind.name), args.get("name")) {
+        if let (true, Some(Scalar::Text(name))) = (call.has(Effect::NamesVariable), args.get("name")) {
             let value = entries.iter().find(|entry| entry.key.text == "value");
             if let Some((value, Some(Scalar::Text(text)))) = value.map(|entry| (&entry.value, args.get("value"))) {
                 may_have_value(self.reader, name, text, &value.place);
@@ -70,33 +77,33 @@ impl Arguments<'_, '_> {
         args
     }
 
-    fn unknown(&mut self, kind: &StepKind, key: &Key) {
+    fn unknown(&mut self, call: &Call, key: &Key) {
         let Key { text, place } = key;
-        let message = format!("`{}` has no argument `{text}`", kind.name);
-        let help = match kind.params.iter().find(|param| param.name == text).map(|param| param.kind) {
+        let message = format!("`{}` has no argument `{text}`", call.name);
+        let help = match call.params.iter().find(|param| param.name == text).map(|param| param.kind) {
             Some(Kind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
             Some(_) => Some(format!("`{text}` is what the call gives back; check it with `value`")),
             None if matches!(text.as_str(), "label" | "on") => {
                 Some(format!("`{text}` stands beside the call, not inside its table"))
             }
-            None => suggest(text, kind.inputs().map(|param| param.name)).or(Some("it takes none".to_string())),
+            None => suggest(text, call.inputs().map(|param| param.name)).or(Some("it takes none".to_string())),
         };
         self.reader.error(place, message, help);
     }
 
-    fn value(&mut self, kind: &StepKind, param: &Param, node: &Node) -> Option<Scalar> {
+    fn value(&mut self, call: &Call, param: &Param, node: &Node) -> Option<Scalar> {
         match param.kind {
             Kind::I32 => self.integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
             Kind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
             Kind::U64 => self.integer(node, 0..=i64::MAX),
             Kind::Bytes => self.bytes(param, node),
-            Kind::Text if param.name == "name" && environment::takes_name(kind.name) => variable(self.reader, node),
+            Kind::Text if param.name == "name" && call.has(Effect::NamesVariable) => variable(self.reader, node),
             Kind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             Kind::Constant(constants) => self.constant(constants, node),
             Kind::Handle(of) | Kind::FatBinary(of) => self.handle(param, Some(of), node),
             Kind::Ptx => self.kernel(node),
             Kind::Arguments => self.list(param, node),
-            Kind::Actor | Kind::Pid => self.actor(kind, node),
+            Kind::Actor | Kind::Pid => self.actor(call, node),
             Kind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
             Kind::Location if matches!(&node.data, Data::Text(text) if text == "host") => {
                 Some(Scalar::Text("host".to_string()))
@@ -188,17 +195,20 @@ impl Arguments<'_, '_> {
         self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
     }
 
-    fn actor(&mut self, kind: &StepKind, node: &Node) -> Option<Scalar> {
+    fn actor(&mut self, call: &Call, node: &Node) -> Option<Scalar> {
         let name = self.reader.text(node)?;
         let Some(bound) = self.names.get(name) else {
             self.unbound(name, node, |bound| bound.of == Some(ACTOR));
             return None;
         };
-        let makers: &[&str] =
-            if kind.name == "pthread_join" { &["pthread_create"] } else { &["fork", "posix_spawn", "vfork"] };
-        if bound.of.is_some() && !makers.contains(&bound.call.as_str()) {
-            let makers = makers.iter().map(|maker| format!("`{maker}`")).collect::<Vec<_>>().join(" or ");
-            let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", kind.name, bound.call);
+        let starts = |maker: &Call| match call.has(Effect::JoinsThread) {
+            true => maker.has(Effect::StartsThread),
+            false => maker.starts_process(),
+        };
+        if bound.of.is_some() && !calls::find(&bound.call).is_some_and(starts) {
+            let makers = calls::all().filter(|maker| starts(maker)).map(|maker| format!("`{}`", maker.name));
+            let makers = makers.collect::<Vec<_>>().join(" or ");
+            let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", call.name, bound.call);
             self.reader.error_with(&node.place, message, &bound.place, "bound here");
             return None;
         }

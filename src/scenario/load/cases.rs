@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, LIBRARY_COPY, Library};
+
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Entry, Key, Node, Place};
 use crate::scenario::{Case, Gpus, Hazard, Step};
-use crate::step::{self, ACTOR, LIBRARY_COPY, Library, StepKind};
 
 const MOST_STEPS: usize = 256;
 
@@ -34,13 +35,13 @@ struct Named {
     label: String,
     /// Whether the label was written, rather than taken from the call.
     written: Option<Place>,
-    kind: Option<&'static StepKind>,
+    kind: Option<&'static Call>,
 }
 
 /// What a name in a check stands for.
 pub(super) enum Found {
     /// This step; its row, unless the step is in error.
-    Step(Option<&'static StepKind>),
+    Step(Option<&'static Call>),
     /// Several steps.
     Ambiguous,
     /// No step.
@@ -173,10 +174,10 @@ impl Steps<'_, '_> {
     fn step(&mut self, node: &Node) -> Option<()> {
         let entries = self.reader.table(node)?;
         let Entry { key, value } = self.call(node, entries)?;
-        let kind = step::find(&key.text);
+        let kind = calls::find(&key.text);
         if kind.is_none() && !self.reader.is_full() {
             let message = format!("unknown step `{}`", key.text);
-            self.reader.error(&key.place, message, suggest(&key.text, step::all().map(|kind| kind.name)));
+            self.reader.error(&key.place, message, suggest(&key.text, calls::all().map(|kind| kind.name)));
         }
         let arguments = self.reader.table(value).unwrap_or_default();
         let args = kind.map(|kind| {
@@ -204,15 +205,15 @@ impl Steps<'_, '_> {
     /// The one entry of a step that is its call.
     fn call<'n>(&mut self, node: &Node, entries: &'n [Entry]) -> Option<&'n Entry> {
         let others: Vec<&Entry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
-        let Some(call) = others.iter().find(|e| step::find(&e.key.text).is_some()).or(others.first()).copied() else {
+        let Some(call) = others.iter().find(|e| calls::find(&e.key.text).is_some()).or(others.first()).copied() else {
             let help = Some("write a call by its C name, such as `{ cuInit = {} }`".to_string());
             self.reader.error(&node.place, "a step needs a call", help);
             return None;
         };
         for other in others.into_iter().filter(|other| other.key.place != call.key.place) {
             let Key { text, place } = &other.key;
-            let kind = step::find(&call.key.text);
-            if step::find(text).is_some() {
+            let kind = calls::find(&call.key.text);
+            if calls::find(text).is_some() {
                 self.reader.error_with(place, "a step makes one call", &call.key.place, "the first call");
             } else if text == "as" || kind.is_some_and(|kind| kind.inputs().any(|param| param.name == text)) {
                 let help = Some(format!("write `{} = {{ {text} = … }}`", call.key.text));
@@ -259,8 +260,8 @@ impl Steps<'_, '_> {
 
     /// Handlers run once the process leaves, and nothing else does.
     fn in_order(&mut self, node: &Node, call: &str, on: Option<&str>) {
-        let handler = on.and_then(|on| self.names.get(on)).is_some_and(|bound| bound.call == "atexit");
-        let left = self.steps.iter().any(|step| step.call == "exit" && (step.on.is_none() || handler));
+        let handler = on.and_then(|on| self.names.get(on)).is_some_and(|bound| bound.has(Effect::AddsExitHandler));
+        let left = self.steps.iter().any(|step| step.has(Effect::Exits) && (step.on.is_none() || handler));
         if handler && !left {
             let help = Some("write `{ exit = {} }` before the first step of a handler".to_string());
             self.reader.error(&node.place, "an exit handler runs after `exit`", help);
@@ -270,10 +271,10 @@ impl Steps<'_, '_> {
     }
 
     /// The private copy of libcudart that makes the call.
-    fn from(&mut self, node: &Node, kind: Option<&'static StepKind>) -> Option<String> {
+    fn from(&mut self, node: &Node, kind: Option<&'static Call>) -> Option<String> {
         let name = self.reader.text(node)?;
-        if let Some(kind) = kind.filter(|kind| kind.origin != Library::Runtime) {
-            let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.origin.name());
+        if let Some(kind) = kind.filter(|kind| kind.library != Library::Runtime) {
+            let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.library.name());
             self.reader.error(&node.place, message, None);
             return None;
         }
@@ -295,7 +296,7 @@ impl Steps<'_, '_> {
     fn bind(
         &mut self,
         key: &Key,
-        kind: Option<&'static StepKind>,
+        kind: Option<&'static Call>,
         arguments: &[Entry],
         beside: &[Entry],
     ) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::scenario::Check;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get};
 use crate::source::tree::{Entry, Node, Place};
-use crate::step::StepKind;
+use cuda_pitfalls_calls::Call;
 
 /// The keys of a check that state no fact about a step.
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
@@ -73,7 +73,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[Entry]) {
 }
 
 /// The rows of a step in each case, as far as they are known.
-fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &Place) -> Vec<&'static StepKind> {
+fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &Place) -> Vec<&'static Call> {
     let mut kinds = Vec::new();
     for scope in scopes {
         match scope.find(label) {

@@ -1,15 +1,14 @@
-//! The part of the schema that the step table makes.
+//! The part of the schema that the tables of calls make.
 
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Kind, Param, UINT64_MAX};
 use serde_json::{Map, Value, json};
 
-use super::super::environment;
 use super::{object, or_parameter, reference, sentence, set};
-use crate::step::{self, ACTOR, Kind, Param, StepKind, UINT64_MAX};
 
 /// One step: an object with the call as a key, its label, and where it runs.
 pub(super) fn step() -> Value {
     let name = json!({ "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
-    let mut properties: Map<String, Value> = step::all().map(|kind| (kind.name.to_string(), call(kind))).collect();
+    let mut properties: Map<String, Value> = calls::all().map(|it| (it.name.to_string(), call(it))).collect();
     properties.insert("label".to_string(), json!({ "description": "What checks call this step.", "anyOf": [name] }));
     let on = "The thread or process that makes the call.";
     properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
@@ -23,16 +22,16 @@ pub(super) fn step() -> Value {
     schema
 }
 
-fn call(kind: &StepKind) -> Value {
+fn call(call: &Call) -> Value {
     let mut properties: Map<String, Value> =
-        kind.inputs().map(|param| (param.name.to_string(), argument(kind, param))).collect();
+        call.inputs().map(|param| (param.name.to_string(), argument(call, param))).collect();
     let mut required: Vec<&str> = Vec::new();
-    for param in kind.inputs() {
-        if matches!(param.default, step::Default::Required) {
+    for param in call.inputs() {
+        if param.default.is_none() {
             required.push(param.name);
         }
     }
-    if let Some(of) = kind.binds() {
+    if let Some(of) = call.binds() {
         let description = format!("A name for the {of} that the call returns.");
         properties.insert("as".to_string(), sentence(&description));
         if of == ACTOR {
@@ -40,18 +39,18 @@ fn call(kind: &StepKind) -> Value {
         }
     }
     let mut schema = object(Value::Object(properties), &required);
-    set(&mut schema, "description", json!(format!("{} ({})", kind.summary, kind.origin.name())));
+    set(&mut schema, "description", json!(format!("{} ({})", call.summary, call.library.name())));
     schema
 }
 
-fn argument(kind: &StepKind, param: &Param) -> Value {
+fn argument(call: &Call, param: &Param) -> Value {
     let integer = |least: i64, most: i64| json!([{ "type": "integer", "minimum": least, "maximum": most }]);
     let mut schema = match param.kind {
         Kind::I32 => or_parameter(integer(i64::from(i32::MIN), i64::from(i32::MAX))),
         Kind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),
         Kind::U64 => or_parameter(integer(0, i64::MAX)),
         Kind::Bytes => reference("bytes"),
-        Kind::Text if param.name == "name" && environment::takes_name(kind.name) => reference("variable"),
+        Kind::Text if param.name == "name" && call.has(Effect::NamesVariable) => reference("variable"),
         Kind::Text => json!({ "type": "string" }),
         Kind::Constant(constants) => {
             let names: Vec<&str> = constants.values.iter().map(|(name, _)| *name).collect();
@@ -73,7 +72,7 @@ fn argument(kind: &StepKind, param: &Param) -> Value {
         Kind::Fixed(_) | Kind::Out(_) => json!(false),
     };
     // The default of a handle or of arguments is NULL, which is written by leaving the key out.
-    if let (step::Default::Int(default), Kind::I32 | Kind::U32 | Kind::U64 | Kind::Bytes | Kind::Constant(_)) =
+    if let (Some(default), Kind::I32 | Kind::U32 | Kind::U64 | Kind::Bytes | Kind::Constant(_)) =
         (param.default, param.kind)
     {
         set(&mut schema, "default", json!(default));

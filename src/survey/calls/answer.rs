@@ -87,9 +87,9 @@ mod tests {
 
     #[test]
     fn every_library_has_its_success_and_a_row_its_function() {
-        for library in crate::step::Library::ALL {
-            let name = crate::status::named(library, 0).name.expect("a name");
-            assert!(SUCCESSES.contains(&name.as_str()), "{name}");
+        for library in cuda_pitfalls_calls::Library::ALL {
+            let name = cuda_pitfalls_calls::status::name(library, 0).expect("a name");
+            assert!(SUCCESSES.contains(&name), "{name}");
         }
         let row = CallRow { call: "cudaFree-nothing".into(), ..row("13.0", true, false) };
         assert_eq!(row.function(), "cudaFree");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_calls::{self as calls, Call, Library};
 use serde::Deserialize;
 use toml::{Spanned, Table};
 
@@ -9,7 +10,6 @@ use super::{COUNT, INIT};
 use crate::catalogue::{Invalid, kernel_names};
 use crate::experiment::Step;
 use crate::scenario::{Diagnostic, Excerpts};
-use crate::step::{self, Library, StepKind};
 use crate::survey::document::LeftOut;
 use crate::survey::question::{Draft, DraftCase, Question};
 
@@ -159,9 +159,9 @@ fn flat(groups: Vec<Group>) -> Vec<LeftOut> {
 }
 
 /// The call that a step makes.
-fn call_of(step: &Table) -> Result<&'static StepKind, String> {
+fn call_of(step: &Table) -> Result<&'static Call, String> {
     let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
-    step.keys().find_map(|key| step::find(key)).ok_or_else(unknown)
+    step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
 }
 
 /// What is called before a step, by the name that the step gives; the step is left without it.
@@ -193,10 +193,10 @@ impl Recipe {
         excerpts: &mut Excerpts<'_>,
     ) -> Result<Recipe, String> {
         let (span, mut written) = (written.span(), written.into_inner());
-        let kind = call_of(&written)?;
+        let call = call_of(&written)?;
         let label = match written.get("label") {
             Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
-            None => kind.name.to_string(),
+            None => call.name.to_string(),
         };
         let before = before(&mut written, &label, known)?;
         let gpus = gpus(&mut written)?;
@@ -209,8 +209,8 @@ impl Recipe {
         let (steps, _) = excerpts.case(&tables, &[]);
         Ok(Recipe {
             name: label,
-            origin: kind.origin,
-            symbol: kind.name.to_string(),
+            origin: call.library,
+            symbol: call.name.to_string(),
             label: in_question,
             visible_gpus: visible_gpus.max(gpus),
             before,
@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
         let recipes = recipes(1).expect("the recipes are valid");
-        let loaded = step::all().filter(|kind| !matches!(kind.origin, Library::Libc | Library::Harness));
+        let loaded = calls::all().filter(|call| !matches!(call.library, Library::Libc | Library::Harness));
         let silent: Vec<&str> = loaded
-            .map(|kind| kind.name)
+            .map(|call| call.name)
             .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))
             .filter(|name| recipes.why_left_out(name).is_none())
             .collect();

@@ -6,13 +6,13 @@ use std::io::{Read, Seek};
 use std::os::fd::FromRawFd;
 use std::sync::{Arc, Mutex};
 
+use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
+
 use super::{Values, errno, int, one, text};
 use crate::channel::Channel;
 use crate::event::Value;
 use crate::mapped;
 use crate::scenario::Step;
-use crate::status::SIM_NOT_MODELLED;
-use crate::step::constants::LIBRARY_FILES;
 use crate::worker::{Worker, library, lock};
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {

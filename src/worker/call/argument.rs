@@ -2,12 +2,11 @@
 
 use std::ffi::CString;
 
+use cuda_pitfalls_calls::{BUILT_IN_STREAMS, Call, Kind, Output, Param, Template};
+
 use super::fat_binary;
 use crate::catalogue;
 use crate::scenario::{Scalar, Step};
-use crate::step::constants::BUILT_IN_STREAMS;
-use crate::step::layout::Template;
-use crate::step::{Default, Kind, Output, Param, StepKind};
 use crate::worker::{Worker, lock};
 
 /// Memory that outlives the call: strings, kernel arguments, output buffers.
@@ -44,10 +43,10 @@ impl Arena {
 
 /// The words that are passed, registers first. A C struct of more than 16 bytes travels by value on
 /// the stack on x86-64, behind all six registers, and by address on aarch64.
-pub(super) fn passed(kind: &StepKind, arguments: &[u64]) -> Vec<u64> {
+pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     const REGISTERS: usize = 6;
     let (mut registers, mut stack) = (Vec::new(), Vec::new());
-    for (param, argument) in kind.params.iter().zip(arguments) {
+    for (param, argument) in call.params.iter().zip(arguments) {
         match param.kind {
             Kind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
                 // SAFETY: the argument is the arena's buffer for this block, of so many bytes.
@@ -72,9 +71,9 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
     }
     let Some(given) = given else {
         return match param.default {
-            Default::Int(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
-            Default::Int(value) => Ok(value as u64),
-            Default::Required => Err(format!("{} is missing", param.name)),
+            Some(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
+            Some(value) => Ok(value as u64),
+            None => Err(format!("{} is missing", param.name)),
         };
     };
     match (param.kind, given) {
@@ -110,7 +109,7 @@ const LOCATION_HOST: u64 = 2;
 /// A struct of the caller's with the author's word in its place.
 fn filled_in(template: &Template, word: i64, arena: &mut Arena) -> u64 {
     let mut bytes = vec![0u8; template.size];
-    let words = template.preset.iter().map(|(offset, word)| (*offset, word.to_le_bytes().to_vec()));
+    let words = template.preset.iter().map(|word| (word.offset, word.value.to_le_bytes().to_vec()));
     let given = word.to_le_bytes().into_iter().take(template.width).collect();
     for (offset, word) in words.chain([(template.given, given)]) {
         if let Some(place) = bytes.get_mut(offset..offset + word.len()) {
@@ -174,9 +173,9 @@ fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
         Output::Uuid => arena.buffer(16),
         Output::Struct(layout) => {
             let address = arena.buffer(layout.size);
-            for (offset, word) in layout.preset {
+            for word in &layout.preset {
                 // SAFETY: the layout keeps its presets inside its size.
-                unsafe { *((address as usize + offset) as *mut u32) = *word };
+                unsafe { *((address as usize + word.offset) as *mut u32) = word.value };
             }
             address
         }
@@ -188,7 +187,6 @@ fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
 mod tests {
     use super::super::raw;
     use super::*;
-    use crate::step::{Library, Returns};
 
     #[repr(C)]
     struct Large {
@@ -203,24 +201,18 @@ mod tests {
 
     #[test]
     fn a_large_struct_arrives_by_value() {
-        let params: &'static [Param] = Box::leak(Box::new([
-            Param { name: "result", kind: Kind::Out(Output::U64), default: Default::Required },
-            Param { name: "large", kind: Kind::Block("ipc", 64), default: Default::Required },
-            Param { name: "flags", kind: Kind::U32, default: Default::Required },
-        ]));
-        let kind =
-            StepKind { name: "by_value", origin: Library::Runtime, summary: "", params, returns: Returns::Status };
+        let call = cuda_pitfalls_calls::find("cudaIpcOpenMemHandle").expect("a call");
         let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
         let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
         // SAFETY: the function takes what the row says.
-        let flags = unsafe { raw(by_value as *const () as usize, &passed(&kind, &arguments)) } as u32;
+        let flags = unsafe { raw(by_value as *const () as usize, &passed(call, &arguments)) } as u32;
         assert_eq!((flags, result), (9, 36));
     }
 
     #[test]
     fn structs_of_the_caller_hold_the_authors_word() {
         let mut arena = Arena::default();
-        let address = filled_in(&crate::step::layout::ACCESS_DESC, 5, &mut arena) as *const u32;
+        let address = filled_in(Template::find("CUmemAccessDesc").expect("a struct"), 5, &mut arena) as *const u32;
         // SAFETY: the buffer holds the struct's twelve bytes.
         let words = unsafe { std::slice::from_raw_parts(address, 3) };
         assert_eq!(words, [1, 5, 3]);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
-use cuda_pitfalls::step::{self, Kind};
+use cuda_pitfalls_calls::{self as calls, Effect, Kind};
 
 use super::Standing;
 use super::prose::{code, paragraph, prose, value};
@@ -74,10 +74,10 @@ fn start(case: &Case) -> String {
 
 /// A step as a call in C, with what it binds, where it runs, and its name where checks use it.
 fn call(instance: &Instance, step: &Step) -> String {
-    if step.call == "mark" {
+    if step.has(Effect::Marks) {
         return format!("(look){}", named(instance, step));
     }
-    let in_c_order = step::find(&step.call).into_iter().flat_map(|kind| kind.inputs());
+    let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             let given = match (step.args.get(param.name)?, param.kind) {

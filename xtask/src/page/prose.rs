@@ -2,8 +2,8 @@
 //! literally, and lines are short.
 
 use cuda_pitfalls::scenario::Scalar;
-use cuda_pitfalls::step;
 use cuda_pitfalls::text::escape::visible;
+use cuda_pitfalls_calls as calls;
 
 /// The longest line, but for words and links that are longer.
 const WIDTH: usize = 100;
@@ -60,7 +60,7 @@ fn is_c_name(word: &str) -> bool {
     let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
     let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];
     let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(is_capital);
-    let is_call = |word: &str| step::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
+    let is_call = |word: &str| calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
     camel.iter().any(|prefix| followed_by(prefix, |c| c.is_ascii_uppercase()))
         || capitals.iter().any(|prefix| followed_by(prefix, is_word))
         || is_signal

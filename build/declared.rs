@@ -1,0 +1,171 @@
+//! What the tables of calls say about C, as Rust that compiles only if the bindings say the same:
+//! prototypes, sizes and offsets of structs, constants, status codes. `tests/calls.rs` includes it.
+
+use std::collections::BTreeSet;
+
+use cuda_pitfalls_calls::{self as calls, Call, Constants, Kind, Library, Output, Param, Returns};
+
+/// The version of CUDA whose headers the bindings are made from, by the features of cudarc.
+const VERSION: u32 = 13040;
+
+/// Calls of that version that the bindings leave out.
+const WITHOUT_BINDING: [&str; 7] = [
+    "cuCheckpointProcessGetState",
+    "cuCheckpointProcessLock",
+    "cuCheckpointProcessCheckpoint",
+    "cuCheckpointProcessRestore",
+    "cuCheckpointProcessUnlock",
+    "cudaProfilerStart",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+];
+
+/// The whole file.
+pub(crate) fn source() -> String {
+    let compared: Vec<&Call> = calls::all().filter(|call| has_binding(call)).collect();
+    // A struct that several calls take is compared once.
+    let structs: BTreeSet<String> =
+        compared.iter().flat_map(|call| call.params.iter().flat_map(|param| of_struct(call.library, param))).collect();
+    let prototypes = compared.iter().map(|call| prototype(call));
+    let statements = prototypes.chain(structs).chain(Constants::all().iter().flat_map(constants)).chain(statuses());
+    let count = format!("pub(super) const CALLS: usize = {};", compared.len());
+    let version = assertion(format!("driver::CUDA_VERSION == {VERSION}"));
+    statements.chain([count, version]).collect::<Vec<_>>().join("\n")
+}
+
+fn assertion(what: String) -> String {
+    format!("const _: () = assert!({what}, {what:?});")
+}
+
+fn has_binding(call: &Call) -> bool {
+    let declared = call.since.is_none_or(|since| since <= VERSION) && call.until.is_none_or(|until| until >= VERSION);
+    module(call.library).is_some() && declared && !WITHOUT_BINDING.contains(&call.name)
+}
+
+/// The module of the bindings, as the test names it.
+fn module(library: Library) -> Option<&'static str> {
+    match library {
+        Library::Driver => Some("driver"),
+        Library::Runtime => Some("runtime"),
+        Library::Nvml => Some("nvml"),
+        Library::Libc => Some("libc"),
+        _ => None,
+    }
+}
+
+fn prototype(call: &Call) -> String {
+    let Call { name, library, .. } = call;
+    let declared = call.params.iter().filter(|param| !param.older && !param.c_type.is_empty());
+    let types: Vec<String> = declared.map(|param| rust(*library, param.c_type)).collect();
+    let types = types.join(", ");
+    let status = rust(*library, library.status_type().unwrap_or("int"));
+    let returned = if call.returns == Returns::Text { rust(*library, "const char *") } else { status };
+    match library {
+        Library::Nvml => format!(
+            "const _: fn(&nvml::NvmlLib) -> Option<unsafe extern \"C\" fn({types}) -> {returned}> = \
+             |library| library.{name}.as_ref().ok().copied();"
+        ),
+        Library::Libc => format!("const _: unsafe extern \"C\" fn({types}) -> {returned} = libc::{name};"),
+        _ => {
+            let module = module(*library).unwrap_or_default();
+            format!("const _: unsafe fn({types}) -> {returned} = {module}::{name};")
+        }
+    }
+}
+
+/// A C type in Rust.
+fn rust(library: Library, c_type: &str) -> String {
+    let mut is_const = c_type.starts_with("const ");
+    let (base, pointers) = c_type.split_at(c_type.find('*').unwrap_or(c_type.len()));
+    let base = base.trim_start_matches("const ").trim_start_matches("struct ").trim_start_matches("enum ").trim();
+    let mut rust = match base {
+        "void" => "std::ffi::c_void".to_string(),
+        "char" => "std::ffi::c_char".to_string(),
+        "int" => "std::ffi::c_int".to_string(),
+        "unsigned char" => "std::ffi::c_uchar".to_string(),
+        "unsigned short" => "std::ffi::c_ushort".to_string(),
+        "unsigned int" => "std::ffi::c_uint".to_string(),
+        "unsigned long long" => "std::ffi::c_ulonglong".to_string(),
+        "size_t" => "usize".to_string(),
+        "float" => "f32".to_string(),
+        "double" => "f64".to_string(),
+        name => format!("{}::{name}", module(library).unwrap_or_default()),
+    };
+    for pointer in pointers.split('*').skip(1) {
+        rust = format!("*{} {rust}", if is_const { "const" } else { "mut" });
+        is_const = pointer.trim() == "const";
+    }
+    rust
+}
+
+/// Size and offsets of the struct that a parameter points to.
+fn of_struct(library: Library, param: &Param) -> Vec<String> {
+    let pointee = param.c_type.trim_start_matches("const ").trim_end_matches('*').trim_end();
+    if matches!(pointee, "void" | "char") {
+        return Vec::new();
+    }
+    let of = rust(library, pointee);
+    let (size, members): (String, Vec<(&str, usize)>) = match param.kind {
+        Kind::In(template) => {
+            let preset = template.preset.iter().map(|word| (word.member, word.offset));
+            let given = (template.member, template.given);
+            (format!("== {}", template.size), preset.chain([given]).collect())
+        }
+        Kind::Out(Output::Struct(layout)) => {
+            let preset = layout.preset.iter().map(|word| (word.member, word.offset));
+            let fields = layout.fields.iter().map(|field| (field.member, field.offset));
+            (format!("<= {}", layout.size), preset.chain(fields).collect())
+        }
+        Kind::Block(_, size) | Kind::Out(Output::Blob(_, size)) => (format!("== {size}"), Vec::new()),
+        _ => return Vec::new(),
+    };
+    let members = members.into_iter().filter(|(member, _)| *member != "*");
+    let offsets = members.map(|(member, offset)| format!("std::mem::offset_of!({of}, {}) == {offset}", path(member)));
+    std::iter::once(format!("size_of::<{of}>() {size}")).chain(offsets).map(assertion).collect()
+}
+
+/// A member in the bindings: a keyword has an underscore, and an anonymous union has a name.
+fn path(member: &str) -> String {
+    let parts = member.split('.').map(|part| match part {
+        "type" => "type_",
+        "id" => "__bindgen_anon_1.id",
+        part => part,
+    });
+    parts.collect::<Vec<_>>().join(".")
+}
+
+fn constants(set: &Constants) -> Vec<String> {
+    let of = |name: &str| {
+        let of_type = |start: &str| set.types.iter().find(|of| of.starts_with(start));
+        match name.get(..4)? {
+            "CU_C" | "CU_D" | "CU_F" | "CU_L" | "CU_M" | "CU_P" => Some(format!("driver::{}::{name}", of_type("CU")?)),
+            // Macros that no bindings have.
+            "cuda" if set.name == "stream" => None,
+            "cuda" => match of_type("cuda") {
+                Some(of) => Some(format!("runtime::{of}::{name}")),
+                None => Some(format!("runtime::{name}")),
+            },
+            _ if name.starts_with("SIG") => Some(format!("libc::{name}")),
+            _ => None,
+        }
+    };
+    let held = set.values.iter().filter_map(|(name, value)| Some(format!("{} as i64 == {value}", of(name)?)));
+    held.map(assertion).collect()
+}
+
+fn statuses() -> impl Iterator<Item = String> {
+    let of = [
+        (Library::Driver, "driver::CUresult::"),
+        (Library::Runtime, "runtime::cudaError_t::"),
+        (Library::Nvml, "nvml::nvmlReturn_enum_"),
+        (Library::Libc, "libc::"),
+    ];
+    of.into_iter().flat_map(|(library, start)| {
+        let own = move |code: u32| {
+            i64::from(code) == calls::status::SIM_NOT_MODELLED || (library == Library::Libc && code == 0)
+        };
+        let known = calls::status::table(library).iter().filter(move |(code, _)| !own(*code));
+        known.map(move |(code, name)| {
+            assertion(format!("{start}{} as i64 == {code}", name.to_str().unwrap_or_default()))
+        })
+    })
+}

@@ -1,0 +1,23 @@
+//! What the tables of calls say about C is what the bindings have: prototypes, sizes and offsets of
+//! structs, constants, status codes. The compiler holds them against each other; what differs does
+//! not compile, and the error has the name.
+
+/// Made from the tables by the build script.
+#[expect(clippy::type_complexity, reason = "prototypes of C")]
+mod declared {
+    use cudarc::driver::sys as driver;
+    use cudarc::runtime::sys as runtime;
+    use nvml_wrapper_sys::bindings as nvml;
+
+    include!(concat!(env!("OUT_DIR"), "/declared.rs"));
+}
+
+#[test]
+fn nearly_every_call_of_a_library_is_held_against_its_bindings() {
+    use cuda_pitfalls_calls::Library;
+    let libraries = [Library::Driver, Library::Runtime, Library::Nvml, Library::Libc];
+    let calls = cuda_pitfalls_calls::all().filter(|call| libraries.contains(&call.library));
+    // The others are of older headers.
+    let newest = calls.filter(|call| call.until.is_none()).count();
+    assert!(declared::CALLS + 10 > newest, "only {} of {newest}", declared::CALLS);
+}
