@@ -156,7 +156,7 @@ fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> T
     let low = if hidden == Hidden::Wavering { bytes - most } else { bytes };
     let high = bytes + most;
     // Between its own bounds a matcher answers alike, so it is enough to ask at these and beside them.
-    let bounds = matcher.bounds().filter_map(|(_, operand)| match operand {
+    let bounds = matcher.operands().filter_map(|operand| match operand {
         Operand::Int(bound) => Some(i128::from(*bound)),
         _ => None,
     });

@@ -15,8 +15,23 @@ use crate::source::size;
 use crate::source::tree::{Data, Entry, Node};
 use cuda_pitfalls_calls::{Call, Output};
 
-/// The bounds by their keys in files.
-const BOUNDS: [&str; 6] = ["eq", "ne", "ge", "le", "gt", "lt"];
+/// A bound: its key in files, its word, and whether a value holds it that compares so with the other
+/// side; none where only an order could tell and there is none.
+struct Bound {
+    key: &'static str,
+    word: &'static str,
+    holds: fn(Option<Ordering>) -> Option<bool>,
+}
+
+/// The bounds in the order of the fields of a [`Matcher`].
+const BOUNDS: [Bound; 6] = [
+    Bound { key: "eq", word: "", holds: |order| Some(order == Some(Ordering::Equal)) },
+    Bound { key: "ne", word: "not ", holds: |order| Some(order != Some(Ordering::Equal)) },
+    Bound { key: "ge", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
+    Bound { key: "le", word: "at most ", holds: |order| order.map(Ordering::is_le) },
+    Bound { key: "gt", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
+    Bound { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
+];
 
 /// What a value must be. All the bounds that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,27 +82,23 @@ impl Matcher {
 
     /// Whether some bound is a number or text of the file, and not a value of another step.
     pub fn is_absolute(&self) -> bool {
-        self.bounds().any(|(_, operand)| !matches!(operand, Operand::Value { .. }))
+        self.operands().any(|operand| !matches!(operand, Operand::Value { .. }))
     }
 
-    /// The bounds that are given, with the words for them.
-    pub fn bounds(&self) -> impl Iterator<Item = (&'static str, &Operand)> {
-        [
-            ("=", &self.eq),
-            ("not", &self.ne),
-            ("at least", &self.ge),
-            ("at most", &self.le),
-            ("more than", &self.gt),
-            ("less than", &self.lt),
-        ]
-        .into_iter()
-        .filter_map(|(word, operand)| operand.as_ref().map(|operand| (word, operand)))
+    /// What is compared with.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        self.bounds().map(|(_, operand)| operand)
     }
 
-    /// Every side to compare with that is given.
     pub(crate) fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
         let Matcher { eq, ne, ge, le, gt, lt } = self;
         [eq, ne, ge, le, gt, lt].into_iter().flatten()
+    }
+
+    /// The bounds that are given.
+    fn bounds(&self) -> impl Iterator<Item = (&'static Bound, &Operand)> {
+        let Matcher { eq, ne, ge, le, gt, lt } = self;
+        BOUNDS.iter().zip([eq, ne, ge, le, gt, lt]).filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
     }
 
     /// An operand in place of `{ eq = operand }`, or a table of bounds.
@@ -95,7 +106,7 @@ impl Matcher {
         if !matches!(node.data, Data::Table(_)) {
             return Operand::read(file, node, of).map(Matcher::equal);
         }
-        let entries = file.reader.table_of(node, &BOUNDS)?;
+        let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
         if entries.is_empty() {
             file.reader.error(&node.place, "this compares with nothing", Some("such as `{ ge = 1 }`".to_string()));
         }
@@ -117,10 +128,7 @@ impl Matcher {
 
     /// What is compared with, in a sentence.
     pub(super) fn words(&self, in_bytes: bool) -> String {
-        let bound = |(word, operand): (&str, &Operand)| {
-            let operand = operand.words(in_bytes);
-            if word == "=" { operand } else { format!("{word} {operand}") }
-        };
+        let bound = |(bound, operand): (&Bound, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
         self.bounds().map(bound).collect::<Vec<_>>().join(" and ")
     }
 
@@ -128,29 +136,16 @@ impl Matcher {
     pub(super) fn compare(&self, subject: &str, actual: &Datum, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
         let mut expected = Vec::new();
         let mut fails = false;
-        for (word, operand) in self.bounds() {
-            let bound = match operand.resolve(look, gpus) {
-                Ok(bound) => bound,
+        for (bound, operand) in self.bounds() {
+            let other = match operand.resolve(look, gpus) {
+                Ok(other) => other,
                 Err(why) => return Truth::Unknown(why),
             };
-            let order = actual.order(&bound);
-            let holds = match word {
-                "=" => order == Some(Ordering::Equal),
-                "not" => order != Some(Ordering::Equal),
-                _ => {
-                    let Some(order) = order else {
-                        return Truth::Unknown(format!("{subject} is {actual}, which has no order with {bound}"));
-                    };
-                    match word {
-                        "at least" => order.is_ge(),
-                        "at most" => order.is_le(),
-                        "more than" => order.is_gt(),
-                        _ => order.is_lt(),
-                    }
-                }
+            let Some(holds) = (bound.holds)(actual.order(&other)) else {
+                return Truth::Unknown(format!("{subject} is {actual}, which has no order with {other}"));
             };
             fails |= !holds;
-            expected.push(if word == "=" { bound.to_string() } else { format!("{word} {bound}") });
+            expected.push(format!("{}{other}", bound.word));
         }
         if fails {
             Truth::No(format!("{subject} is {actual}, expected {}", expected.join(" and ")))
@@ -256,7 +251,7 @@ pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Va
 
 /// The schema of a matcher with operands of this form.
 pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
-    let bounds: Map<String, _> = BOUNDS.iter().map(|name| (name.to_string(), operand.clone())).collect();
+    let bounds: Map<String, _> = BOUNDS.iter().map(|bound| (bound.key.to_string(), operand.clone())).collect();
     let mut table = object(bounds.into(), &[]);
     set(&mut table, "minProperties", json!(1));
     json!({ "anyOf": [operand, table] })

@@ -1,6 +1,6 @@
 //! What there is, and what one scenario does: `list` and `show`.
 
-pub mod sentence;
+mod sentence;
 
 use std::fmt::Write;
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::scenario::{Check, Expectation, Expected, When};
 
 /// An expected verdict as a sentence.
-pub fn expected(expectation: &Expectation) -> String {
+pub(super) fn expected(expectation: &Expectation) -> String {
     let verdict = match expectation.verdict {
         Expected::Reproduced => "reproduced",
         Expected::NotReproduced => "not reproduced",
@@ -43,7 +43,7 @@ fn reason(words: &mut String, because: &str, evidence: &str) {
 }
 
 /// A check as a sentence.
-pub fn check(check: &Check) -> String {
+pub(super) fn check(check: &Check) -> String {
     let mut words = match &check.facts.exit {
         Some(exit) => exit.sentence(),
         None => format!("at {}: {}", check.at, check.facts.sentences().join(", and ")),
