@@ -20,9 +20,15 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Refuses a null pointer, before anything is done that it would have to be undone for.
+    /// Refuses a null pointer.
     pub fn given(&self) -> Outcome {
         if self.0.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
+    }
+
+    /// Does the work, unless the pointer is null, and stores its result.
+    pub fn put_with(&self, work: impl FnOnce() -> Outcome<T>) -> Outcome {
+        self.given()?;
+        self.put(work()?)
     }
 
     /// What the caller stored there before the call.
