@@ -15,8 +15,8 @@ use include_dir::{Dir, include_dir};
 use thiserror::Error;
 
 use crate::input;
-use crate::render::escape::terminal;
 use crate::scenario::{self, Diagnostic, Scenario};
+use crate::text::escape::terminal;
 
 /// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
 const MOST_SOURCE_BYTES: u64 = 256 << 10;

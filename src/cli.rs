@@ -18,11 +18,12 @@ use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::exit::Exit;
-use crate::render::{self, Format, escape, listing, npd};
+use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
 use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
+use crate::text::escape;
 use crate::{catalogue, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
@@ -132,7 +133,16 @@ enum Command {
         #[command(flatten)]
         started: Started,
     },
-    /// The look at libraries (started by `run`).
+    /// A command that is watched (started by a run).
+    #[command(name = role::COMMAND, hide = true)]
+    Command {
+        #[command(flatten)]
+        started: Started,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+    /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
         /// The inherited channel.
@@ -209,6 +219,10 @@ pub fn main() -> Exit {
             started.begin();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
+        }
+        Command::Command { started, command } => {
+            started.begin();
+            started::become_command(&command)
         }
         Command::Versions { fd, libcudart, started } => {
             started.begin();

@@ -18,8 +18,10 @@
 
 // The question.
 pub mod catalogue;
+pub mod fact;
 pub mod mask;
 pub mod scenario;
+pub mod source;
 pub mod step;
 
 // The machine and the plan.
@@ -27,11 +29,15 @@ pub mod machine;
 pub mod plan;
 
 // The experiment: three processes of this one binary.
+pub mod calibration;
 pub mod channel;
 pub mod clock;
 pub mod event;
+pub mod experiment;
 pub mod libraries;
+pub mod mapped;
 pub mod node;
+pub mod recording;
 pub mod sample;
 pub mod sampler;
 pub mod status;
@@ -43,8 +49,8 @@ pub mod claim;
 pub mod compare;
 pub mod exit;
 pub mod judge;
+pub mod observation;
 pub mod observe;
-pub mod page;
 pub mod preview;
 pub mod render;
 pub mod report;
@@ -58,3 +64,6 @@ mod output;
 mod random;
 pub mod run;
 mod terminal;
+
+// At the bottom of all.
+pub mod text;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use description::Description;
 
 use crate::input;
-use crate::render::escape::terminal;
+use crate::text::escape::terminal;
 
 /// What `h200`, the machine used when none is named, stands for.
 const DEFAULT_MACHINE: (&str, &str) = ("h200", "h200-x2");

@@ -1,6 +1,4 @@
 //! The JSON Schemas: committed, the same as the program prints, and true of scenarios and reports.
-//!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test schema` writes both files anew; read the diff.
 
 mod common;
 
@@ -10,7 +8,7 @@ use cuda_pitfalls::catalogue;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use common::{Scratch, bless, committed_reports, root};
+use common::{Scratch, committed_reports, root};
 
 /// What the program prints for a kind of document.
 fn printed(of: &str) -> String {
@@ -46,23 +44,12 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
     ] {
         let printed = printed(of);
         let file = root().join(path);
-        if bless() {
-            fs::write(&file, &printed).expect("the schema can be written");
-        }
         let committed = fs::read_to_string(&file).unwrap_or_default();
-        assert!(committed == printed, "{path} is not what `cuda-pitfalls schema {of}` prints; bless it");
+        assert!(
+            committed == printed,
+            "{path} is not what `cuda-pitfalls schema {of}` prints; `cargo xtask bless` writes it anew"
+        );
     }
-}
-
-#[test]
-fn the_page_of_steps_is_that_of_the_step_table() {
-    let page = cuda_pitfalls::render::vocabulary::page();
-    let file = root().join("scenarios/steps.md");
-    if bless() {
-        fs::write(&file, &page).expect("the page can be written");
-    }
-    let committed = fs::read_to_string(&file).unwrap_or_default();
-    assert!(committed == page, "scenarios/steps.md is not what the step table says; bless it");
 }
 
 #[test]

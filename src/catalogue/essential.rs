@@ -4,7 +4,6 @@
 use serde::Deserialize;
 
 use super::Outline;
-use super::select::named;
 
 const SOURCE: &str = include_str!("../../scenarios/essential.toml");
 
@@ -32,7 +31,7 @@ pub fn all() -> Vec<Essential> {
 /// The scenarios of the set, with the instances that are in it.
 pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
-    for one in all().into_iter().filter_map(|one| named(outlines, &one.name)) {
+    for one in all().into_iter().filter_map(|one| Outline::named(outlines, &one.name)) {
         match found.iter_mut().find(|known| known.name == one.name) {
             Some(known) => known.instances.extend(one.instances),
             None => found.push(one),
@@ -57,7 +56,7 @@ mod tests {
         assert_eq!(names.len(), file.question.len(), "a question is there twice");
         let mut on_one_gpu = 0;
         for Essential { name, why } in &file.question {
-            let found = named(&scenarios, name).unwrap_or_else(|| panic!("{name} is no scenario or instance"));
+            let found = Outline::named(&scenarios, name).unwrap_or_else(|| panic!("{name} is no scenario or instance"));
             assert_eq!(found.instances.len(), 1, "{name}: name one instance");
             assert!(why.ends_with('.') || why.ends_with('"'), "{name}: {why}");
             assert!(found.needs.gpus <= 2 && !found.needs.root && found.hazards.is_empty(), "{name}");

@@ -209,7 +209,7 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
 
 /// The one scenario or instance of this name, or of this last part where nothing else bears it.
 fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectError> {
-    if let Some(found) = named(all, selector) {
+    if let Some(found) = Outline::named(all, selector) {
         return Ok(Some(found));
     }
     if !with_word(all, selector).is_empty() {
@@ -224,17 +224,6 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
             Err(SelectError::Ambiguous { selector: selector.to_string(), names })
         }
     }
-}
-
-/// The scenario of this full name, or the scenario with the one instance of this full name.
-pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
-    all.iter().find_map(|scenario| {
-        if scenario.name == name {
-            return Some(scenario.clone());
-        }
-        let instance = scenario.instances.iter().find(|instance| *instance == name)?;
-        Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
-    })
 }
 
 /// The scenarios of a folder, or else those with a tag or symptom.

@@ -1,8 +1,8 @@
 //! The reports that claims are held against, and finding an answer in them.
 
 use crate::judge;
-use crate::render::words;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::Provenance;
 
 /// The reports of one sitting: several measured ones, or any single one.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl Place {
     fn of(source: &Source, scenario: &ScenarioReport) -> Place {
         Place {
             report: source.name.clone(),
-            machine: words::machine(&source.report.machine),
+            machine: source.report.machine.summary(),
             libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
         }
     }

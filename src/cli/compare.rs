@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use super::output::{fail, named, print};
 use crate::compare::{self, Comparison};
 use crate::exit::Exit;
-use crate::render::{self, escape};
+use crate::render;
 use crate::report::{self, Report, Stored};
 use crate::survey::{Kind, Survey};
+use crate::text::escape;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

@@ -28,7 +28,7 @@ pub(super) fn print(text: &str) -> Exit {
 pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
     let width = terminal::width(&std::io::stdout());
     if verbose {
-        return print(&render::text::report(report, width));
+        return print(&render::full::report(report, width));
     }
     ask_as_today(report);
     print(&render::answer::report(report, width))

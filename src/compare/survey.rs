@@ -3,12 +3,12 @@
 use super::pair::Entry;
 use super::{Change, Comparison, Difference, Found, Side, yes_or_no};
 use crate::machine::Machine;
-use crate::render::units;
 use crate::survey::Standing;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
+use crate::text::units;
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
 const NOISE_BYTES: u64 = 2 << 20;

@@ -1,16 +1,16 @@
 //! What there is, and what one scenario does: `list` and `show`.
 
-pub(crate) mod sentence;
+pub mod sentence;
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::escape::terminal;
 use super::versions;
 use crate::catalogue::Outline;
 use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
 use crate::step;
+use crate::text::escape::terminal;
 
 const WIDTH: usize = 100;
 

@@ -4,8 +4,8 @@
 use crate::exit::Exit;
 use crate::report::Report;
 
-use super::escape::{shorten, visible};
 use super::tally::{self, Standing};
+use crate::text::escape::{shorten, visible};
 
 /// What node-problem-detector keeps, the newline included.
 pub const LIMIT: usize = 80;

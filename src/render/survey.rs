@@ -9,17 +9,16 @@ mod changes;
 mod env;
 mod mask;
 mod section;
-#[cfg(test)]
-pub(crate) use cell::sample;
 
 use std::collections::BTreeMap;
 
 use section::Section;
 
-use super::{Format, escape, units, words};
-use crate::report::Provenance;
+use super::Format;
 use crate::survey::document::{Document, LeftOut, Row};
 use crate::survey::{Kind, Survey};
+use crate::text::{escape, units};
+use crate::verdict::Provenance;
 
 /// A survey's document and what its folder is called.
 #[derive(Clone, Debug)]
@@ -59,11 +58,6 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, 
         Format::Markdown => Ok(page(survey.kind(), &[Source { name: String::new(), survey: survey.clone() }])),
         _ => Err("a survey can be rendered as text or markdown".to_string()),
     }
-}
-
-/// The path of a survey's page.
-pub fn path(kind: Kind) -> String {
-    format!("docs/surveys/{}.md", kind.name())
 }
 
 /// A page of all that is known from these documents of one survey.
@@ -115,7 +109,7 @@ fn measured_on(sources: &[Source]) -> Section {
         let survey = &source.survey;
         vec![
             source.name.clone(),
-            words::machine(survey.machine()),
+            survey.machine().summary(),
             format!("{}{}", rows(survey), if survey.is_complete() { "" } else { ", not finished" }),
             attempts(survey),
             units::duration(survey.header().elapsed_ns),

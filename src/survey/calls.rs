@@ -5,6 +5,8 @@
 //! visible GPU is enough to tell, and a start of the driver is the price of an attempt.
 
 mod answer;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod recipe;
 mod showed;
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::words;
 use crate::claim::{Evidence, Ledger, Row, Support, Weighed, scenario_of};
-use crate::render::escape::markdown;
 use crate::render::tally;
+use crate::text::escape::markdown;
 
 /// The whole page. Links lead to `pitfalls/` beside it.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::claim::fixture::{answer, answers, articles, evidence};
 use crate::claim::{Evidence, weigh};
-use crate::render::lines::WIDTH;
+use crate::text::lines::WIDTH;
 
 fn rendered(evidence: &Evidence, format: Format) -> String {
     let articles = articles();

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::words;
 use crate::claim::{Article, Evidence, Ledger, Row, Support, Weighed};
-use crate::render::escape::terminal;
-use crate::render::lines::{WIDTH, sentence};
 use crate::render::tally;
+use crate::text::escape::terminal;
+use crate::text::lines::{WIDTH, sentence};
 
 /// The whole page.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {

@@ -1,7 +1,8 @@
 //! What is said of a claim, in the same words in every format. Nothing is escaped here.
 
 use crate::claim::{Answer, Claim, Evidence, Held, Ledger, Place, Read, Row, Support, Wanted, Weighed, wanted};
-use crate::render::{facts, words};
+use crate::render::facts;
+use crate::text::counts::grouped;
 
 /// What the tested row of a claim about a framework says of itself.
 pub(super) const FRAMEWORK: &str = "the verdict is about CUDA calls such as it makes; the framework itself was not run";
@@ -70,14 +71,7 @@ pub(super) fn mark(weighed: &Weighed, simulated: bool) -> &'static str {
 
 /// What was found for a support: a phrase for each answer that was given, with where.
 pub(super) fn found(support: &Support) -> Vec<String> {
-    let mut groups: Vec<(String, Vec<&Answer>)> = Vec::new();
-    for answer in &support.answers {
-        let said = said(answer, support);
-        match groups.iter_mut().find(|(known, _)| *known == said) {
-            Some((_, answers)) => answers.push(answer),
-            None => groups.push((said, vec![answer])),
-        }
-    }
+    let groups = grouped(support.answers.iter().map(|answer| (said(answer, support), answer)));
     let several = groups.len() > 1;
     let phrase = |(said, answers): (String, Vec<&Answer>)| {
         let mut phrase = said;
@@ -218,11 +212,11 @@ pub(super) fn sources(evidence: &Evidence) -> Vec<(String, String)> {
         let mut versions: Vec<&str> =
             source.report.machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).collect();
         versions.dedup();
-        let mut of = words::machine(&source.report.machine);
+        let mut of = source.report.machine.summary();
         if !versions.is_empty() {
             of.push_str(&format!(", libcudart {}", versions.join(", ")));
         }
-        if source.report.provenance == crate::report::Provenance::Simulated {
+        if source.report.provenance == crate::verdict::Provenance::Simulated {
             of.push_str(", SIMULATED");
         }
         if !source.report.complete {

@@ -6,10 +6,10 @@ use super::cell::{Version, arguments, context, frozen, library, memory, name, nu
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::render::units;
 use crate::step::Library;
 use crate::survey::calls::{Answer, CallRow, Recipes, recipes};
 use crate::survey::document::Document;
+use crate::text::units;
 
 pub(super) const OPENING: &str = "\
 Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
@@ -251,7 +251,7 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::survey::cell::sample::{absent, row};
+    use crate::survey::calls::fixture::{absent, row};
     use crate::verdict::Reason;
 
     #[test]
