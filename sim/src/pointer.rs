@@ -20,9 +20,15 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Refuses a null pointer, before anything is done that it would have to be undone for.
+    /// Refuses a null pointer.
     pub fn given(&self) -> Outcome {
         if self.0.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
+    }
+
+    /// Does the work, unless the pointer is null, and stores its result.
+    pub fn put_with(&self, work: impl FnOnce() -> Outcome<T>) -> Outcome {
+        self.given()?;
+        self.put(work()?)
     }
 
     /// What the caller stored there before the call.
@@ -131,5 +137,39 @@ impl Image {
         }
         // What is not binary is text.
         Text(self.0).bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::{null, null_mut};
+
+    #[test]
+    fn a_null_pointer_is_refused_and_nothing_is_stored() {
+        let mut value = 1u32;
+        assert_eq!(Out(&raw mut value).put(2), Ok(()));
+        assert_eq!((Out(&raw mut value).read(), value), (Ok(2), 2));
+        assert_eq!(Out::<u32>(null_mut()).put(3), Err(INVALID_VALUE));
+        assert_eq!(In::<u32>(null()).read(), Err(INVALID_VALUE));
+        assert_eq!(Text(null()).name(), Err(INVALID_VALUE));
+        assert_eq!(Image(null()).ptx(), Err(INVALID_VALUE));
+    }
+
+    #[test]
+    fn a_text_needs_room_for_its_nul() {
+        let mut room: [c_char; 4] = [-1; 4];
+        let out = Out(room.as_mut_ptr());
+        // SAFETY: the array is as long as the room that is named.
+        let stored = unsafe { [out.put_text(4, "four"), out.put_text(4, "two")] };
+        assert_eq!(stored, [false, true]);
+        assert_eq!(room[3], 0);
+    }
+
+    #[test]
+    fn only_an_image_that_starts_like_text_is_read() {
+        assert_eq!(Image(c"\x7fELF".as_ptr()).ptx(), Err(SIM_NOT_MODELLED));
+        assert_eq!(Image(c"\n.version 6.0".as_ptr()).ptx().unwrap(), b"\n.version 6.0");
+        assert_eq!(Text(c"\xff".as_ptr()).name(), Err(INVALID_VALUE));
     }
 }

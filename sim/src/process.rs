@@ -294,6 +294,13 @@ mod tests {
     }
 
     #[test]
+    fn a_forked_child_inherits_a_failure_and_loses_a_success() {
+        use Phase::{Forked, Fresh, NoDevice, Ready, Refused};
+        let children = [Fresh, Ready, NoDevice, Refused, Forked].map(|parent| Phase::in_a_child(parent as u32));
+        assert_eq!(children, [Fresh, Forked, NoDevice, Refused, Forked]);
+    }
+
+    #[test]
     fn a_forked_child_stays_uninitialised() {
         let mut process = Process::new(Phase::Forked);
         assert_eq!(process.init(), Err(NOT_INITIALIZED));

@@ -14,8 +14,7 @@ pub const CONTEXT_FLAGS: u32 = 0xff;
 symbols! {
     fn cuDevicePrimaryCtxRetain(context: Out<u64>, device: i32) = call(|process, _| {
         let device = process.ordinal(device)?;
-        context.given()?;
-        context.put(process.retain_primary(device)?)
+        context.put_with(|| process.retain_primary(device))
     });
 
     fn cuDevicePrimaryCtxRelease_v2(device: i32) = call(|process, _| process.release_primary(process.ordinal(device)?));

@@ -61,8 +61,7 @@ symbols! {
 
     fn cuMemCreate(handle: Out<u64>, bytes: usize, wanted: In<Properties>, _flags: u64) = call(|process, _| {
         let device = wanted.read()?.device(process)?;
-        handle.given()?;
-        handle.put(process.create_memory(device, bytes as u64)?)
+        handle.put_with(|| process.create_memory(device, bytes as u64))
     });
 
     fn cuMemRelease(handle: u64) = call(|process, _| process.release_memory(handle));

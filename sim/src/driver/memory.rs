@@ -23,17 +23,14 @@ symbols! {
         total.put(total_bytes as usize)
     });
 
-    fn cuMemAllocHost_v2(address: Out<u64>, bytes: usize) = call_in(|process, _, current| {
-        address.given()?;
-        address.put(process.allocate_host(current, bytes, HostKind::Pinned)?)
-    });
+    fn cuMemAllocHost_v2(address: Out<u64>, bytes: usize) =
+        call_in(|process, _, current| address.put_with(|| process.allocate_host(current, bytes, HostKind::Pinned)));
 
     fn cuMemFreeHost(address: u64) = call_in(|process, _, _| process.free_host(address, HostKind::Pinned));
 
     fn cuMemAllocAsync(address: Out<u64>, bytes: usize, stream: u64) = call(|process, thread| {
         let device = process.stream_owner(stream, process.current(thread))?.device;
-        address.given()?;
-        address.put(process.allocate_async(device, bytes as u64)?)
+        address.put_with(|| process.allocate_async(device, bytes as u64))
     });
 
     fn cuMemFreeAsync(address: u64, stream: u64) = call(|process, thread| {
@@ -42,8 +39,6 @@ symbols! {
     });
 
     /// The memory is on no GPU until a kernel there uses it, which none does here (memory/managed-comes-with-the-touch).
-    fn cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32) = call_in(|process, _, current| {
-        address.given()?;
-        address.put(process.allocate_managed(current, bytes, flags)?)
-    });
+    fn cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32) =
+        call_in(|process, _, current| address.put_with(|| process.allocate_managed(current, bytes, flags)));
 }

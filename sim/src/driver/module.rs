@@ -22,10 +22,8 @@ pub unsafe fn arguments(process: &Process, function: u64, params: *mut *mut c_vo
 }
 
 symbols! {
-    fn cuModuleLoadData(module: Out<u64>, image: Image) = call_in(|process, _, current| {
-        module.given()?;
-        module.put(process.load(current, &image.ptx()?)?)
-    });
+    fn cuModuleLoadData(module: Out<u64>, image: Image) =
+        call_in(|process, _, current| module.put_with(|| process.load(current, &image.ptx()?)));
 
     fn cuModuleGetFunction(function: Out<u64>, module: u64, name: Text) =
         call_in(|process, _, _| function.put(process.function(module, &name.name()?)?));

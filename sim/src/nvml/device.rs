@@ -45,7 +45,8 @@ symbols! {
 
     fn nvmlDeviceGetIndex(device: u64, index: Out<u32>) = call_on(device, |_, found, _| put(&index, found as u32));
 
-    fn nvmlDeviceGetMinorNumber(device: u64, minor: Out<u32>) = call_on(device, |_, found, _| put(&minor, found as u32));
+    fn nvmlDeviceGetMinorNumber(device: u64, minor: Out<u32>) =
+        call_on(device, |_, found, _| put(&minor, found as u32));
 
     fn nvmlDeviceGetPciInfo_v3(device: u64, info: Out<PciInfo>) = call_on(device, |_, _, gpu| {
         let pci = gpu.pci;

@@ -2,11 +2,9 @@
 
 use super::{call, call_in};
 use crate::model::address::Location;
-use crate::model::context::Owner;
 use crate::model::host::HostKind;
-use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
+use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED};
 use crate::pointer::Out;
-use crate::process::Process;
 use crate::symbols::runtime_symbols;
 
 /// `cudaPointerAttributes`, up to the fields that newer versions reserve.
@@ -20,26 +18,23 @@ pub struct PointerAttributes {
 
 runtime_symbols! {
     fn cudaMalloc(address: Out<u64>, bytes: usize) = call_in(|process, _, context| {
-        address.given()?;
-        address.put(if bytes == 0 { 0 } else { process.allocate(context, bytes as u64)? })
+        address.put_with(|| if bytes == 0 { Ok(0) } else { process.allocate(context, bytes as u64) })
     });
 
     fn cudaFree(address: u64) = call_in(|process, _, _| if address == 0 { Ok(()) } else { process.free(address) });
 
-    fn cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) = call_in(|process, _, context| {
-        address.given()?;
-        address.put(process.allocate_managed(context, bytes, flags)?)
-    });
+    fn cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) =
+        call_in(|process, _, context| address.put_with(|| process.allocate_managed(context, bytes, flags)));
 
     /// Since 13.0, with a location of eight bytes. Measured without memory to give advice about (context/failed-call-makes-one).
     fn cudaMemAdvise(address: u64, _bytes: usize, _advice: u32, _location: u64) =
         call_in(|_, _, _| Err(if address == 0 { INVALID_VALUE } else { SIM_NOT_MODELLED }));
 
     fn cudaHostAlloc(address: Out<u64>, bytes: usize, _flags: u32) =
-        call_in(|process, _, context| pinned(process, context, &address, bytes));
+        call_in(|process, _, context| address.put_with(|| process.allocate_host(context, bytes, HostKind::Pinned)));
 
     fn cudaMallocHost(address: Out<u64>, bytes: usize) =
-        call_in(|process, _, context| pinned(process, context, &address, bytes));
+        call_in(|process, _, context| address.put_with(|| process.allocate_host(context, bytes, HostKind::Pinned)));
 
     fn cudaFreeHost(address: u64) = call_in(|process, _, _| {
         if address == 0 { Ok(()) } else { process.free_host(address, HostKind::Pinned) }
@@ -68,9 +63,4 @@ runtime_symbols! {
         };
         attributes.put(PointerAttributes { kind, device, device_pointer, host_pointer })
     });
-}
-
-fn pinned(process: &mut Process, context: Owner, address: &Out<u64>, bytes: usize) -> Outcome {
-    address.given()?;
-    address.put(process.allocate_host(context, bytes, HostKind::Pinned)?)
 }

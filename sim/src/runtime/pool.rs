@@ -2,7 +2,7 @@
 
 use super::{call, call_in};
 use crate::driver::mapping::{Access, Properties};
-use crate::model::status::{Outcome, SIM_NOT_MODELLED};
+use crate::model::status::SIM_NOT_MODELLED;
 use crate::model::stream::is_explicit;
 use crate::pointer::{In, Out};
 use crate::process::Process;
@@ -18,7 +18,7 @@ symbols! {
     fn cudaMallocAsync(address: Out<u64>, bytes: usize, stream: u64) = {
         let work = |process: &mut Process, current| {
             let device = process.stream_owner(stream, current)?.device;
-            allocate(process, &address, bytes, process.devices[device].pool_handle)
+            address.put_with(|| process.allocate_async(device, bytes as u64))
         };
         if is_explicit(stream) {
             call("cudaMallocAsync on an explicit stream", |process, _| work(process, Err(SIM_NOT_MODELLED)))
@@ -35,7 +35,7 @@ runtime_symbols! {
             if process.pool(pool)?.device != device {
                 return Err(SIM_NOT_MODELLED);
             }
-            allocate(process, &address, bytes, pool)
+            address.put_with(|| process.allocate_from(pool, bytes as u64))
         });
 
     fn cudaFreeAsync(address: u64, stream: u64) = call_in(|process, _, context| {
@@ -80,9 +80,4 @@ runtime_symbols! {
         let device = Access::device(process, &access, count)?;
         process.open_pool(pool, device)
     });
-}
-
-fn allocate(process: &mut Process, address: &Out<u64>, bytes: usize, pool: u64) -> Outcome {
-    address.given()?;
-    address.put(process.allocate_from(pool, bytes as u64)?)
 }
