@@ -17,9 +17,10 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::machine::Machine;
-use crate::report::{Provenance, Report, ScenarioReport, SchemaId};
+use crate::report::{Report, ScenarioReport, SchemaId};
 use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
+use crate::verdict::Provenance;
 
 use pair::{Entry, pair};
 

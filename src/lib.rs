@@ -27,11 +27,15 @@ pub mod machine;
 pub mod plan;
 
 // The experiment: three processes of this one binary.
+pub mod calibration;
 pub mod channel;
 pub mod clock;
 pub mod event;
+pub mod experiment;
 pub mod libraries;
+pub mod mapped;
 pub mod node;
+pub mod recording;
 pub mod sample;
 pub mod sampler;
 pub mod status;

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::event::Versions;
 use crate::machine::Runtime;
 use crate::supervisor::{self, Trouble};
-use crate::worker::versions::Versions;
 
 /// Every name under which a program may open one of the libraries. cudarc tries the unversioned
 /// names first, so these must not be left to another folder.

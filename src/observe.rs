@@ -21,8 +21,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::event::{Status, Value};
-use crate::report::{Attempt, Calibration};
+use crate::recording::Recording;
 use crate::sample::Gpu;
 use crate::scenario::Class;
 
@@ -38,9 +39,9 @@ pub struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// The calibration of a GPU that holds for an attempt: the last one taken before it began.
-    pub fn calibration_of(&self, uuid: &str, attempt: &Attempt) -> Option<&'a Calibration> {
+    pub fn calibration_of(&self, uuid: &str, recording: &Recording) -> Option<&'a Calibration> {
         let mut of_gpu = self.calibration.iter().filter(|calibration| calibration.uuid == uuid);
-        of_gpu.rfind(|calibration| calibration.at_ns <= attempt.started_ns)
+        of_gpu.rfind(|calibration| calibration.at_ns <= recording.started_ns)
     }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::catalogue::{self, Selection, Shard};
 use crate::clock;
 use crate::exit::Exit;
-use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Requirement, Run, SCHEMA, SchemaId, Store};
+use crate::report::{ExitCode, MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::Hazard;
 use crate::supervisor::{Interrupt, signal_name};
 use console::Console;
@@ -300,9 +300,4 @@ fn blank(options: &Options, stage: &Stage) -> Report {
         scenarios: Vec::new(),
         complete: false,
     }
-}
-
-/// Whether results of this run come from a real driver.
-fn provenance(simulated: bool) -> Provenance {
-    if simulated { Provenance::Simulated } else { Provenance::Measured }
 }

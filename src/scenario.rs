@@ -12,6 +12,7 @@ mod size;
 pub mod symptom;
 mod version;
 
+pub use crate::experiment::{Scalar, Step};
 pub use check::{Check, Class, ExitCheck, GpuList};
 pub(crate) use load::nearest;
 pub use load::{Diagnostic, load, sha256};
@@ -107,57 +108,6 @@ pub enum Gpus {
     All,
     /// A mask that names this many by UUID.
     Masked(u32),
-}
-
-/// One call with its arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
-    /// The exact C name; a row of [`crate::step`].
-    pub call: String,
-    /// The inputs that the file gives, by parameter name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub args: BTreeMap<String, Scalar>,
-    /// The name that the call's handle is bound to.
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub bind: Option<String>,
-    /// The thread or process that makes the call; the worker's main thread if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<String>,
-    /// The private copy of libcudart that is called; the worker's libcudart if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// What checks call this step: its label, or its C name where that is unique in the case.
-    pub label: String,
-    /// The line of the file.
-    pub line: u32,
-}
-
-/// A value in a scenario file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Scalar {
-    /// An integer.
-    Int(i64),
-    /// Text; `${gpus}` and `${gpu0}` in it are filled in by the plan.
-    Text(String),
-    /// A list, for kernel arguments.
-    List(Vec<Scalar>),
-}
-
-impl std::fmt::Display for Scalar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Scalar::Int(value) => write!(f, "{value}"),
-            Scalar::Text(value) => f.write_str(value),
-            Scalar::List(values) => {
-                f.write_str("[")?;
-                for (i, value) in values.iter().enumerate() {
-                    write!(f, "{}{value}", if i == 0 { "" } else { ", " })?;
-                }
-                f.write_str("]")
-            }
-        }
-    }
 }
 
 /// Whether a `remedy` says what to do. One that begins with `None needed` says why nothing is to be

@@ -9,6 +9,7 @@ mod conversation;
 mod end;
 mod interrupt;
 mod launch;
+mod libraries;
 mod output;
 mod reading;
 mod sampling;
@@ -23,7 +24,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::worker::versions::Versions;
+use crate::event::Versions;
+use crate::verdict::Provenance;
 
 /// Names of the hidden subcommands, in one place.
 pub mod role {
@@ -61,6 +63,8 @@ pub struct Supervisor {
     pub interrupt: Interrupt,
     /// A worker that could not be ended. No other is started after it.
     lost: Option<u32>,
+    /// What the libraries of workers must be; none before that is known.
+    provenance: Option<Provenance>,
 }
 
 impl Supervisor {
@@ -79,12 +83,18 @@ impl Supervisor {
             sampler,
             interrupt,
             lost: None,
+            provenance: None,
         })
     }
 
     /// The PID of a worker or a sampler that could not be ended, if there is one.
     pub fn unkillable(&self) -> Option<u32> {
         self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
+    }
+
+    /// Says what the run is on. A worker that maps anything else is recorded as an incident.
+    pub fn expect(&mut self, provenance: Provenance) {
+        self.provenance = Some(provenance);
     }
 
     /// Points workers at another folder of links, for another libcudart.

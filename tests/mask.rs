@@ -188,7 +188,7 @@ struct Init {
 /// Walks an attempt up to the `cuInit` that succeeded, or to the call of another sort after which it
 /// cannot be known from here whether the driver was initialised.
 fn inits(case: &CasePlan, attempt: &Attempt) -> Vec<Init> {
-    let own = || attempt.events.iter().filter(|event| event.process.is_none()).map(|event| &event.event);
+    let own = || attempt.recording.events.iter().filter(|event| event.process.is_none()).map(|event| &event.event);
     let returned = |at: usize| -> Option<&Status> {
         own().find_map(|event| match event {
             Event::End { step, status, .. } if *step == at => status.as_ref(),
@@ -243,8 +243,11 @@ fn the_rule_says_what_every_committed_attempt_showed() {
             let Some(plan) = &scenario.plan else { continue };
             for case in &scenario.cases {
                 let planned = plan.case(&case.name).expect("a case that was run was planned");
-                for init in
-                    case.attempts.iter().filter(|attempt| attempt.invalid.is_empty()).flat_map(|it| inits(planned, it))
+                for init in case
+                    .attempts
+                    .iter()
+                    .filter(|attempt| attempt.judged.invalid.is_empty())
+                    .flat_map(|it| inits(planned, it))
                 {
                     let Init { asked: Asked { mask, order }, status, visible } = &init;
                     let answer = mask::parse(mask.as_deref(), order.as_deref(), &uuids);

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::judge::{self, plan_as_today};
 use cuda_pitfalls::observe::{Observation, StepObservation};
-use cuda_pitfalls::report::{CaseReport, Provenance, Report, ScenarioReport, read};
+use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport, read};
+use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{Kind, Reason};
 use serde_json::{Value, json};
 

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_pitfalls::report::{Provenance, Stored, read};
+use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::{Kind, Survey};
+use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 use serde_json::Value;
 

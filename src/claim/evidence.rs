@@ -1,7 +1,8 @@
 //! The reports that claims are held against, and finding an answer in them.
 
 use crate::judge;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::Provenance;
 
 /// The reports of one sitting: several measured ones, or any single one.
 #[derive(Clone, Debug, Default)]

@@ -9,9 +9,10 @@ use crate::catalogue;
 use crate::claim::{self, Evidence, Source};
 use crate::exit::Exit;
 use crate::render::claims::{Format, render};
-use crate::report::{self, Provenance};
+use crate::report;
 use crate::scenario::Diagnostic;
 use crate::text::escape::terminal;
+use crate::verdict::Provenance;
 
 /// Where `run` puts reports if it is not told otherwise.
 const REPORTS: &str = "reports";

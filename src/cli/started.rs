@@ -1,5 +1,6 @@
 //! What every process of a run does before anything else.
 
+use crate::event::PROTOCOL;
 use crate::exit::Exit;
 use crate::supervisor::{begin, begin_fresh};
 
@@ -9,6 +10,9 @@ pub(super) struct Started {
     /// The PID of the process that must live.
     #[arg(long)]
     parent: Option<i32>,
+    /// The version of what it will be told.
+    #[arg(long)]
+    protocol: Option<u32>,
     /// A descriptor that it was given; all others are closed.
     #[arg(long)]
     keep: Vec<i32>,
@@ -17,6 +21,13 @@ pub(super) struct Started {
 impl Started {
     /// Does what such a process does before anything else.
     pub(super) fn begin(&self) {
+        if let Some(protocol) = self.protocol.filter(|protocol| *protocol != PROTOCOL) {
+            eprintln!(
+                "cuda-pitfalls: started by a version of this program that speaks protocol {protocol}; this one speaks \
+                 {PROTOCOL}: the program's file was replaced while a run is under way"
+            );
+            std::process::exit(Exit::Internal.code());
+        }
         match self.parent {
             Some(parent) if !begin(parent, &self.keep) => std::process::exit(Exit::Internal.code()),
             Some(_) => {}

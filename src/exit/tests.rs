@@ -126,7 +126,7 @@ fn an_empty_report_measured_nothing_and_a_partial_one_is_a_fault() {
 #[test]
 fn an_unkillable_worker_makes_the_host_unsafe_whoever_noted_it() {
     let mut fine = made(Came(1 << FINE));
-    fine.scenarios[0].cases[0].attempts[0].exit.unkillable = true;
+    fine.scenarios[0].cases[0].attempts[0].recording.exit.unkillable = true;
     assert_eq!(Exit::of_report(&fine), Exit::HostUnsafe);
 }
 
@@ -208,7 +208,7 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
 fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else() {
     use ExpectationMet::{AsExpected, NoExpectation};
     let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
-    unknown.verdict.provenance = crate::report::Provenance::Simulated;
+    unknown.verdict.provenance = crate::verdict::Provenance::Simulated;
     let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
     assert_eq!(Exit::of_report(&report(vec![fine, unknown.clone()], true)), Exit::Ok);
     assert_eq!(Exit::of_report(&report(vec![unknown], true)), Exit::Inconclusive);
@@ -244,7 +244,7 @@ fn junit_has_a_failure_exactly_where_the_exit_code_is_not_zero() {
 fn junit_agrees_on_what_the_simulated_machine_does_not_model() {
     use ExpectationMet::{AsExpected, NoExpectation};
     let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
-    unknown.verdict.provenance = crate::report::Provenance::Simulated;
+    unknown.verdict.provenance = crate::verdict::Provenance::Simulated;
     let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
     for (scenarios, exit) in [(vec![fine, unknown.clone()], Exit::Ok), (vec![unknown], Exit::Inconclusive)] {
         let report = report(scenarios, true);

@@ -1,8 +1,8 @@
 //! From the attempts of trap and control to a verdict.
 
 use crate::plan::Plan;
-use crate::report::Doubt;
 use crate::scenario::Check;
+use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Reason};
 
 use super::Facts;
@@ -163,8 +163,8 @@ fn too_few(plan: &Plan, seen: &[Seen]) -> Option<Decision> {
     if words.is_empty() {
         return None;
     }
-    let doubts: Vec<&Doubt> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
-    let times = |doubt: &Doubt| doubts.iter().filter(|other| other.reason == doubt.reason).count();
+    let doubts: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
+    let times = |doubt: &Invalidation| doubts.iter().filter(|other| other.reason == doubt.reason).count();
     // The first of those that struck most often; `max_by_key` would take the last.
     let most = doubts.iter().map(|doubt| times(doubt)).max().unwrap_or(0);
     let words = words.join("; ");

@@ -1,7 +1,7 @@
 //! The size of a change in device memory, in classes: what holds on every GPU model, where bytes
 //! hold on one.
 
-use crate::report::Calibration;
+use crate::calibration::Calibration;
 use crate::scenario::Class;
 
 /// What counts as noise on a GPU that was not calibrated: the granule in which drivers take memory.

@@ -9,7 +9,7 @@ use crate::scenario::{Gpus, Instance, Range, Scenario};
 use crate::step::{self, Library};
 use crate::verdict::Reason;
 
-use super::resolve::{Options, Unmet};
+use super::options::{Options, Unmet};
 use crate::text::counts::counted;
 
 /// The first need of the scenario that the machine does not meet; none if it can be asked.

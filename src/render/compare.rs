@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::compare::{Change, Comparison, Difference, Only, Side};
-use crate::report::Provenance;
 use crate::survey::keyed;
 use crate::text::counts::grouped;
 use crate::text::escape;
+use crate::verdict::Provenance;
 
 /// The lines that a screen has.
 const MOST_LINES: usize = 40;

@@ -3,10 +3,11 @@
 //! Nothing is escaped here; each format escapes what it prints.
 
 use crate::observe::{MemoryObservation, Observation, StepObservation, words};
-use crate::report::{Attempt, CaseReport, Outcome, Provenance, ScenarioReport};
+use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
 use crate::scenario::{Check, Class};
 use crate::text::counts::tally;
 use crate::text::units;
+use crate::verdict::Provenance;
 use crate::verdict::Verdict;
 
 /// The verdict with its reason and, where it applies, that it is simulated.
@@ -207,13 +208,13 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
-    let first = case.attempts.iter().filter_map(|attempt| attempt.invalid.first());
+    let first = case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
     tally(first.map(|doubt| doubt.reason.name()))
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example(case: &CaseReport) -> Option<&Attempt> {
-    case.attempts.iter().find(|attempt| attempt.outcome.is_some()).or(case.attempts.first())
+    case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
 }
 
 /// The change of larger size, whatever its sign; one that was read before one that was not.

@@ -190,8 +190,8 @@ fn machine(out: &mut String, report: &Report) {
     }
     for gpu in &machine.gpus {
         row("GPU", &words::gpu(gpu));
-        for found in report.run.calibration.iter().filter(|found| found.uuid == gpu.uuid) {
-            row("", &words::calibration(found));
+        for found in report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid) {
+            row("", &words::calibration(&found.figures));
         }
     }
     out.push_str("</dl>\n");

@@ -49,8 +49,8 @@ fn machine(out: &mut String, report: &Report) {
     rows.push(("PIDs", words::pids(&report.machine.isolation)));
     for gpu in &report.machine.gpus {
         rows.push(("GPU", words::gpu(gpu)));
-        let found = report.run.calibration.iter().filter(|found| found.uuid == gpu.uuid);
-        rows.extend(found.map(|found| ("calibration", words::calibration(found))));
+        let found = report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid);
+        rows.extend(found.map(|found| ("calibration", words::calibration(&found.figures))));
     }
     rows.extend(report.machine.unavailable.iter().map(|one| ("missing", format!("{}: {}", one.reason, one.detail))));
     rows.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
@@ -97,11 +97,12 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
             let facts = facts::shown(scenario, outcome).join(" · ");
             let _ = writeln!(out, "  - also {} times: {}", outcome.count, markdown(&facts));
         }
-        for doubt in case.attempts.iter().flat_map(|attempt| &attempt.invalid) {
+        for doubt in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
             let _ = writeln!(out, "  - not counted, {}: {}", markdown(&doubt.reason.name()), markdown(&doubt.detail));
         }
     }
-    let mut said = scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.stderr_tail.as_str());
+    let mut said =
+        scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.recording.stderr_tail.as_str());
     if let Some(stderr) = said.rfind(|text| !text.is_empty()) {
         let text = tail(stderr, TAIL);
         let fence = fence(&text);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::preview::Preview;
-use crate::report::Provenance;
+use crate::verdict::Provenance;
 
 use super::{applicable, tally};
 use crate::text::escape::terminal;

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use section::Section;
 
 use super::Format;
-use crate::report::Provenance;
 use crate::survey::document::{Document, LeftOut, Row};
 use crate::survey::{Kind, Survey};
 use crate::text::{escape, units};
+use crate::verdict::Provenance;
 
 /// A survey's document and what its folder is called.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! How the answers of a run stand: what each calls for, and how many there are of each.
 
-use crate::report::{Provenance, Report, Requirement};
+use crate::report::{Report, Requirement};
 use crate::text::{counts, escape, lines};
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Verdict};
 
 /// What a verdict calls for, mildest first. Renderers choose marks, colours and elements by this,

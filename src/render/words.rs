@@ -2,8 +2,8 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
+use crate::calibration::Calibration;
 use crate::machine::{Isolation, Machine};
-use crate::report::Calibration;
 use crate::sample::Gpu;
 use crate::verdict::Reason;
 

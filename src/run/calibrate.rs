@@ -14,11 +14,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::stage::Stage;
+use crate::calibration::Calibration;
 use crate::clock;
 use crate::judge;
 use crate::observe::Scene;
 use crate::plan::CasePlan;
-use crate::report::{Attempt, Calibration, CaseReport, CoTenancy, Report};
+use crate::recording::Recording;
+use crate::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
 use crate::sample::{FreeRun, Sweep};
 use controls::{ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case};
 use reading::{change, is_listed, largest_change, used_before};
@@ -63,8 +65,8 @@ impl Calibrator {
         }
         let Ok(sweep) = stage.supervisor.sampler.sweep() else { return false };
         let is_stale = |uuid: &&String| {
-            let last = report.run.calibration.iter().rfind(|calibration| calibration.uuid == **uuid);
-            let Some(last) = last else { return unsound_too };
+            let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == **uuid);
+            let Some(Calibrated { figures: last, .. }) = last else { return unsound_too };
             if !last.sound {
                 return unsound_too;
             }
@@ -94,9 +96,9 @@ impl Calibrator {
                 }
                 taken.push(gpu(stage, uuid, &quiet, &null));
             }
-            left = taken.iter().filter(|found| !found.sound).map(|found| found.uuid.clone()).collect();
+            left = taken.iter().filter(|found| !found.figures.sound).map(|found| found.figures.uuid.clone()).collect();
             // Of an unsound one the last try is kept.
-            report.run.calibration.extend(taken.into_iter().filter(|found| found.sound || turn == TRIES));
+            report.run.calibration.extend(taken.into_iter().filter(|found| found.figures.sound || turn == TRIES));
             if left.is_empty() {
                 return;
             }
@@ -105,7 +107,7 @@ impl Calibrator {
 
     /// What the first calibration means for the whole run.
     fn tell(&self, stage: &mut Stage, report: &mut Report) {
-        let found = &report.run.calibration;
+        let found = report.run.calibrations();
         let warnings: Vec<String> = found
             .iter()
             .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
@@ -165,8 +167,8 @@ fn gpu(
     stage: &mut Stage,
     uuid: &str,
     quiet: &Result<(), String>,
-    null: &Result<(CasePlan, Attempt), String>,
-) -> Calibration {
+    null: &Result<(CasePlan, Recording), String>,
+) -> Calibrated {
     let at_ns = clock::now_ns();
     let mut found = Calibration {
         uuid: uuid.to_string(),
@@ -181,10 +183,9 @@ fn gpu(
         pid_listed: false,
         sound: false,
         why_unsound: None,
-        attempts: Vec::new(),
     };
     let place = stage.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
-    let mut tries: Vec<(CasePlan, Attempt)> = Vec::new();
+    let mut tries: Vec<(CasePlan, Recording)> = Vec::new();
     let mut why = quiet.as_ref().err().cloned();
     match null {
         Ok(null) => tries.push(null.clone()),
@@ -204,16 +205,17 @@ fn gpu(
     why = why.or_else(|| disturbed(stage, &found, &tries)).or_else(|| differs(&found, &tries, place));
     found.sound = why.is_none();
     found.why_unsound = why;
-    found.attempts = tries
-        .into_iter()
-        .map(|(case, attempt)| CaseReport { name: case.name, outcomes: Vec::new(), attempts: vec![attempt] })
-        .collect();
-    found
+    let as_attempt = |(case, recording): (CasePlan, Recording)| CaseReport {
+        name: case.name,
+        outcomes: Vec::new(),
+        attempts: vec![Attempt::new(0, recording)],
+    };
+    Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
 }
 
 /// Takes the figures from the attempts: those of the first of each kind.
-fn read(found: &mut Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) {
-    let of = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, attempt)| attempt);
+fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
+    let of = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
     if let Some(null) = of(NULL) {
         found.null_bytes = largest_change(null, gpu);
         found.epsilon_bytes = SMALLEST_EPSILON.max(3 * found.null_bytes);
@@ -230,26 +232,26 @@ fn read(found: &mut Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) {
 }
 
 /// Whether an attempt does not count, by the rules that every attempt is held against.
-fn disturbed(stage: &Stage, found: &Calibration, tries: &[(CasePlan, Attempt)]) -> Option<String> {
+fn disturbed(stage: &Stage, found: &Calibration, tries: &[(CasePlan, Recording)]) -> Option<String> {
     let provisional = [found.clone()];
     let scene = Scene { calibration: &provisional, gpus: &stage.machine.gpus };
-    tries.iter().find_map(|(case, attempt)| {
-        let doubts = judge::doubts(&plan_of(case), case, attempt, &scene);
+    tries.iter().find_map(|(case, recording)| {
+        let doubts = judge::doubts(&plan_of(case), case, recording, &scene);
         doubts.first().map(|doubt| format!("{}: {}", doubt.reason.name(), doubt.detail))
     })
 }
 
 /// Whether controls did not show what they must, or two that are alike did not show the same.
-fn differs(found: &Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) -> Option<String> {
+fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
     let near = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2);
-    for (case, attempt) in tries {
-        let baseline = used_before(attempt, gpu);
+    for (case, recording) in tries {
+        let baseline = used_before(recording, gpu);
         if !near(baseline, found.baseline_bytes) {
             return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));
         }
         let (again, first) = match case.name.as_str() {
-            INIT => (change(attempt, None, 0, gpu), found.init_bytes),
-            POSITIVE => (change(attempt, None, 1, gpu), Some(found.context_bytes)),
+            INIT => (change(recording, None, 0, gpu), found.init_bytes),
+            POSITIVE => (change(recording, None, 1, gpu), Some(found.context_bytes)),
             _ => continue,
         };
         if !near(again, first) {
@@ -265,9 +267,9 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) -> Op
     None
 }
 
-fn made(stage: &mut Stage, case: CasePlan) -> Result<(CasePlan, Attempt), String> {
-    match stage.supervisor.attempt(TIMEOUTS, &case, 0) {
-        Ok(attempt) => Ok((case, attempt)),
+fn made(stage: &mut Stage, case: CasePlan) -> Result<(CasePlan, Recording), String> {
+    match stage.record(&case.experiment(TIMEOUTS)) {
+        Ok(recording) => Ok((case, recording)),
         Err(trouble) => Err(format!("`{}` could not be run: {trouble}", case.name)),
     }
 }

@@ -4,17 +4,17 @@
 //! second, so that one that is stopped has an answer to all of them; a survey asks one question to
 //! its end and then the next.
 
-mod libraries;
 mod open;
 
 use std::collections::VecDeque;
 
 use super::Options;
 use super::stage::Stage;
+use crate::experiment::Experiment;
 use crate::judge::{self, Facts};
 use crate::observe::Scene;
 use crate::plan::{self, CasePlan, Plan, Unmet};
-use crate::report::{CaseReport, Run, ScenarioReport};
+use crate::report::{Attempt, CaseReport, Run, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
 use crate::supervisor::Trouble;
 use crate::verdict::{Kind, Reason, Verdict};
@@ -205,23 +205,25 @@ impl Question {
         attempts: usize,
         tick: &dyn Fn(),
     ) -> Result<bool, Trouble> {
+        let timeouts = plan.timeouts();
         // Of a single case the first attempt tells.
         if self.state == State::Planned && plan.cases.len() > 1 {
-            stage.supervisor.look_for_needs(plan.timeouts(), &plan.cases)?;
+            let experiments: Vec<Experiment> = plan.cases.iter().map(|case| case.experiment(timeouts)).collect();
+            stage.supervisor.look_for_needs(&experiments)?;
         }
         self.state = State::Begun;
         let gpus = stage.machine.gpus.clone();
-        let scene = Scene { calibration: &run.calibration, gpus: &gpus };
+        let figures = run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &gpus };
         for _ in 0..attempts {
             if stage.supervisor.interrupt.check() || is_stuck(&done.cases) {
                 return Ok(false);
             }
             let Some(place) = self.pending.pop_front() else { break };
             let (Some(case), Some(kept)) = (plan.cases.get(place), done.cases.get_mut(place)) else { continue };
-            let mut attempt = stage.supervisor.attempt(plan.timeouts(), case, self.made)?;
+            let mut attempt = Attempt::new(self.made, stage.record(&case.experiment(timeouts))?);
             self.made += 1;
-            libraries::keep(stage, case, &mut attempt);
-            attempt.invalid = judge::doubts(plan, case, &attempt, &scene);
+            attempt.judged.invalid = judge::doubts(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
             tick();
         }
@@ -293,13 +295,14 @@ pub(super) fn planning(stage: &mut Stage, options: &Options, runtime: usize) -> 
 
 fn judged(stage: &Stage, run: &Run, plan: &Plan, done: &mut ScenarioReport) -> Verdict {
     let facts = Facts::new(&stage.machine, done.libcudart.as_ref(), plan, stage.provenance);
-    let scene = Scene { calibration: &run.calibration, gpus: &stage.machine.gpus };
+    let figures = run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &stage.machine.gpus };
     judge::judge(plan, &mut done.cases, &scene, &facts)
 }
 
 /// Whether a process could not be killed: nothing more may be started then.
 fn is_stuck(cases: &[CaseReport]) -> bool {
-    cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.exit.unkillable)
+    cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.recording.exit.unkillable)
 }
 
 /// GPUs on which somebody else's processes run right now.

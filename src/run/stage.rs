@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
-use super::{Failure, Options, host, provenance};
+use super::{Failure, Options, host};
+use crate::event::Versions;
+use crate::experiment::Experiment;
 use crate::machine::{Machine, Runtime, Unavailable};
-use crate::report::{Provenance, unique_libraries};
+use crate::recording::Recording;
+use crate::report::unique_libraries;
 use crate::supervisor::{self, Interrupt, Supervisor, Trouble};
 use crate::text::escape;
-use crate::worker::versions::Versions;
+use crate::verdict::Provenance;
 use crate::{libraries, node};
 
 /// Where a run takes place.
@@ -71,17 +74,32 @@ impl Stage {
         let mut stage = Stage {
             supervisor,
             machine,
-            provenance: provenance(simulated),
+            provenance: Provenance::of(simulated),
             on,
             notes,
             runtimes,
             restrict: options.gpus.clone(),
             folder,
         };
+        stage.supervisor.expect(stage.provenance);
         if !simulated && stage.restrict.is_none() {
             stage.obey_inherited_mask();
         }
         Ok(stage)
+    }
+
+    /// Makes one attempt of an experiment. The libraries that it mapped are the machine's from then on.
+    ///
+    /// # Errors
+    /// The worker could not be started, or lacks what its steps need.
+    pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, Trouble> {
+        let recording = self.supervisor.record(experiment)?;
+        for library in &recording.libraries {
+            if !self.machine.libraries.contains(library) {
+                self.machine.libraries.push(library.clone());
+            }
+        }
+        Ok(recording)
     }
 
     /// The private folder of the run.

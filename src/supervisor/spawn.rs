@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_
 use super::Trouble;
 use super::output::Tail;
 use crate::channel::Channel;
+use crate::event::PROTOCOL;
 
 /// What to start.
 pub(super) struct Spawn<'a> {
@@ -56,6 +57,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 pub(super) fn start(spawn: Spawn) -> Result<Child, Trouble> {
     let mut arguments = spawn.arguments;
     arguments.extend([OsString::from("--parent"), OsString::from(getpid().as_raw_nonzero().to_string())]);
+    arguments.extend([OsString::from("--protocol"), OsString::from(PROTOCOL.to_string())]);
     for channel in &spawn.inherit {
         arguments.extend([OsString::from("--keep"), descriptor(channel)]);
     }

@@ -125,9 +125,9 @@ fn effect(case: &str, answered: &Answered<'_>, standing: &mut Standing) -> Optio
     let planned = plan.case(case)?;
     let made = answered.report.cases.iter().find(|made| made.name == case)?;
     let facts = Facts::new(answered.machine, answered.report.libcudart.as_ref(), plan, answered.provenance);
-    let counting = made.attempts.iter().filter(|attempt| attempt.invalid.is_empty());
+    let counting = made.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
     let shown: Vec<Shows> = counting
-        .map(|attempt| shows(&plan.effect, &observe(plan, planned, attempt, answered.scene), plan, &facts))
+        .map(|attempt| shows(&plan.effect, &observe(plan, planned, &attempt.recording, answered.scene), plan, &facts))
         .collect();
     let told = shown.iter().filter_map(|shown| match shown {
         Shows::Yes => Some(true),

@@ -16,7 +16,7 @@ use crate::catalogue::Invalid;
 use crate::event::Value;
 use crate::mask::{self, Form, Needs, Template};
 use crate::observe::{Scene, observe};
-use crate::report::ScenarioReport;
+use crate::report::{Attempt, ScenarioReport};
 
 /// The group of forms that were generated.
 pub const GENERATED: &str = "Generated";
@@ -242,9 +242,9 @@ fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {
         let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
         u32::try_from(scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
     };
-    let counting = case.attempts.iter().filter(|attempt| attempt.invalid.is_empty());
-    let of = |attempt| {
-        let shown = observe(plan, planned, attempt, scene);
+    let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
+    let of = |attempt: &Attempt| {
+        let shown = observe(plan, planned, &attempt.recording, scene);
         let init = shown.step("init")?.status.clone()?;
         let counted = shown.step("count")?;
         let count = match counted.values.get("count") {

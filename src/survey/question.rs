@@ -10,8 +10,9 @@ use toml::{Table, Value};
 use crate::catalogue::{Invalid, kernel_names};
 use crate::machine::Machine;
 use crate::observe::Scene;
-use crate::report::{Provenance, ScenarioReport};
+use crate::report::ScenarioReport;
 use crate::scenario::{self, Scenario};
+use crate::verdict::Provenance;
 
 /// The most that one step of a survey may take: the slowest start of a driver takes a few seconds,
 /// and a call that hangs is met in every attempt.

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::library;
-use crate::scenario::Step;
 use crate::step::{self, Library};
 
 /// What the probes between steps call.
@@ -17,15 +16,15 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Looks up what the steps and the probes need, and says what is not there.
+    /// Looks up what the calls and the probes need, and says what is not there.
     ///
     /// Opening a library here makes no call into it; whether opening alone changes anything is a
     /// question that a scenario answers, not an assumption.
-    pub(super) fn resolve(steps: &[Step], probes: bool) -> (Symbols, Vec<String>) {
+    pub(super) fn resolve(calls: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);
-        for name in steps.iter().map(|step| step.call.as_str()).chain(probed) {
+        for name in calls.iter().map(String::as_str).chain(probed) {
             let Some(kind) = step::find(name) else { continue };
             if kind.origin == Library::Harness || addresses.contains_key(kind.name) {
                 continue;

@@ -3,7 +3,8 @@
 use cuda_pitfalls::event::{Event, Probe, Status, Value};
 use cuda_pitfalls::judge::{Facts, matches};
 use cuda_pitfalls::plan::Plan;
-use cuda_pitfalls::report::{Attempt, AttemptSweep, CaseReport};
+use cuda_pitfalls::recording::BarrierSweep;
+use cuda_pitfalls::report::{Attempt, CaseReport};
 use cuda_pitfalls::sample::Reading;
 use cuda_pitfalls::scenario::{Check, Class, Matcher};
 
@@ -140,7 +141,12 @@ fn changes(check: &Check) -> Vec<Change> {
         );
     }
     if check.exit.is_some() {
-        add("exit", Box::new(|attempt, _| attempt.exit.code = Some(attempt.exit.code.unwrap_or_default() + 77)));
+        add(
+            "exit",
+            Box::new(|attempt, _| {
+                attempt.recording.exit.code = Some(attempt.recording.exit.code.unwrap_or_default() + 77)
+            }),
+        );
     }
     changes
 }
@@ -165,7 +171,7 @@ type Values = std::collections::BTreeMap<String, Value>;
 
 /// Changes what a step returned.
 fn returned(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Option<Status>, &mut Values)) {
-    for event in &mut attempt.events {
+    for event in &mut attempt.recording.events {
         if let Event::End { step, status, values, .. } = &mut event.event
             && *step == at
         {
@@ -176,7 +182,7 @@ fn returned(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Option<Status
 
 /// Changes what was seen after a step.
 fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
-    for event in &mut attempt.events {
+    for event in &mut attempt.recording.events {
         if let Event::Probe { step, probe, .. } = &mut event.event
             && *step == at
         {
@@ -187,14 +193,14 @@ fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
 
 /// Changes what was read after a step. A reading that was equal to the one before was left out.
 fn read(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Reading)) {
-    let is_before = |sweep: &AttemptSweep| !sweep.after_exit && sweep.step.is_none_or(|step| step <= at);
-    let Some(last) = attempt.sweeps.iter().rposition(is_before) else { return };
-    let mut changed = attempt.sweeps[last].clone();
+    let is_before = |sweep: &BarrierSweep| !sweep.after_exit && sweep.step.is_none_or(|step| step <= at);
+    let Some(last) = attempt.recording.sweeps.iter().rposition(is_before) else { return };
+    let mut changed = attempt.recording.sweeps[last].clone();
     changed.step = Some(at);
     changed.sweep.gpus.iter_mut().for_each(change);
-    if attempt.sweeps[last].step == Some(at) {
-        attempt.sweeps[last] = changed;
+    if attempt.recording.sweeps[last].step == Some(at) {
+        attempt.recording.sweeps[last] = changed;
     } else {
-        attempt.sweeps.insert(last + 1, changed);
+        attempt.recording.sweeps.insert(last + 1, changed);
     }
 }

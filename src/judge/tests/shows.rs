@@ -7,10 +7,10 @@ use crate::judge::{Facts, Failed, Shows, shows};
 use crate::observe::fixture::plan;
 use crate::observe::{Hidden, MemoryObservation, Observation, Shared, StepObservation};
 use crate::plan::fixture::machine;
-use crate::report::Provenance;
 use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
 use crate::status::named;
 use crate::step::Library;
+use crate::verdict::Provenance;
 
 fn step() -> StepObservation {
     let memory = |class, used: i64| MemoryObservation {

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::{aside, head};
 use crate::render::tally::{self, Standing};
-use crate::report::{Provenance, Report};
+use crate::report::Report;
 use crate::text::lines::{UNBROKEN, sentence};
 use crate::text::units;
+use crate::verdict::Provenance;
 
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::calibration::Calibration;
 use crate::render::tally;
-use crate::report::{Calibration, Provenance, Report};
+use crate::report::Report;
 use crate::text::counts::counted;
 use crate::text::lines::sentence;
 use crate::text::units;
+use crate::verdict::Provenance;
 use crate::verdict::Reason;
 
 /// What is about to be asked.
@@ -37,7 +39,7 @@ pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
     if asked.is_none() {
         measured.push(format!("Started {}.", report.run.started_at));
     }
-    measured.extend(context(&report.run.calibration));
+    measured.extend(context(&report.run.calibrations()));
     measured.extend(co_tenants(report));
     if report.machine.mps {
         measured.push("An MPS control pipe is there: clients may share a context.".to_owned());

@@ -4,12 +4,12 @@ use super::{Answer, WIDEST, values};
 use crate::render::full::Style;
 use crate::render::tally::Standing;
 use crate::render::words::reason;
-use crate::report::Provenance;
 use crate::scenario::is_workaround;
 use crate::text::counts::grouped;
 use crate::text::escape::terminal;
 use crate::text::lines::{columns, words};
 use crate::verdict::Kind;
+use crate::verdict::Provenance;
 
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;

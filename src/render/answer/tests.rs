@@ -265,6 +265,6 @@ fn co_tenants_are_told() {
 #[test]
 fn a_failed_calibration_is_told() {
     let mut report = fixture::report();
-    report.run.calibration[1].sound = false;
+    report.run.calibration[1].figures.sound = false;
     assert!(head(&report, None, 100).contains("CALIBRATION FAILED on 1 of 2 GPUs"));
 }

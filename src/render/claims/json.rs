@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::words;
 use crate::claim::{Answer, Article, Evidence, Ledger, Place, Read, Row, Support, Weighed};
-use crate::report::Provenance;
+use crate::verdict::Provenance;
 
 /// The whole document.
 pub(super) fn document(ledger: &Ledger, evidence: &Evidence) -> Value {

@@ -216,7 +216,7 @@ pub(super) fn sources(evidence: &Evidence) -> Vec<(String, String)> {
         if !versions.is_empty() {
             of.push_str(&format!(", libcudart {}", versions.join(", ")));
         }
-        if source.report.provenance == crate::report::Provenance::Simulated {
+        if source.report.provenance == crate::verdict::Provenance::Simulated {
             of.push_str(", SIMULATED");
         }
         if !source.report.complete {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::machine::Machine;
-use crate::report::{Provenance, Run};
+use crate::report::Run;
+use crate::verdict::Provenance;
 
 use crate::render::tally;
 use crate::render::words;
@@ -29,8 +30,8 @@ pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize
     }
     for gpu in &machine.gpus {
         out.push_str(&row("GPU", words::gpu(gpu)));
-        if let Some(found) = run.calibration.iter().find(|found| found.uuid == gpu.uuid) {
-            out.push_str(&row("", words::calibration(found)));
+        if let Some(found) = run.calibration.iter().find(|found| found.figures.uuid == gpu.uuid) {
+            out.push_str(&row("", words::calibration(&found.figures)));
         }
     }
     for (name, value) in &machine.environment {

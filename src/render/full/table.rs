@@ -4,8 +4,9 @@ use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
 use crate::render::facts;
 use crate::render::tally::Standing;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
 use crate::text::escape::terminal;
+use crate::verdict::Provenance;
 
 /// The widest that a verdict or a reason is, and a simulated verdict in one line, with the two
 /// columns of space behind them.

@@ -95,7 +95,7 @@ fn case(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &Cas
         }
         steps(out, plan, outcome);
     }
-    for doubt in case.attempts.iter().flat_map(|attempt| &attempt.invalid) {
+    for doubt in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
         let _ = writeln!(
             out,
             "<p class=\"warning\">Not counted, {}: {}</p>",

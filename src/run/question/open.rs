@@ -1,7 +1,8 @@
 //! Verdicts of questions that have no answer, and why a host must not be used further.
 
-use crate::report::{Provenance, ScenarioReport};
+use crate::report::ScenarioReport;
 use crate::supervisor::Trouble;
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// A question without a verdict yet.
@@ -48,10 +49,11 @@ pub(in crate::run) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
     }
     let mut attempts = done.cases.iter().flat_map(|case| &case.attempts);
     attempts.find_map(|attempt| {
-        if attempt.exit.unkillable {
-            return Some(format!("process {} of {} could not be killed", attempt.pid, done.name));
+        if attempt.recording.exit.unkillable {
+            return Some(format!("process {} of {} could not be killed", attempt.recording.pid, done.name));
         }
-        let mut errors = attempt.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
+        let mut errors =
+            attempt.recording.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
         let lost = errors.find(|error| LOST.iter().any(|lost| error.ends_with(lost)))?;
         Some(format!("a GPU was lost during {}: {lost}", done.name))
     })

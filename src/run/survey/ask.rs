@@ -133,12 +133,14 @@ impl Sitting<'_> {
         if self.stage.supervisor.interrupt.check() {
             return None;
         }
-        header.attempts_ns += done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.wall_ns).sum::<u64>();
+        header.attempts_ns +=
+            done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.recording.wall_ns).sum::<u64>();
         if let Some(unsafe_host) = question::host_unsafe(&done) {
             header.host_unsafe.get_or_insert(unsafe_host);
         }
         let gpus = self.stage.machine.gpus.clone();
-        let scene = Scene { calibration: &self.report.run.calibration, gpus: &gpus };
+        let figures = self.report.run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &gpus };
         let provenance = self.stage.provenance;
         let answered = Answered { report: &done, scene: &scene, machine: &self.stage.machine, provenance };
         Some((item.reduce)(&answered))

@@ -5,9 +5,10 @@ use std::path::Path;
 use super::super::Failure;
 use super::super::stage::Stage;
 use super::SurveyOptions;
-use crate::report::{Provenance, StoreError, Stored};
+use crate::report::{StoreError, Stored};
 use crate::survey::document::{Document, MAJOR, Row};
 use crate::survey::{Kind, Survey};
+use crate::verdict::Provenance;
 
 /// The survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {

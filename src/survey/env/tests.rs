@@ -8,10 +8,11 @@ use crate::machine::Machine;
 use crate::observe::Scene;
 use crate::observe::fixture::{Script, case, plan};
 use crate::plan::fixture::machine;
-use crate::report::{Attempt, CaseReport, Doubt, Provenance, ScenarioReport};
+use crate::report::{Attempt, CaseReport, ScenarioReport};
 use crate::scenario::Check;
 use crate::survey::document::LeftOut;
 use crate::verdict::{ExpectationMet, Kind as VerdictKind, Reason};
+use crate::verdict::{Invalidation, Provenance};
 
 const OPEN: &str = r#"
 [[variable]]
@@ -48,7 +49,7 @@ fn attempt(returned: Returned) -> Attempt {
     if let Some(code) = returned {
         script.step(0, code, &[]);
     }
-    script.attempt()
+    Attempt::new(0, script.recording())
 }
 
 /// What was made of a variable's question, case by case.
@@ -161,7 +162,7 @@ fn an_effect_that_comes_back_is_no_order() {
 #[test]
 fn only_attempts_that_count_are_asked() {
     let mut done = done(&[("trap", &[EFFECT, NONE]), ("control", &[NONE, NONE])]);
-    done.cases[0].attempts[1].invalid = vec![Doubt { reason: Reason::Protocol, detail: String::new() }];
+    done.cases[0].attempts[1].judged.invalid = vec![Invalidation { reason: Reason::Protocol, detail: String::new() }];
     let row = row_of(&done);
     assert_eq!(row.has_effect, Some(true));
     assert_eq!((row.standing.attempts, row.latched_at), (3, None));

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use cuda_pitfalls::judge::{self, Facts, planned_today};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::observe::Scene;
-use cuda_pitfalls::report::{Provenance, Report, ScenarioReport};
+use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::scenario::{Instance, Scenario};
-use cuda_pitfalls::verdict::{Kind, Verdict};
+use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
 use super::table::Table;
@@ -35,7 +35,8 @@ pub struct Measurement {
 /// What a report says about these scenarios. What was not run, was simulated, or was measured with
 /// other calls than the file has today is left out.
 pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
-    let scene = Scene { calibration: &report.run.calibration, gpus: &report.machine.gpus };
+    let figures = report.run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
     let is_run =
         |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
     let judged = report.scenarios.iter().filter(is_run).filter_map(|part| {
@@ -46,9 +47,9 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
         part.plan = Some(plan);
         for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
-            attempt.events.clear();
-            attempt.sweeps.clear();
-            attempt.free_run = None;
+            attempt.recording.events.clear();
+            attempt.recording.sweeps.clear();
+            attempt.recording.free_run = None;
         }
         Some(part)
     });

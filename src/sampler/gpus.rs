@@ -10,6 +10,17 @@ use crate::sample::{Event, Process, Reading, Sweep};
 use crate::status;
 use crate::step::Library;
 
+/// Why NVML cannot be used, as a closed word and in its own words.
+pub(super) fn unavailable(error: &NvmlError) -> Event {
+    let reason = match error {
+        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
+        NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => "no_driver",
+        NvmlError::NotFound => "no_gpu",
+        _ => "nvml_error",
+    };
+    Event::Unavailable { reason: reason.to_string(), detail: error.to_string() }
+}
+
 /// Handles of every GPU, in NVML order.
 pub(super) struct Gpus<'nvml> {
     nvml: &'nvml Nvml,
@@ -18,12 +29,12 @@ pub(super) struct Gpus<'nvml> {
 
 impl<'nvml> Gpus<'nvml> {
     pub(super) fn open(nvml: &'nvml Nvml) -> Result<Gpus<'nvml>, Event> {
-        let count = nvml.device_count().map_err(|error| super::inventory::unavailable(&error))?;
+        let count = nvml.device_count().map_err(|error| unavailable(&error))?;
         if count == 0 {
             return Err(Event::Unavailable { reason: "no_gpu".to_string(), detail: "NVML counts 0 GPUs".to_string() });
         }
         let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
-        let devices = devices.map_err(|error| super::inventory::unavailable(&error))?;
+        let devices = devices.map_err(|error| unavailable(&error))?;
         Ok(Gpus { nvml, devices })
     }
 
