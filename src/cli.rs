@@ -23,7 +23,7 @@ use crate::report::Stored;
 use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
-use crate::text::escape;
+use crate::text::{escape, json};
 use crate::{catalogue, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
@@ -199,7 +199,7 @@ pub fn main() -> Exit {
                 Document::SurveyMask => survey_schema(Kind::Mask),
                 Document::SurveyEnv => survey_schema(Kind::Env),
             };
-            print(&format!("{schema:#}\n"))
+            print(&json::document(&schema))
         }
         Command::Worker { fd, started } => {
             started.begin();

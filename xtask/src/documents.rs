@@ -12,6 +12,7 @@ use cuda_pitfalls::render::{claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::survey::{self, Survey};
+use cuda_pitfalls::text::json;
 
 use crate::{page, steps};
 
@@ -54,10 +55,10 @@ pub fn pages(scenarios: &[Scenario]) -> Result<BTreeMap<String, String>, Failed>
 /// What `cuda-pitfalls schema` prints.
 fn schemas() -> BTreeMap<String, String> {
     let of_surveys = survey::Kind::ALL
-        .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), format!("{:#}\n", survey::schema(kind))));
+        .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
-        ("scenarios/scenario.schema.json".to_owned(), format!("{:#}\n", schema::file_schema())),
-        ("reports/report.schema.json".to_owned(), format!("{:#}\n", report::schema())),
+        ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
+        ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
     ];
     others.into_iter().chain(of_surveys).collect()
 }
