@@ -113,7 +113,7 @@ enum Command {
     Schema {
         /// Of what.
         #[arg(value_enum)]
-        of: Document,
+        of: SchemaOf,
     },
     /// The worker (started by `run`).
     #[command(name = role::WORKER, hide = true)]
@@ -146,7 +146,7 @@ enum Command {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Document {
+enum SchemaOf {
     /// A scenario file.
     Scenario,
     /// A report.
@@ -177,7 +177,7 @@ pub fn main() -> Exit {
             Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
         },
         Command::Show { selectors, left_out } => {
-            match Selection::of(&selectors, &left_out.exclude, catalogue::Default::All) {
+            match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
                 Ok(selection) => {
                     print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
                 }
@@ -193,11 +193,11 @@ pub fn main() -> Exit {
         Command::Compare(arguments) => compare::compare(arguments),
         Command::Schema { of } => {
             let schema = match of {
-                Document::Scenario => schema::file_schema(),
-                Document::Report => report::schema(),
-                Document::SurveyCalls => survey_schema(Kind::Calls),
-                Document::SurveyMask => survey_schema(Kind::Mask),
-                Document::SurveyEnv => survey_schema(Kind::Env),
+                SchemaOf::Scenario => schema::file_schema(),
+                SchemaOf::Report => report::schema(),
+                SchemaOf::SurveyCalls => survey_schema(Kind::Calls),
+                SchemaOf::SurveyMask => survey_schema(Kind::Mask),
+                SchemaOf::SurveyEnv => survey_schema(Kind::Env),
             };
             print(&json::document(&schema))
         }
@@ -258,7 +258,7 @@ fn render(path: &Path, form: Format) -> Exit {
         Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
         None => {
             let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
-            status = (form == Format::Npd).then(|| npd::Status::of(&report));
+            status = (form == Format::Npd).then(|| npd::PluginStatus::of(&report));
             Ok(Ok(match form {
                 Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
                 Format::Html => {

@@ -70,7 +70,7 @@ fn surveys() -> Result<BTreeMap<String, String>, Failed> {
         let mut sources = Vec::new();
         for (name, file) in committed(kind.file())? {
             let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;
-            sources.push(survey_page::Source { name, survey });
+            sources.push(survey_page::NamedSurvey { name, survey });
         }
         pages.insert(format!("docs/surveys/{}.md", kind.name()), survey_page::page(kind, &sources));
     }
@@ -85,10 +85,10 @@ fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
     })?;
     let mut sources = Vec::new();
     for (name, file) in committed("report.json")? {
-        sources.push(claim::Source { name, report: report::read(&file)? });
+        sources.push(claim::NamedReport { name, report: report::read(&file)? });
     }
     let evidence = Evidence::new(sources);
-    Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::Format::Markdown))
+    Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::ClaimsFormat::Markdown))
 }
 
 /// The committed reports or surveys in files of this name, each with its folder's name, sorted. Runs
