@@ -15,7 +15,7 @@ mod load;
 mod weigh;
 
 pub use evidence::{Evidence, NamedReport, Place};
-pub use figure::{Fact, Figure, Read, Reading};
+pub use figure::{Figure, Printed, Read, Reading};
 pub use load::{load, load_all};
 pub(crate) use weigh::wanted;
 pub use weigh::{Finding, Held, Ledger, Support, Weighed, weigh};

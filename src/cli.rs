@@ -133,7 +133,16 @@ enum Command {
         #[command(flatten)]
         started: Started,
     },
-    /// The look at libraries (started by `run`).
+    /// A command that is watched (started by a run).
+    #[command(name = role::COMMAND, hide = true)]
+    Command {
+        #[command(flatten)]
+        started: Started,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+    /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
         /// The inherited channel.
@@ -210,6 +219,10 @@ pub fn main() -> Exit {
             started.begin();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
+        }
+        Command::Command { started, command } => {
+            started.begin();
+            started::become_command(&command)
         }
         Command::Versions { fd, libcudart, started } => {
             started.begin();

@@ -2,6 +2,7 @@
 //! the calls that it makes if it is ours.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 /// One experiment. Every attempt makes it in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
+    /// What is started.
+    pub program: Program,
     /// Environment at exec, beside what every process of a run gets.
     pub environment: BTreeMap<String, String>,
     /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; none where the process starts without a mask.
@@ -19,6 +22,16 @@ pub struct Experiment {
     pub probes: bool,
     /// How long things may take.
     pub timeouts: Timeouts,
+}
+
+/// The program of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// This program's worker, which makes the listed steps and no other calls.
+    Worker,
+    /// A command and its arguments. It knows nothing of the harness and makes its own calls, so its
+    /// recording has no events; it is read from outside like any.
+    Command(Vec<OsString>),
 }
 
 /// How long things may take.

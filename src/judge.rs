@@ -5,7 +5,6 @@
 //! ([`judge`]). Whether an attempt counts is never decided by what it showed.
 
 mod co_tenant;
-mod compare;
 mod decide;
 mod doubts;
 mod expectation;

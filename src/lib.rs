@@ -18,8 +18,10 @@
 
 // The question.
 pub mod catalogue;
+pub mod fact;
 pub mod mask;
 pub mod scenario;
+pub mod source;
 pub mod step;
 
 // The machine and the plan.
@@ -47,6 +49,7 @@ pub mod claim;
 pub mod compare;
 pub mod exit;
 pub mod judge;
+pub mod observation;
 pub mod observe;
 pub mod preview;
 pub mod render;

@@ -34,7 +34,7 @@ pub fn mapped() -> Mapped {
             _ if file.starts_with(b"libcudart") => Library::Runtime,
             _ if file.starts_with(b"libcuda.") => Library::Driver,
             _ if file.starts_with(b"libnvidia-ml") => Library::Nvml,
-            _ if file.starts_with(b"libcuda_pitfalls_node") => Library::Driver,
+            _ if file.starts_with(b"libcuda_pitfalls_sim") => Library::Driver,
             _ => continue,
         };
         let unescaped = unescaped(&path);

@@ -19,8 +19,8 @@ use crate::text::escape::terminal;
 /// What `h200`, the machine used when none is named, stands for.
 const DEFAULT_MACHINE: (&str, &str) = ("h200", "h200-x2");
 
-const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_node.so"));
-const LIBRARY_NAME: &str = "libcuda_pitfalls_node.so";
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_sim.so"));
+const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names under which callers and loaders look for the three libraries.
 const LINKS: [&str; 8] = [

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Experiment, Scalar, Step, Timeouts};
+use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
 use crate::scenario::{Check, Expectation, Hazard, Needs};
 
 /// One instance of a scenario, with nothing left to decide.
@@ -93,6 +93,7 @@ impl CasePlan {
     /// What one attempt of the case is to do.
     pub fn experiment(&self, timeouts: Timeouts) -> Experiment {
         Experiment {
+            program: Program::Worker,
             environment: self.env.clone(),
             gpus: self.mask.clone(),
             steps: self.steps.clone(),

@@ -6,17 +6,18 @@
 mod check;
 pub mod environment;
 mod load;
-mod matcher;
 pub mod schema;
-mod size;
 pub mod symptom;
 mod version;
 
+pub use check::Check;
+pub use load::{load, sha256};
+
 pub use crate::experiment::{Scalar, Step};
-pub use check::{Check, Class, ExitCheck, GpuList};
-pub(crate) use load::nearest;
-pub use load::{Diagnostic, load, sha256};
-pub use matcher::{Matcher, Operand};
+pub use crate::fact::{ExitCheck, GpuList, Matcher, Operand};
+pub use crate::observation::Class;
+pub use crate::source::Diagnostic;
+pub(crate) use crate::source::diagnostic::nearest;
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ mod reading;
 mod sampling;
 mod spawn;
 
-pub use attempt::{Trouble, signal_name};
+pub use attempt::{SupervisorError, signal_name};
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
 pub use spawn::{begin, begin_fresh};
@@ -33,6 +33,8 @@ pub mod role {
     pub const WORKER: &str = "__worker";
     /// The sampler.
     pub const SAMPLER: &str = "__sampler";
+    /// A command that a run starts.
+    pub const COMMAND: &str = "__command";
     /// The look at libraries and versions.
     pub const VERSIONS: &str = "__versions";
 }
@@ -73,7 +75,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// Orphans of workers cannot be adopted.
-    pub fn start(program: &Path, links: &Path, home: &Path, interrupt: Interrupt) -> Result<Supervisor, Trouble> {
+    pub fn start(
+        program: &Path,
+        links: &Path,
+        home: &Path,
+        interrupt: Interrupt,
+    ) -> Result<Supervisor, SupervisorError> {
         end::adopt_orphans()?;
         let sampler = SamplerClient::start(program, links, home);
         Ok(Supervisor {
@@ -113,7 +120,7 @@ pub fn versions(
     links: Option<&Path>,
     home: &Path,
     libcudart: Option<&Path>,
-) -> Result<Versions, Trouble> {
+) -> Result<Versions, SupervisorError> {
     let mut found = ask_versions(program, links, home, libcudart);
     for _ in 1..STARTS {
         if found.is_ok() || is_overdue() {
@@ -129,13 +136,13 @@ fn ask_versions(
     links: Option<&Path>,
     home: &Path,
     libcudart: Option<&Path>,
-) -> Result<Versions, Trouble> {
-    let mut arguments = vec![OsString::from(role::VERSIONS)];
-    let (mut channel, theirs) = crate::channel::Channel::pair().map_err(Trouble::system)?;
-    arguments.push(spawn::descriptor(&theirs));
+) -> Result<Versions, SupervisorError> {
+    let (mut channel, theirs) = crate::channel::Channel::pair().map_err(SupervisorError::system)?;
+    let mut arguments = vec![spawn::descriptor(&theirs)];
     arguments.extend(libcudart.map(OsString::from));
     let child = spawn::start(spawn::Spawn {
         program,
+        role: role::VERSIONS,
         arguments,
         environment: environment(links, home, &BTreeMap::new()),
         inherit: vec![theirs],
@@ -144,7 +151,7 @@ fn ask_versions(
     let found = sampling::receive_within(&mut channel, 30_000);
     drop(channel);
     end::finish(child, 1_000);
-    found.map_err(|error| Trouble::Protocol(format!("the look at the libraries failed: {error}")))
+    found.map_err(|error| SupervisorError::Protocol(format!("the look at the libraries failed: {error}")))
 }
 
 /// The environment that every child gets, built from nothing: an injected library or a profiler's

@@ -94,8 +94,23 @@ fn each_library_has_one_user() {
 #[test]
 fn what_judges_is_pure() {
     let modules = [
-        "scenario", "plan", "observe", "judge", "render", "text", "verdict", "report", "claim", "compare", "survey",
-        "mask", "preview", "exit",
+        "scenario",
+        "plan",
+        "observe",
+        "judge",
+        "render",
+        "text",
+        "verdict",
+        "report",
+        "claim",
+        "compare",
+        "survey",
+        "mask",
+        "preview",
+        "exit",
+        "source",
+        "fact",
+        "observation",
     ];
     let words = [
         "std::fs",

@@ -1,4 +1,4 @@
-//! Scenarios as tests: one trial for each case of each instance, on the simulated node (`sim`) and,
+//! Scenarios as tests: one trial for each case of each instance, on the simulated driver (`sim`) and,
 //! where there are any, on this host's GPUs (`gpu`).
 //!
 //! Listing reads the scenario files and counts device nodes; no CUDA call is ever made in this

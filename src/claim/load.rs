@@ -12,7 +12,7 @@ use include_dir::{Dir, include_dir};
 use toml::Spanned;
 
 use self::file::{ArticleFile, RawClaim, RawExpects, RawFigure};
-use super::{Article, Assessment, Claim, Expects, Fact, Figure, Stated, Tested, Wanted, scenario_of};
+use super::{Article, Assessment, Claim, Expects, Figure, Printed, Stated, Tested, Wanted, scenario_of};
 use crate::scenario::{Case, Diagnostic, Instance, Range, Scenario, nearest};
 
 static CLAIMS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/claims");
@@ -210,15 +210,15 @@ impl<'a> Reader<'a> {
 
     /// A figure that each of these instances has.
     fn figure_of(&mut self, instances: &[&'a Instance], raw: RawFigure) -> Option<Figure> {
-        let fact = Fact::parse(raw.fact.get_ref());
+        let fact = Printed::parse(raw.fact.get_ref());
         if fact.is_none() {
-            let meant = nearest(raw.fact.get_ref(), Fact::WORDS);
+            let meant = nearest(raw.fact.get_ref(), Printed::words());
             self.error(raw.fact.span(), format!("unknown fact `{}`", raw.fact.get_ref()), meant);
         }
-        if (fact == Some(Fact::Exit)) != raw.at.is_none() {
+        if (fact == Some(Printed::Exit)) != raw.at.is_none() {
             self.error(raw.fact.span(), "a fact has the label of its step in `at`; only `exit` has none", None);
         }
-        if fact == Some(Fact::Memory) && raw.gpu.is_none() {
+        if raw.fact.get_ref() == "memory" && raw.gpu.is_none() {
             self.error(raw.fact.span(), "a class of memory is that of one `gpu`", None);
         }
         for instance in instances {

@@ -1,5 +1,8 @@
 //! What every process of a run does before anything else.
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+
 use crate::event::PROTOCOL;
 use crate::exit::Exit;
 use crate::supervisor::{begin, begin_fresh};
@@ -34,4 +37,14 @@ impl Started {
             None => begin_fresh(),
         }
     }
+}
+
+/// Replaces this process by a command. It keeps its process group, and the wish to be killed when
+/// its parent ends.
+pub(super) fn become_command(command: &[OsString]) -> ! {
+    let [program, arguments @ ..] = command else { std::process::exit(Exit::Usage.code()) };
+    let error = std::process::Command::new(program).args(arguments).exec();
+    eprintln!("cuda-pitfalls: cannot start `{}`: {error}", program.display());
+    // As shells have it: the command was not found, or cannot be executed.
+    std::process::exit(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::Change;
 use crate::event::{Status, Value};
-use crate::observe::{Observation, StepObservation, words};
+use crate::fact::words;
+use crate::observation::{Observation, StepObservation};
 use crate::scenario::Class;
 
 /// What a fact is about.

@@ -1,8 +1,9 @@
 //! What two machines make different by themselves: it is no difference in behaviour.
 
 use super::differing::{About, Differing, Was};
+use crate::fact::words;
 use crate::machine::Machine;
-use crate::observe::{Observation, StepObservation, words};
+use crate::observation::{Observation, StepObservation};
 use crate::plan::Plan;
 use crate::report::ScenarioReport;
 use crate::scenario::Class;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::calibration::Calibration;
 use crate::event::{Event, Value};
+use crate::fact::facts;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::report::{Attempt, Calibrated, ScenarioReport};
@@ -34,7 +35,7 @@ pub(super) fn pitfall() -> Plan {
 pub(super) fn count_is(count: i64) -> Check {
     Check {
         at: "cuDeviceGetCount".into(),
-        value: [("count".to_string(), Matcher::equal(Operand::Int(count)))].into(),
+        facts: facts!(value: [("count".to_string(), Matcher::equal(Operand::Int(count)))].into()),
         ..Check::default()
     }
 }
@@ -141,7 +142,7 @@ fn extra_attempts_make_up_for_invalid_ones() {
 #[test]
 fn what_could_not_be_told_is_unobservable() {
     let mut plan = pitfall();
-    plan.effect[0].value = [("nothing".to_string(), Matcher::equal(Operand::Int(1)))].into();
+    plan.effect[0].facts.value = [("nothing".to_string(), Matcher::equal(Operand::Int(1)))].into();
     let verdict = of(&plan, &[1; 5], &[2; 5]);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     plan.effect = vec![Check { when: When { gpus: Some(Range("> 8".into())), ..When::default() }, ..count_is(1) }];
@@ -153,7 +154,7 @@ fn memory_is_not_judged_without_a_sound_calibration() {
     let mut plan = pitfall();
     plan.effect = vec![Check {
         at: "cuInit".into(),
-        memory: [("gpu0".to_string(), vec![Class::Context])].into(),
+        facts: facts!(memory: [("gpu0".to_string(), vec![Class::Context])].into()),
         ..Check::default()
     }];
     let quiet = || cases(attempts(&[2; 5]), attempts(&[2; 5]));
@@ -178,8 +179,11 @@ fn memory_is_not_judged_without_a_sound_calibration() {
 fn a_peak_that_nobody_looked_for_is_not_absent() {
     let mut plan = pitfall();
     let large = Matcher { ge: Some(Operand::Int(1 << 20)), ..Matcher::default() };
-    plan.effect =
-        vec![Check { at: "cuInit".into(), peak_bytes: [("gpu0".to_string(), large)].into(), ..Check::default() }];
+    plan.effect = vec![Check {
+        at: "cuInit".into(),
+        facts: facts!(peak_bytes: [("gpu0".to_string(), large)].into()),
+        ..Check::default()
+    }];
     assert_eq!(of(&plan, &[2; 5], &[2; 5]).kind, Kind::NotReproduced);
     let mut trap = attempts(&[2; 5]);
     trap[3].recording.free_run = None;
@@ -225,7 +229,8 @@ fn the_first_expectation_for_this_machine_counts() {
     assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::AsExpected);
     plan.cases[1].expect = vec![count_is(3)];
     assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::Unexpected);
-    plan.cases[1].expect = vec![Check { initialised: Some(true), at: "cuInit".into(), ..Check::default() }];
+    plan.cases[1].expect =
+        vec![Check { at: "cuInit".into(), facts: facts!(initialised: Some(true)), ..Check::default() }];
     let unobserved = of(&plan, &[1; 5], &[2; 5]);
     assert_eq!(unobserved.expectation, ExpectationMet::Unexpected);
     assert!(unobserved.unexpected[0].contains("could not be observed"), "{:?}", unobserved.unexpected);
@@ -301,7 +306,8 @@ fn a_report_judged_again_is_the_report() {
 #[test]
 fn one_changed_status_in_one_attempt_changes_the_verdict_or_the_expectation() {
     let mut plan = pitfall();
-    let success = |at: &str| Check { at: at.into(), status: vec!["CUDA_SUCCESS".into()], ..Check::default() };
+    let success =
+        |at: &str| Check { at: at.into(), facts: facts!(status: vec!["CUDA_SUCCESS".into()]), ..Check::default() };
     plan.effect.push(success("cuDeviceGetCount"));
     plan.cases[0].expect = vec![success("cuInit")];
     plan.cases[1].expect = vec![success("cuInit"), success("cuDeviceGetCount")];

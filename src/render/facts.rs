@@ -2,9 +2,11 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::observe::{MemoryObservation, Observation, StepObservation, words};
+use crate::fact::words::{self, in_order};
+use crate::fact::{FactKind, KINDS, Look, Told, Unasked};
+use crate::observation::{Class, MemoryObservation, Observation, StepObservation};
 use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
-use crate::scenario::{Check, Class};
+use crate::scenario::Check;
 use crate::text::counts::tally;
 use crate::text::units;
 use crate::verdict::Provenance;
@@ -60,26 +62,27 @@ pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
 pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
     let effect: &[Check] = scenario.plan.as_ref().map_or(&[], |plan| &plan.effect);
     let observation = &outcome.observation;
-    let last = observation.steps.last();
+    let last = Look::all(observation).last();
+    let asked_at = |label: &str| -> Vec<&Check> { effect.iter().filter(|check| check.at == label).collect() };
     let mut facts = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let earlier = effect.iter().take(place).any(|other| other.at == check.at);
-        let Some(step) = observation.step(&check.at) else { continue };
-        if earlier || last.is_some_and(|last| last.label == step.label) {
+        let Some(look) = Look::at(observation, &check.at) else { continue };
+        if earlier || last.is_some_and(|last| last.step.label == check.at) {
             continue;
         }
-        let asked: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
-        let mut words = call(step, &asked);
-        words.extend(surroundings(step, Some(&asked)));
-        facts.push(format!("{}: {}", step.label, words.join(", ")));
+        let asked = asked_at(&check.at);
+        let mut words = call(look.step, &asked);
+        words.extend(surroundings(&look, Some(&asked)));
+        facts.push(format!("{}: {}", check.at, words.join(", ")));
     }
-    if let Some(step) = last {
-        let asked: Vec<&Check> = effect.iter().filter(|check| check.at == step.label).collect();
-        let returned = call(step, &asked);
+    if let Some(last) = last {
+        let label = &last.step.label;
+        let returned = call(last.step, &asked_at(label));
         if !returned.is_empty() {
-            facts.push(format!("{}: {}", step.label, returned.join(", ")));
+            facts.push(format!("{label}: {}", returned.join(", ")));
         }
-        facts.extend(surroundings(step, None));
+        facts.extend(surroundings(&last, None));
     }
     if observation.end != "0" && !observation.end.is_empty() {
         facts.push(format!("ended {}", observation.end));
@@ -94,12 +97,12 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     if !step.returned {
         words.push("did not return".to_owned());
     }
-    let status_asked = asked.iter().any(|check| !check.status.is_empty());
+    let status_asked = asked.iter().any(|check| !check.facts.status.is_empty());
     if let Some(status) = step.status.as_ref().filter(|status| status_asked || status.code != 0) {
         words.push(words::status(status));
     }
     for (name, value) in step.values.iter().chain(&step.varying) {
-        if asked.iter().any(|check| check.value.contains_key(name)) {
+        if asked.iter().any(|check| check.facts.value.contains_key(name)) {
             words.push(format!("{name}={}", words::value(value)));
         }
     }
@@ -107,36 +110,18 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
 }
 
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
-fn surroundings(step: &StepObservation, asked: Option<&[&Check]>) -> Vec<String> {
-    let wants = |field: fn(&Check) -> bool| asked.is_none_or(|checks| checks.iter().any(|check| field(check)));
-    let mut words = Vec::new();
-    if let Some(visible) = step.visible.as_ref().filter(|_| wants(|check| check.visible.is_some())) {
-        words.push(format!("sees {}", words::gpus(visible)));
-    }
-    if let Some(contexts) = step.contexts.as_ref().filter(|_| wants(|check| check.contexts.is_some())) {
-        words.push(if contexts.is_empty() {
-            "no context".to_owned()
-        } else {
-            format!("contexts {}", words::gpus(contexts))
-        });
-    }
-    if asked.is_some() {
-        if let Some(current) = step.current.as_ref().filter(|_| wants(|check| check.current.is_some())) {
-            words.push(format!("current {current}"));
-        }
-        if let Some(initialised) = step.initialised.filter(|_| wants(|check| check.initialised.is_some())) {
-            words.push(if initialised { "initialised" } else { "not initialised" }.to_owned());
-        }
-    }
-    let memory_asked: fn(&Check) -> bool = |check| {
-        !(check.memory.is_empty()
-            && check.used_bytes.is_empty()
-            && check.grown_bytes.is_empty()
-            && check.peak_bytes.is_empty()
-            && check.process_bytes.is_empty())
+fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
+    let wants = |kind: &FactKind| match (asked, kind.told) {
+        (None, Told::Alone { unasked: Unasked::Never, .. }) => false,
+        (None, _) => true,
+        (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
     };
-    if wants(memory_asked) && !step.memory.is_empty() {
-        let changed: Vec<String> = words::in_order(&step.memory)
+    let wanted = || KINDS.iter().filter(|kind| wants(kind));
+    let alone = wanted().filter(|kind| matches!(kind.told, Told::Alone { .. }));
+    let mut words: Vec<String> = alone.filter_map(|kind| (kind.seen)(look, None)).map(|seen| seen.words).collect();
+    let memory = &look.step.memory;
+    if wanted().any(|kind| kind.told == Told::WithMemory) && !memory.is_empty() {
+        let changed: Vec<String> = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
             .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))

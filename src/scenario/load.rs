@@ -7,27 +7,20 @@ mod arguments;
 mod cases;
 mod checks;
 mod conditions;
-mod diagnostic;
-mod matchers;
 mod parameters;
-mod reader;
-mod tree;
-
-pub use diagnostic::Diagnostic;
-pub(crate) use diagnostic::nearest;
 
 use sha2::{Digest, Sha256};
 use toml::de::DeTable;
 
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
-use self::diagnostic::suggest;
 use self::parameters::{Combination, Parameters};
-use self::reader::{Reader, get};
-use self::tree::{Entry, Node, Place};
-use super::size;
 use super::symptom;
 use super::{Gpus, Instance, Needs, Scenario};
+use crate::source::diagnostic::{self, Diagnostic, suggest};
+use crate::source::reader::{self, Reader, get};
+use crate::source::size;
+use crate::source::tree::{self, Entry, Node, Place};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;

@@ -11,21 +11,21 @@ use super::{Supervisor, end, libraries};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
-use crate::experiment::{Experiment, Timeouts};
+use crate::experiment::{Experiment, Program};
 use crate::recording::Recording;
 use crate::step::constants::SIGNALS;
 use crate::verdict::Reason;
 
 /// Why an attempt could not be made, or not be finished.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum SupervisorError {
     /// Libraries or symbols that the steps need are not there.
     #[error("missing: {}", .0.join(", "))]
     Missing(Vec<String>),
     /// The system refused something.
     #[error("the system refused: {0}")]
     System(String),
-    /// A process of ours spoke nonsense.
+    /// A process of the run sent an invalid message.
     #[error("{0}")]
     Protocol(String),
     /// The sampler is lost.
@@ -36,10 +36,10 @@ pub enum Trouble {
     Unkillable(u32),
 }
 
-impl Trouble {
+impl SupervisorError {
     /// An error of the system.
-    pub(super) fn system(error: std::io::Error) -> Trouble {
-        Trouble::System(error.to_string())
+    pub(super) fn system(error: std::io::Error) -> SupervisorError {
+        SupervisorError::System(error.to_string())
     }
 }
 
@@ -51,9 +51,11 @@ struct Deadlines {
 
 impl Deadlines {
     /// The deadlines of an attempt that begins now.
-    fn from_now(timeouts: Timeouts) -> Deadlines {
+    fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
+        // A command makes its calls without telling: only its end can be late.
+        let step_ms = if *program == Program::Worker { timeouts.step_ms } else { timeouts.attempt_ms };
         let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
-        Deadlines { step_ns: timeouts.step_ms * 1_000_000, last_ns }
+        Deadlines { step_ns: step_ms * 1_000_000, last_ns }
     }
 
     /// The deadline of something that begins now.
@@ -80,23 +82,23 @@ impl Supervisor {
     ///
     /// # Errors
     /// What is missing, or why it could not be looked for.
-    pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), Trouble> {
+    pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
         let Some(first) = experiments.first() else { return Ok(()) };
         let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
         let all = Experiment { steps, probes: experiments.iter().any(|it| it.probes), ..first.clone() };
         let mut recording = Recording::default();
-        let (before, deadlines) = (Before::now(), Deadlines::from_now(all.timeouts));
+        let (before, deadlines) = (Before::now(), Deadlines::from_now(&all));
         let (mut talk, ready) = self.launch(&all)?;
         let missing = missing_in(&talk);
         self.note(&mut recording, &mut talk, ready, None);
-        self.see_off(&deadlines, &mut recording, &mut talk);
-        bury(talk, &before, self.sampler.pid(), &mut recording);
+        self.shut_down(&deadlines, &mut recording, &mut talk);
+        reap(talk, &before, self.sampler.pid(), &mut recording);
         if recording.exit.unkillable {
             self.lost = Some(recording.pid);
-            return Err(Trouble::Unkillable(recording.pid));
+            return Err(SupervisorError::Unkillable(recording.pid));
         }
         // Whatever else went wrong the attempts will meet, and keep.
-        if missing.is_empty() { Ok(()) } else { Err(Trouble::Missing(missing)) }
+        if missing.is_empty() { Ok(()) } else { Err(SupervisorError::Missing(missing)) }
     }
 
     /// Makes one attempt of an experiment. What goes wrong while the worker runs is a fact about the
@@ -104,7 +106,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The worker could not be started, or lacks what its steps need.
-    pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, Trouble> {
+    pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
         let mut recording = Recording::default();
         self.read(&mut recording, None, false);
         if self.sampler.free_run().is_err() {
@@ -112,16 +114,16 @@ impl Supervisor {
         }
         let before = Before::now();
         recording.started_ns = clock::now_ns();
-        let deadlines = Deadlines::from_now(experiment.timeouts);
+        let deadlines = Deadlines::from_now(experiment);
         let (mut talk, ready) = self.launch(experiment)?;
         let missing = missing_in(&talk);
         self.note(&mut recording, &mut talk, ready, None);
         if recording.incidents.is_empty() && missing.is_empty() {
             self.make_steps(experiment, &deadlines, &mut recording, &mut talk);
         }
-        self.see_off(&deadlines, &mut recording, &mut talk);
+        self.shut_down(&deadlines, &mut recording, &mut talk);
         recording.wall_ns = clock::now_ns() - recording.started_ns;
-        bury(talk, &before, self.sampler.pid(), &mut recording);
+        reap(talk, &before, self.sampler.pid(), &mut recording);
         self.lost = recording.exit.unkillable.then_some(recording.pid);
         match self.sampler.stop_free_run() {
             Ok(run) => {
@@ -131,7 +133,7 @@ impl Supervisor {
             Err(error) => incident(&mut recording, Reason::SamplerLost, error.to_string()),
         }
         libraries::take(&mut recording, experiment, self.provenance);
-        if missing.is_empty() { Ok(recording) } else { Err(Trouble::Missing(missing)) }
+        if missing.is_empty() { Ok(recording) } else { Err(SupervisorError::Missing(missing)) }
     }
 
     /// One step after the other, each read before the next begins.
@@ -160,7 +162,7 @@ impl Supervisor {
             let want = Want::Step { step: index, probe: experiment.probes };
             let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
-                waited = talk.introduce(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
+                waited = talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
             }
             if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
                 self.read(recording, Some(index), false);
@@ -178,7 +180,7 @@ impl Supervisor {
     }
 
     /// Asks every process to leave, children first, and waits for the worker's end.
-    fn see_off(&mut self, deadlines: &Deadlines, recording: &mut Recording, talk: &mut Conversation) {
+    fn shut_down(&mut self, deadlines: &Deadlines, recording: &mut Recording, talk: &mut Conversation) {
         if talk.ended || !recording.exit.sent.is_empty() {
             return;
         }
@@ -208,7 +210,7 @@ impl Supervisor {
                 }
             }
             Waited::Interrupted => incident(recording, Reason::Interrupted, "the run was interrupted"),
-            Waited::Nonsense(what) => incident(recording, Reason::Protocol, what),
+            Waited::ProtocolError(what) => incident(recording, Reason::Protocol, what),
             Waited::Failed(what) => incident(recording, Reason::System, what),
         }
         if !talk.ended {
@@ -221,7 +223,7 @@ impl Supervisor {
 }
 
 /// Takes the exit status, everything that was said and printed, and whatever was left behind.
-fn bury(talk: Conversation, before: &Before, sampler: Option<i32>, recording: &mut Recording) {
+fn reap(talk: Conversation, before: &Before, sampler: Option<i32>, recording: &mut Recording) {
     let Conversation { child, channels, events, .. } = talk;
     // Forked processes that still listen are told by this that nobody will speak to them.
     drop(channels);

@@ -35,8 +35,8 @@ pub(super) enum Waited {
     Deadline,
     /// The user wants to stop.
     Interrupted,
-    /// Nonsense was said.
-    Nonsense(String),
+    /// ProtocolError was said.
+    ProtocolError(String),
     /// A channel, or waiting itself, failed.
     Failed(String),
 }
@@ -75,7 +75,7 @@ impl Conversation {
         loop {
             match self.take() {
                 Ok(()) => {}
-                Err(nonsense) => return Waited::Nonsense(nonsense),
+                Err(nonsense) => return Waited::ProtocolError(nonsense),
             }
             if self.is_satisfied(process, want, from) {
                 return Waited::Done;

@@ -1,6 +1,7 @@
 //! What was recorded, with one fact changed that an expectation names.
 
 use cuda_pitfalls::event::{Event, Probe, Status, Value};
+use cuda_pitfalls::fact::FactSet;
 use cuda_pitfalls::judge::{Facts, matches};
 use cuda_pitfalls::plan::Plan;
 use cuda_pitfalls::recording::BarrierSweep;
@@ -43,9 +44,24 @@ pub(crate) fn all(plan: &Plan, cases: &[CaseReport], facts: &Facts) -> Vec<(Stri
 
 /// What a check names and can be changed by what the worker said, or what was read.
 fn changes(check: &Check) -> Vec<Change> {
+    // Every fact by name: one that is added does not compile until it is changed here too.
+    let FactSet {
+        status,
+        value,
+        visible,
+        contexts,
+        current,
+        initialised,
+        memory,
+        used_bytes,
+        grown_bytes,
+        peak_bytes: _, // is read from background polling, which no expectation relies on yet
+        process_bytes,
+        exit,
+    } = &check.facts;
     let mut changes: Vec<Change> = Vec::new();
     let mut add = |name: &str, make: Make| changes.push(Change { name: name.into(), make });
-    if !check.status.is_empty() {
+    if !status.is_empty() {
         add(
             "status",
             Box::new(|attempt, step| {
@@ -55,7 +71,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    for (name, matcher) in check.value.clone() {
+    for (name, matcher) in value.clone() {
         let wants_more = is_at_least(&matcher);
         add(
             "value",
@@ -68,7 +84,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.visible.is_some() {
+    if visible.is_some() {
         add(
             "visible",
             Box::new(|attempt, step| {
@@ -81,7 +97,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.contexts.is_some() {
+    if contexts.is_some() {
         add(
             "contexts",
             Box::new(|attempt, step| {
@@ -94,7 +110,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.current.is_some() {
+    if current.is_some() {
         add(
             "current",
             Box::new(|attempt, step| {
@@ -105,7 +121,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.initialised.is_some() {
+    if initialised.is_some() {
         add(
             "initialised",
             Box::new(|attempt, step| {
@@ -116,9 +132,9 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if !(check.memory.is_empty() && check.used_bytes.is_empty() && check.grown_bytes.is_empty()) {
-        let wants_much = check.memory.values().any(|classes| classes.contains(&Class::Allocation))
-            || check.used_bytes.values().chain(check.grown_bytes.values()).any(is_at_least);
+    if !(memory.is_empty() && used_bytes.is_empty() && grown_bytes.is_empty()) {
+        let wants_much = memory.values().any(|classes| classes.contains(&Class::Allocation))
+            || used_bytes.values().chain(grown_bytes.values()).any(is_at_least);
         add(
             "memory",
             Box::new(move |attempt, step| {
@@ -128,7 +144,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if !check.process_bytes.is_empty() {
+    if !process_bytes.is_empty() {
         add(
             "process_bytes",
             Box::new(|attempt, step| {
@@ -140,7 +156,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.exit.is_some() {
+    if exit.is_some() {
         add(
             "exit",
             Box::new(|attempt, _| {

@@ -20,7 +20,6 @@ pub use measured::{Measurement, measurements};
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls::render::listing::sentence;
 use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
 
@@ -110,10 +109,10 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
 
 /// A check as a person reads it.
 fn effect(check: &Check) -> String {
-    let words = match &check.exit {
-        Some(ending) => capitalised(&sentence::exit(ending).replace("the worker", "the process")),
+    let words = match &check.facts.exit {
+        Some(exit) => capitalised(&exit.sentence().replace("the worker", "the process")),
         None => {
-            let facts: Vec<String> = sentence::facts(check).iter().map(|fact| prose(fact)).collect();
+            let facts: Vec<String> = check.facts.sentences().iter().map(|fact| prose(fact)).collect();
             format!("After {}: {}", code(&check.at), facts.join(", and "))
         }
     };

@@ -24,7 +24,7 @@ fn a_file_is_read_whole() {
     assert!(first.framework && tested.stated == Stated::Qualified && tested.condition == "with a newer runtime");
     assert_eq!(tested.shown_by[0].libcudart, Some(Range(">= 12.0".into())));
     assert_eq!(tested.shown_by[1].verdict, Expected::NotReproduced);
-    assert_eq!(tested.numbers[1].fact, Fact::Exit);
+    assert_eq!(tested.numbers[1].fact, Printed::Exit);
     let Assessment::Tested(tested) = &second.row else { panic!("{second:?}") };
     assert_eq!(tested.shown_by[0].instances, ["context/query[q=a]", "context/query[q=b]"]);
     assert_eq!(tested.cause_shown_by[0].instances, ["context/query[q=a]"]);

@@ -3,6 +3,7 @@
 use super::{attempts, cases, count_is, pitfall, verdict_with};
 use crate::calibration::Calibration;
 use crate::event::{Event, Value};
+use crate::fact::facts;
 use crate::judge::{confirming_attempts, doubts};
 use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
@@ -21,7 +22,7 @@ fn prepaid(uuid: &str, held: u64) -> Calibration {
 }
 
 fn memory_is(class: Class) -> Check {
-    Check { at: "cuInit".into(), memory: [("gpu0".to_string(), vec![class])].into(), ..Check::default() }
+    Check { at: "cuInit".into(), facts: facts!(memory: [("gpu0".to_string(), vec![class])].into()), ..Check::default() }
 }
 
 /// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.

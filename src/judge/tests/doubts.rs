@@ -3,6 +3,7 @@
 use super::{counting, pitfall};
 use crate::calibration::Calibration;
 use crate::event::Event;
+use crate::fact::facts;
 use crate::judge::doubts;
 use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
@@ -32,7 +33,7 @@ fn ending(exit: Exit) -> Script {
 
 fn exits_as(exit: ExitCheck, script: &Script) -> Vec<Reason> {
     let mut plan = pitfall();
-    plan.effect = vec![Check { exit: Some(exit), ..Check::default() }];
+    plan.effect = vec![Check { facts: facts!(exit: Some(exit)), ..Check::default() }];
     reasons_in(&plan, &plan.cases[0], script, &[])
 }
 

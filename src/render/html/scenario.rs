@@ -13,7 +13,7 @@ use crate::text::escape::html;
 use crate::text::units;
 
 use super::attempt;
-use crate::observe::words;
+use crate::fact::words;
 
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;

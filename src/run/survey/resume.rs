@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::Failure;
-use super::super::stage::Stage;
+use super::super::session::Session;
 use super::SurveyOptions;
 use crate::report::{StoreError, Stored};
 use crate::survey::document::{Document, MAJOR, Row};
@@ -71,8 +71,8 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
 }
 
 /// Neither do rows of two machines, nor real and simulated ones.
-pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure> {
-    let (then, now) = (survey.machine(), &stage.machine);
+pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Failure> {
+    let (then, now) = (survey.machine(), &session.machine);
     let uuids = |machine: &crate::machine::Machine| -> Vec<String> {
         machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
     };
@@ -80,7 +80,7 @@ pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure
         machine.libcudart.iter().map(|runtime| runtime.version.clone()).collect()
     };
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
-    let what = if simulated(survey.provenance()) != simulated(stage.provenance) {
+    let what = if simulated(survey.provenance()) != simulated(session.provenance) {
         "where it was begun: one is the simulated node"
     } else if then.driver_version != now.driver_version {
         "the driver it was begun on"

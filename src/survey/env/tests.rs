@@ -1,3 +1,4 @@
+use crate::fact::facts;
 use std::collections::BTreeMap;
 
 use super::variable::read;
@@ -57,7 +58,7 @@ fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
     let planned = cases.iter().map(|(name, _)| case(name, &["cuStreamQuery"])).collect();
     let mut plan = plan(1, planned);
     let status = vec!["CUDA_SUCCESS".to_string()];
-    plan.effect = vec![Check { at: "cuStreamQuery".into(), status, ..Check::default() }];
+    plan.effect = vec![Check { at: "cuStreamQuery".into(), facts: facts!(status: status), ..Check::default() }];
     let made = cases.iter().map(|(name, attempts)| CaseReport {
         name: (*name).to_string(),
         outcomes: Vec::new(),

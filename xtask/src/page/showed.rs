@@ -1,8 +1,9 @@
 //! What the cases showed at the steps that checks speak of, in one measurement.
 
 use cuda_pitfalls::event::Value;
-use cuda_pitfalls::observe::words::{gpus, in_order, status};
-use cuda_pitfalls::observe::{MemoryObservation, StepObservation};
+use cuda_pitfalls::fact::words::{in_order, status};
+use cuda_pitfalls::fact::{FactKind, KINDS, Look, Told, Unasked};
+use cuda_pitfalls::observation::{MemoryObservation, StepObservation};
 use cuda_pitfalls::render::facts::frequency;
 use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Check, Scenario};
@@ -29,39 +30,46 @@ impl<'a> Asked<'a> {
         self.checks.iter().filter(|check| check.at == label).copied().collect()
     }
 
-    fn any(&self, test: fn(&Check) -> bool) -> bool {
-        self.checks.iter().any(|check| test(check))
+    fn asks(&self, kind: &FactKind) -> bool {
+        self.checks.iter().any(|check| kind.is_asked(&check.facts))
+    }
+
+    fn asks_how_it_ended(&self) -> bool {
+        self.checks.iter().any(|check| check.facts.exit.is_some())
     }
 }
 
 /// The section of a page: a table of the reference measurement.
 pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
     let Some(one) = reference.shown() else { return };
-    let mut table = Table::new([
-        "case",
-        "after",
-        "returned",
-        "driver initialised",
-        "sees",
-        "contexts",
-        "current",
-        "change in memory",
-    ]);
+    let facts = FactKind::columns();
+    let headings = facts.iter().map(|kind| match kind.told {
+        Told::Alone { heading, .. } => heading,
+        Told::WithCall | Told::WithMemory => kind.key,
+    });
+    let mut table = Table::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
     let mut ends = false;
     for case in &one.part.cases {
         let Some(outcome) = case.outcomes.first() else { continue };
         let asked = Asked::of(one, &case.name);
         let mut name = prose(&case.name);
-        for step in &outcome.observation.steps {
+        for look in Look::all(&outcome.observation) {
+            let step = look.step;
             let checks = asked.at(&step.label);
             if !checks.is_empty() {
-                table.row(row(std::mem::take(&mut name), &asked, step, &checks));
+                let cells = facts.iter().map(|kind| cell(kind, &asked, &look));
+                let call = [std::mem::take(&mut name), code(&step.label), returned(step, &checks)];
+                table.row(call.into_iter().chain(cells).chain([memory(step)]));
             }
         }
         let end = &outcome.observation.end;
-        if end != "0" || asked.any(|check| check.exit.is_some()) {
+        if end != "0" || asked.asks_how_it_ended() {
             ends = true;
-            table.row([name, "the end".to_owned(), code(end)].into_iter().chain(std::iter::repeat_n(String::new(), 5)));
+            table.row(
+                [name, "the end".to_owned(), code(end)]
+                    .into_iter()
+                    .chain(std::iter::repeat_n(String::new(), facts.len() + 1)),
+            );
         }
     }
     if table.is_empty() {
@@ -116,22 +124,11 @@ fn mixed(case: &CaseReport) -> Option<String> {
     ))
 }
 
-fn row(case: String, asked: &Asked<'_>, step: &StepObservation, checks: &[&Check]) -> [String; 8] {
-    let only = |test: fn(&Check) -> bool, words: Option<String>| words.filter(|_| asked.any(test)).unwrap_or_default();
-    let names = |names: &Vec<String>| prose(&gpus(names).replace(',', ", ").replace("no GPU", "none"));
-    [
-        case,
-        code(&step.label),
-        returned(step, checks),
-        only(
-            |check| check.initialised.is_some(),
-            step.initialised.map(|yes| if yes { "yes" } else { "no" }.to_owned()),
-        ),
-        only(|check| check.visible.is_some(), step.visible.as_ref().map(names)),
-        step.contexts.as_ref().map(names).unwrap_or_default(),
-        only(|check| check.current.is_some(), step.current.as_deref().map(prose)),
-        memory(step),
-    ]
+/// What was seen of a fact, where it was asked for or is always told.
+fn cell(kind: &FactKind, asked: &Asked<'_>, look: &Look<'_>) -> String {
+    let is_shown = asked.asks(kind) || matches!(kind.told, Told::Alone { unasked: Unasked::Always, .. });
+    let seen = (kind.seen)(look, None).filter(|_| is_shown);
+    seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none"))).unwrap_or_default()
 }
 
 /// The status, and the values that checks ask for.
@@ -141,7 +138,7 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
     }
     let mut words: Vec<String> = step.status.iter().map(|one| code(&status(one))).collect();
     for (name, value) in step.values.iter().chain(&step.varying) {
-        if checks.iter().any(|check| check.value.contains_key(name)) {
+        if checks.iter().any(|check| check.facts.value.contains_key(name)) {
             words.push(format!("{} = {}", prose(name), self::value(value)));
         }
     }
@@ -202,29 +199,25 @@ pub(super) fn briefly(one: &Measurement) -> String {
     let mut words: Vec<String> = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);
-        let Some(step) = outcome.observation.step(&check.at).filter(|_| !is_repeated) else { continue };
+        let Some(look) = Look::at(&outcome.observation, &check.at).filter(|_| !is_repeated) else { continue };
         let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
         let asked = Asked { checks: checks.clone() };
-        let [_, at, returned, initialised, sees, contexts, current, memory] = row(String::new(), &asked, step, &checks);
-        let is_about_memory = |check: &Check| {
-            !(check.memory.is_empty()
-                && check.used_bytes.is_empty()
-                && check.grown_bytes.is_empty()
-                && check.peak_bytes.is_empty())
-        };
-        let mut facts = vec![returned];
-        facts.extend(Some(format!("initialised: {initialised}")).filter(|_| !initialised.is_empty()));
-        facts.extend(Some(format!("sees {sees}")).filter(|_| !sees.is_empty()));
-        facts.extend(
-            Some(format!("contexts {contexts}"))
-                .filter(|_| !contexts.is_empty() && asked.any(|check| check.contexts.is_some())),
-        );
-        facts.extend(Some(format!("current {current}")).filter(|_| !current.is_empty()));
-        facts.extend(Some(format!("memory {memory}")).filter(|_| asked.any(is_about_memory)));
+        let mut facts = vec![returned(look.step, &checks)];
+        for kind in FactKind::columns().into_iter().filter(|kind| asked.asks(kind)) {
+            let cell = cell(kind, &asked, &look);
+            if let Told::Alone { brief, .. } = kind.told
+                && !cell.is_empty()
+            {
+                facts.push(format!("{brief} {cell}"));
+            }
+        }
+        if KINDS.iter().any(|kind| kind.told == Told::WithMemory && asked.asks(kind)) {
+            facts.push(format!("memory {}", memory(look.step)));
+        }
         facts.retain(|fact| !fact.is_empty());
-        words.push(format!("{at}: {}", facts.join(", ")));
+        words.push(format!("{}: {}", code(&check.at), facts.join(", ")));
     }
-    if !matches!(outcome.observation.end.as_str(), "0" | "") || effect.iter().any(|check| check.exit.is_some()) {
+    if !matches!(outcome.observation.end.as_str(), "0" | "") || effect.iter().any(|check| check.facts.exit.is_some()) {
         words.push(format!("the end: {}", code(&outcome.observation.end)));
     }
     words.join("; ")
