@@ -11,6 +11,7 @@ pub mod symptom;
 mod version;
 
 pub use check::Check;
+pub(crate) use load::Excerpts;
 pub use load::{load, sha256};
 
 pub use crate::experiment::{Scalar, Step};

@@ -7,7 +7,10 @@ mod arguments;
 mod cases;
 mod checks;
 mod conditions;
+mod excerpt;
 mod parameters;
+
+pub(crate) use excerpt::Excerpts;
 
 use sha2::{Digest, Sha256};
 use toml::de::DeTable;

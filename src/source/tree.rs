@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
 
 /// Where a part of a file stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,4 +99,26 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Table(table) => Data::Table(entries(table)),
     };
     Node { data, place: Place::at(value.span()) }
+}
+
+/// A table that was read already, all of whose parts are said to stand where the table does.
+pub(crate) fn table_at(table: &Table, place: &Place) -> Node {
+    let entry = |(key, value): (&String, &Value)| {
+        let key = Key { text: key.clone(), place: place.clone() };
+        Entry { key, value: value_at(value, place) }
+    };
+    Node { data: Data::Table(table.iter().map(entry).collect()), place: place.clone() }
+}
+
+fn value_at(value: &Value, place: &Place) -> Node {
+    let data = match value {
+        Value::String(text) => Data::Text(text.clone()),
+        Value::Integer(integer) => Data::Int(*integer),
+        Value::Boolean(value) => Data::Bool(*value),
+        Value::Float(_) => Data::Other("a number with a fraction"),
+        Value::Datetime(_) => Data::Other("a date"),
+        Value::Array(values) => Data::List(values.iter().map(|value| value_at(value, place)).collect()),
+        Value::Table(table) => return table_at(table, place),
+    };
+    Node { data, place: place.clone() }
 }

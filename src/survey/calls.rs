@@ -108,7 +108,7 @@ impl Row for CallRow {
 /// What is wrong with a recipe.
 pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
     let item = |recipe: Recipe| -> Result<Item<CallRow>, Invalid> {
-        let question = recipe.question()?;
+        let question = recipe.question();
         Ok(Item {
             question,
             repeat: None,

@@ -83,7 +83,7 @@ impl Row for EnvRow {
 /// What is wrong with the list, or with a question that was made of it.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
     let item = |variable: Variable| -> Result<Item<EnvRow>, Invalid> {
-        let question = variable.question()?;
+        let question = variable.question();
         Ok(Item { question, repeat: None, reduce: Box::new(move |answered| row(&variable, answered)) })
     };
     variables()?.into_iter().map(item).collect()
