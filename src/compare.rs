@@ -4,8 +4,8 @@
 //! said and counts for nothing. Neither does what only one of the two has measured, or what was
 //! asked in another way, because nothing follows from it. Times are never compared.
 
+mod differing;
 mod excuse;
-mod fact;
 mod machine;
 mod pair;
 mod scenario;
@@ -22,7 +22,7 @@ use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
 use crate::verdict::Provenance;
 
-use pair::{Entry, pair};
+use pair::{Item, pair};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
@@ -148,7 +148,7 @@ pub struct Only {
 }
 
 /// What the comparison of a pair came to.
-enum Found {
+enum Relation {
     Same,
     Changed(Difference),
     Explained(Difference),
@@ -186,9 +186,9 @@ impl Comparison {
         of: &str,
         sides: [Side; 2],
         machines: [&Machine; 2],
-        entries: [Vec<Entry<'_, T>>; 2],
+        entries: [Vec<Item<'_, T>>; 2],
         versions: Option<(String, String)>,
-        compare: impl Fn(&T, &T) -> Found,
+        compare: impl Fn(&T, &T) -> Relation,
     ) -> Result<Comparison, String> {
         let ([a, b], [entries_a, entries_b]) = (sides, entries);
         let paired = pair(entries_a, entries_b, versions)?;
@@ -214,9 +214,9 @@ impl Comparison {
                 ..difference
             };
             match compare(one.item, other.item) {
-                Found::Same => comparison.same += 1,
-                Found::Changed(difference) => comparison.changed.push(named(difference)),
-                Found::Explained(difference) => comparison.explained.push(named(difference)),
+                Relation::Same => comparison.same += 1,
+                Relation::Changed(difference) => comparison.changed.push(named(difference)),
+                Relation::Explained(difference) => comparison.explained.push(named(difference)),
             }
         }
         Ok(comparison)

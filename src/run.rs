@@ -130,7 +130,7 @@ pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options.json, options.verbose);
     let mut junit = None;
     let result = catching(|| {
-        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
+        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Unselected::Essential)
             .map_err(|error| Failure::Usage(error.render(false)))?;
         go(options, program, interrupt, selection.shard(options.shard), &mut console, &mut junit)
     });

@@ -3,5 +3,6 @@
 
 pub mod counts;
 pub mod escape;
+pub mod json;
 pub mod lines;
 pub mod units;

@@ -141,6 +141,18 @@ fn what_judges_is_pure() {
 }
 
 #[test]
+fn text_is_at_the_bottom_and_renderings_at_the_top() {
+    let all = sources("src");
+    let upwards = |source: &&Source| source.is_in("text");
+    let mut stray: Vec<String> = all.iter().filter(upwards).flat_map(|source| source.names("crate")).collect();
+    let is_above = |source: &Source| ["render", "run", "cli"].iter().any(|module| source.is_in(module));
+    let below = all.iter().filter(|source| !is_above(source) && !source.is_test());
+    stray.extend(below.flat_map(|source| source.names("crate::render")));
+    assert!(stray.is_empty(), "an import that runs back up:\n{}", stray.join("\n"));
+    assert!(all.iter().any(|source| source.is_in("text")) && all.iter().any(is_above), "a module is missing");
+}
+
+#[test]
 fn every_unsafe_block_says_why_it_is_sound() {
     let mut silent = Vec::new();
     for source in sources("src").iter().filter(|source| !source.is_test()) {

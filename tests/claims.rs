@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::claim::{self, Article, Row};
+use cuda_pitfalls::claim::{self, Article, Assessment};
 
 use common::{Scratch, root};
 
@@ -43,7 +43,7 @@ fn rows_are_in_our_own_words() {
         let foreign: Vec<char> = ours.chars().filter(|c| *c as u32 > 0x2fff).collect();
         assert!(foreign.is_empty(), "{} quotes: {foreign:?}", article.name);
         for claim in &article.claims {
-            let Row::Tested(tested) = &claim.row else { continue };
+            let Assessment::Tested(tested) = &claim.row else { continue };
             assert!(!tested.numbers.is_empty(), "{} shows no figure", claim.id);
         }
     }

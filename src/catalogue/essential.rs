@@ -19,13 +19,13 @@ pub struct Essential {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct EssentialFile {
     question: Vec<Essential>,
 }
 
 /// The set in its order. Empty where the file is not valid, which a test excludes.
 pub fn all() -> Vec<Essential> {
-    toml::from_str(SOURCE).map(|file: File| file.question).unwrap_or_default()
+    toml::from_str(SOURCE).map(|file: EssentialFile| file.question).unwrap_or_default()
 }
 
 /// The scenarios of the set, with the instances that are in it.
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn every_question_is_there_with_its_reason_and_needs_no_more_than_two_gpus() {
-        let file: File = toml::from_str(SOURCE).unwrap();
+        let file: EssentialFile = toml::from_str(SOURCE).unwrap();
         let scenarios = catalogue::list(&[], &[]).unwrap();
         assert!((20..=26).contains(&file.question.len()), "{}", file.question.len());
         let mut names: Vec<&str> = file.question.iter().map(|one| one.name.as_str()).collect();
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_file_is_strict() {
         for bad in ["question = [{ name = \"a\" }]", "question = [{ name = \"a\", why = \"b\", wy = 1 }]", "q = 1"] {
-            assert!(toml::from_str::<File>(bad).is_err(), "{bad}");
+            assert!(toml::from_str::<EssentialFile>(bad).is_err(), "{bad}");
         }
     }
 }

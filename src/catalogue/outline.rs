@@ -38,7 +38,7 @@ pub struct Outline {
 
 /// An outline and the file it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct IndexEntry {
     sha256: String,
     #[serde(flatten)]
     outline: Outline,
@@ -76,7 +76,7 @@ impl Outline {
 /// The outlines of all scenarios that come with the program, by name. Files that the index does not
 /// know as they are now are read.
 pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
-    let known: Vec<Entry> = serde_json::from_str(INDEX).unwrap_or_default();
+    let known: Vec<IndexEntry> = serde_json::from_str(INDEX).unwrap_or_default();
     let mut known: BTreeMap<String, Outline> =
         known.into_iter().map(|entry| (entry.sha256 + &entry.outline.name, entry.outline)).collect();
     let files: Vec<Embedded> = embedded().collect();
@@ -99,7 +99,7 @@ pub fn index() -> Result<String, SelectError> {
     let files: Vec<Embedded> = embedded().collect();
     let lines: Vec<String> = load_embedded(&files)?
         .iter()
-        .map(|scenario| Entry { sha256: scenario.sha256.clone(), outline: Outline::of(scenario) })
+        .map(|scenario| IndexEntry { sha256: scenario.sha256.clone(), outline: Outline::of(scenario) })
         .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
         .collect();
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))

@@ -1,6 +1,6 @@
 //! What two machines make different by themselves: it is no difference in behaviour.
 
-use super::fact::{About, Fact, Was};
+use super::differing::{About, Differing, Was};
 use crate::fact::words;
 use crate::machine::Machine;
 use crate::observation::{Observation, StepObservation};
@@ -26,7 +26,7 @@ impl Own {
     }
 
     /// What a fact tells about the machines, if it tells nothing else.
-    fn of(&self, fact: &Fact) -> Option<&'static str> {
+    fn of(&self, fact: &Differing) -> Option<&'static str> {
         let (Was::Output(of_a), Was::Output(of_b)) = (fact.a, fact.b) else { return None };
         let both = [of_a, of_b].map(words::value);
         self.0.iter().find(|(_, own)| *own == both).map(|(what, _)| *what)
@@ -51,7 +51,7 @@ impl<'a> Excuses<'a> {
     }
 
     /// Why the machines explain a difference between two outcomes; none if they do not.
-    pub(super) fn of(&self, fact: &Fact, outcomes: [&Observation; 2]) -> Option<String> {
+    pub(super) fn of(&self, fact: &Differing, outcomes: [&Observation; 2]) -> Option<String> {
         // How a call and a process end: no machine explains these, whatever it has.
         if matches!(fact.about, About::Status | About::Returned | About::End | About::StepsMade) {
             return None;
@@ -64,7 +64,7 @@ impl<'a> Excuses<'a> {
 }
 
 /// Whether a difference is no more than what comes of seeing all GPUs of either machine.
-fn comes_of_all(fact: &Fact, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
+fn comes_of_all(fact: &Differing, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
     // `cuInit` touches each GPU that it sees, and touched they stay. A context would be more than that.
     let touch = Was::Class(Some(Class::Touch));
     match fact.about {
@@ -79,7 +79,7 @@ fn comes_of_all(fact: &Fact, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<St
 }
 
 /// Whether some process of an attempt has seen all these GPUs by the step of a fact.
-fn has_seen(outcome: &Observation, fact: &Fact, all: &Vec<String>) -> bool {
+fn has_seen(outcome: &Observation, fact: &Differing, all: &Vec<String>) -> bool {
     let at = outcome.steps.iter().position(|step| Some(step.label.as_str()) == fact.step);
     let sees_all = |step: &StepObservation| step.visible.as_ref() == Some(all);
     at.is_some_and(|at| outcome.steps.iter().take(at + 1).any(sees_all))

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
+use super::differing::{Differing, differing};
 use super::excuse::{Excuses, Own};
-use super::fact::{Fact, differing};
-use super::pair::Entry;
-use super::{Change, Difference, Found, Share};
+use super::pair::Item;
+use super::{Change, Difference, Relation, Share};
 use crate::machine::Machine;
 use crate::observe::Observation;
 use crate::plan::Plan;
@@ -19,7 +19,7 @@ use crate::verdict::{ExpectationMet, Kind, Verdict};
 const SHORTEST: usize = 8;
 
 /// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
-pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
+pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
     let entry = |scenario: &'_ ScenarioReport| {
         let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
         let did_not_run = matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
@@ -27,7 +27,7 @@ pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
         let why = || verdict.reason.map_or_else(|| verdict.kind.name().to_string(), |reason| reason.name());
         (!shows || did_not_run).then(why)
     };
-    let entries = report.scenarios.iter().map(|scenario| Entry {
+    let entries = report.scenarios.iter().map(|scenario| Item {
         name: scenario.name.clone(),
         libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
         unmeasured: entry(scenario),
@@ -37,11 +37,11 @@ pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
 }
 
 /// What differs: the verdict, and of each case the first fact.
-pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Found {
+pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
         let change = verdict(&a.verdict, &b.verdict, true);
-        return change.map_or(Found::Same, |change| Found::Changed(Difference::new(vec![change], Vec::new())));
+        return change.map_or(Relation::Same, |change| Relation::Changed(Difference::new(vec![change], Vec::new())));
     };
     let own = Own::new(both, machines);
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,9 +81,9 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Fo
     }
     let is_other_question = !explained.is_empty() || is_other_case || makes_other_calls;
     match (changed.is_empty(), is_other_question) {
-        (false, _) => Found::Changed(Difference::new(changed, notes)),
-        (true, true) => Found::Explained(Difference::new(explained, notes)),
-        (true, false) => Found::Same,
+        (false, _) => Relation::Changed(Difference::new(changed, notes)),
+        (true, true) => Relation::Explained(Difference::new(explained, notes)),
+        (true, false) => Relation::Same,
     }
 }
 
@@ -184,7 +184,7 @@ fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Ch
         Share { count: count.into(), of }
     };
     let seen = [share(*count_a, &a), share(*count_b, &b)];
-    let why = |fact: &Fact| excuses.of(fact, [shown_a, shown_b]);
+    let why = |fact: &Differing| excuses.of(fact, [shown_a, shown_b]);
     let facts = differing(shown_a, shown_b);
     let first = *facts.iter().find(|fact| why(fact).is_none()).or(facts.first())?;
     Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))

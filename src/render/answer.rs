@@ -10,7 +10,7 @@ mod question;
 mod values;
 
 pub use ending::{Ending, ending};
-pub use head::{Asked, head};
+pub use head::{Workload, head};
 pub use question::{is_yes_or_no, question};
 
 use std::collections::HashSet;

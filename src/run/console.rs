@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
 use crate::output;
-use crate::render::answer::{self, Answer, Asked, Ending};
+use crate::render::answer::{self, Answer, Ending, Workload};
 use crate::render::full::{self, Style};
 use crate::report::{Report, ScenarioReport};
 use crate::scenario::Scenario;
@@ -22,7 +22,7 @@ pub(super) struct Console {
     width: usize,
     style: Style,
     bar: ProgressBar,
-    asked: Asked,
+    asked: Workload,
     /// How many instances of each scenario are still to come.
     coming: BTreeMap<String, usize>,
     /// What is known of scenarios of which an instance is still to come.
@@ -48,7 +48,7 @@ impl Console {
             width,
             style: if colour { Style::Colour } else { Style::Plain },
             bar,
-            asked: Asked::default(),
+            asked: Workload::default(),
             coming: BTreeMap::new(),
             known: BTreeMap::new(),
             spoken: false,

@@ -2,6 +2,7 @@
 //! with while a file is written. [`super::load`] is the judge; what a schema cannot say (labels that
 //! exist, handles that are bound) only it checks.
 
+mod shared;
 mod steps;
 
 use serde_json::{Value, json};
@@ -12,6 +13,11 @@ use crate::source::schema::{BYTES, object, one_or_more, or_parameter, reference,
 
 /// The schema of a scenario file (JSON Schema 2020-12).
 pub fn file_schema() -> Value {
+    shared::shared(whole())
+}
+
+/// The same with each part written wherever it stands.
+fn whole() -> Value {
     let mut schema = object(
         json!({
             "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
@@ -245,7 +251,7 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
 
     #[test]
     fn every_step_is_described() {
-        let schema = file_schema();
+        let schema = whole();
         for kind in calls::all() {
             let step = &schema["$defs"]["step"]["properties"][kind.name];
             assert!(step["description"].as_str().is_some_and(|text| text.starts_with(kind.summary)), "{}", kind.name);

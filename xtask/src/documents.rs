@@ -12,6 +12,7 @@ use cuda_pitfalls::render::{claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::survey::{self, Survey};
+use cuda_pitfalls::text::json;
 
 use crate::{page, steps};
 
@@ -54,10 +55,10 @@ pub fn pages(scenarios: &[Scenario]) -> Result<BTreeMap<String, String>, Failed>
 /// What `cuda-pitfalls schema` prints.
 fn schemas() -> BTreeMap<String, String> {
     let of_surveys = survey::Kind::ALL
-        .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), format!("{:#}\n", survey::schema(kind))));
+        .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
-        ("scenarios/scenario.schema.json".to_owned(), format!("{:#}\n", schema::file_schema())),
-        ("reports/report.schema.json".to_owned(), format!("{:#}\n", report::schema())),
+        ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
+        ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
     ];
     others.into_iter().chain(of_surveys).collect()
 }
@@ -69,7 +70,7 @@ fn surveys() -> Result<BTreeMap<String, String>, Failed> {
         let mut sources = Vec::new();
         for (name, file) in committed(kind.file())? {
             let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;
-            sources.push(survey_page::Source { name, survey });
+            sources.push(survey_page::NamedSurvey { name, survey });
         }
         pages.insert(format!("docs/surveys/{}.md", kind.name()), survey_page::page(kind, &sources));
     }
@@ -84,10 +85,10 @@ fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
     })?;
     let mut sources = Vec::new();
     for (name, file) in committed("report.json")? {
-        sources.push(claim::Source { name, report: report::read(&file)? });
+        sources.push(claim::NamedReport { name, report: report::read(&file)? });
     }
     let evidence = Evidence::new(sources);
-    Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::Format::Markdown))
+    Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::ClaimsFormat::Markdown))
 }
 
 /// The committed reports or surveys in files of this name, each with its folder's name, sorted. Runs

@@ -36,7 +36,7 @@ pub fn path(scenario: &Scenario) -> String {
 
 /// Whether the pitfall is there, going by what the file expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Pitfall {
     /// Somewhere at least.
     Happens,
     /// Nowhere that was looked at.
@@ -45,13 +45,13 @@ enum Standing {
     Open,
 }
 
-impl Standing {
-    fn of(scenario: &Scenario) -> Standing {
+impl Pitfall {
+    fn of(scenario: &Scenario) -> Pitfall {
         let mut expected = scenario.instances.iter().flat_map(|instance| &instance.expect).peekable();
         match (expected.peek().is_some(), expected.any(|it| it.verdict == Expected::Reproduced)) {
-            (_, true) => Standing::Happens,
-            (true, false) => Standing::Harmless,
-            (false, false) => Standing::Open,
+            (_, true) => Pitfall::Happens,
+            (true, false) => Pitfall::Harmless,
+            (false, false) => Pitfall::Open,
         }
     }
 }
@@ -61,7 +61,7 @@ pub fn page(scenario: &Scenario, measured: &[Measurement]) -> String {
     let own: Vec<&Measurement> = measured.iter().filter(|one| one.part.scenario == scenario.name).collect();
     let reference = Reference::of(scenario, &own);
     let Some(instance) = reference.instance(scenario) else { return String::new() };
-    let standing = Standing::of(scenario);
+    let standing = Pitfall::of(scenario);
     let mut out = format!("<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n", scenario.name);
     let _ = writeln!(out, "# {}", prose(&scenario.question));
     answer(&mut out, scenario);
@@ -90,11 +90,11 @@ fn answer(out: &mut String, scenario: &Scenario) {
 }
 
 /// What the file calls the effect, and what people believe.
-fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Standing) {
+fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, order, shows) = match standing {
-        Standing::Happens => ("What you see", "The order that people write", "It shows as"),
-        Standing::Harmless => ("What was looked for, and not seen", "The order that was looked at", "It would show as"),
-        Standing::Open => ("What to look for", "The order that is looked at", "It would show as"),
+        Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
+        Pitfall::Harmless => ("What was looked for, and not seen", "The order that was looked at", "It would show as"),
+        Pitfall::Open => ("What to look for", "The order that is looked at", "It would show as"),
     };
     let _ = writeln!(out, "\n## {title}");
     if let Some(trap) = instance.cases.iter().find(|case| case.name == "trap") {

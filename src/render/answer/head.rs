@@ -13,7 +13,7 @@ use crate::verdict::Reason;
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Workload {
     /// How many questions.
     pub questions: usize,
     /// How many instances they have, on all libcudarts together.
@@ -25,7 +25,7 @@ pub struct Asked {
 }
 
 /// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
-pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
+pub fn head(report: &Report, asked: Option<&Workload>, width: usize) -> String {
     let mut out = String::new();
     if report.provenance == Provenance::Simulated {
         out.push_str(&tally::loud(tally::SIMULATED, width));
@@ -127,7 +127,7 @@ fn co_tenants(report: &Report) -> Option<String> {
 }
 
 /// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
-fn what(asked: &Asked) -> String {
+fn what(asked: &Workload) -> String {
     let mut said = questions(asked.questions, asked.variants);
     match asked.attempts {
         0 => {}

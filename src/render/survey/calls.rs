@@ -71,7 +71,7 @@ fn in_short(rows: &[&CallRow]) -> Section {
         by_library.entry((library, version)).or_default().push(row);
     }
     let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
-        let tally = Tally::of(&rows);
+        let tally = CallCounts::of(&rows);
         let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
         let counts = [
             tally.functions,
@@ -111,7 +111,7 @@ fn in_short(rows: &[&CallRow]) -> Section {
 
 /// Rows counted by what they say.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct CallCounts {
     pub(crate) functions: usize,
     pub(crate) rows: usize,
     pub(crate) succeeded: usize,
@@ -122,12 +122,12 @@ pub(crate) struct Tally {
     pub(crate) free: usize,
 }
 
-impl Tally {
-    pub(crate) fn of(rows: &[&CallRow]) -> Tally {
+impl CallCounts {
+    pub(crate) fn of(rows: &[&CallRow]) -> CallCounts {
         let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
         let answered = |answer: Answer| count(&|row| row.answer() == Some(answer));
         let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
-        Tally {
+        CallCounts {
             functions: rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
             rows: rows.len(),
             succeeded: answered(Answer::Succeeded),

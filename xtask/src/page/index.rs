@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls::scenario::{Scenario, symptom};
 
 use super::prose::{brief, bullet, escaped, link, paragraph, prose};
-use super::{FOLDER, Standing};
+use super::{FOLDER, Pitfall};
 
 /// The groups of catalogue numbers.
 const GROUPS: [(char, &str); 6] = [
@@ -55,13 +55,13 @@ fn has(scenario: &Scenario, symptom: &symptom::Symptom) -> bool {
 /// The causes first, and then what looks like one and is none.
 fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenario]) {
     let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}", symptom.id, prose(&symptom.sentence));
-    let met = |standing: Standing| {
-        scenarios.iter().filter(move |scenario| has(scenario, symptom) && Standing::of(scenario) == standing)
+    let met = |standing: Pitfall| {
+        scenarios.iter().filter(move |scenario| has(scenario, symptom) && Pitfall::of(scenario) == standing)
     };
     let titles = [
-        (Standing::Happens, None),
-        (Standing::Harmless, Some("Looked at, and not the cause:")),
-        (Standing::Open, Some("Asked, and not measured yet:")),
+        (Pitfall::Happens, None),
+        (Pitfall::Harmless, Some("Looked at, and not the cause:")),
+        (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
         let mut of = met(standing).peekable();
@@ -77,9 +77,9 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
 }
 
 /// The question as a link, the answer, and the fix where one is needed.
-fn entry(scenario: &Scenario, standing: Standing) -> String {
+fn entry(scenario: &Scenario, standing: Pitfall) -> String {
     let mut words = format!("{} {}", question(scenario), prose(brief(&scenario.answer)));
-    if standing == Standing::Happens && !scenario.remedy.is_empty() {
+    if standing == Pitfall::Happens && !scenario.remedy.is_empty() {
         let _ = write!(words, " *Fix:* {}", prose(&scenario.remedy));
     }
     words

@@ -7,8 +7,7 @@ use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::scenario::{Instance, Scenario};
-use cuda_pitfalls::verdict::Provenance;
-use cuda_pitfalls::verdict::{Kind, Verdict};
+use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
 use super::table::Table;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
 use cuda_pitfalls_calls::{self as calls, Effect, Kind};
 
-use super::Standing;
+use super::Pitfall;
 use super::prose::{code, paragraph, prose, value};
 use super::showed::mib;
 use super::table::Table;
@@ -14,15 +14,15 @@ use super::table::Table;
 const MOST_ROWS: usize = 24;
 
 /// The section of a page.
-pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Standing) {
+pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, trap_is, control_is) = match standing {
-        Standing::Happens => ("The order that works", "trap", "control, which works"),
-        Standing::Harmless => ("What was compared", "trap", "control"),
-        Standing::Open => ("What is compared", "trap", "control"),
+        Pitfall::Happens => ("The order that works", "trap", "control, which works"),
+        Pitfall::Harmless => ("What was compared", "trap", "control"),
+        Pitfall::Open => ("What is compared", "trap", "control"),
     };
     let _ = writeln!(out, "\n## {title}");
     if !scenario.remedy.is_empty() {
-        let doubt = if standing == Standing::Open { "Advice, not measured yet: " } else { "" };
+        let doubt = if standing == Pitfall::Open { "Advice, not measured yet: " } else { "" };
         paragraph(out, &format!("{doubt}{}", prose(&scenario.remedy)));
     }
     let find = |name: &str| instance.cases.iter().find(|case| case.name == name);

@@ -59,7 +59,7 @@ pub(super) enum Was<'o> {
 
 /// A fact in which two outcomes differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fact<'o> {
+pub(super) struct Differing<'o> {
     /// The step's label, where the fact is one of a step.
     pub(super) step: Option<&'o str>,
     pub(super) about: About<'o>,
@@ -106,17 +106,17 @@ impl fmt::Display for Was<'_> {
     }
 }
 
-impl From<Fact<'_>> for Change {
-    fn from(fact: Fact<'_>) -> Change {
+impl From<Differing<'_>> for Change {
+    fn from(fact: Differing<'_>) -> Change {
         let step = fact.step.map(str::to_string);
         Change { step, ..Change::new(&fact.about.to_string(), fact.a.to_string(), fact.b.to_string()) }
     }
 }
 
 /// The facts in which two outcomes differ, step by step; at least one, if they do.
-pub(super) fn differing<'o>(a: &'o Observation, b: &'o Observation) -> Vec<Fact<'o>> {
-    let mut facts: Vec<Fact<'o>> = a.steps.iter().zip(&b.steps).flat_map(|(a, b)| at_step(a, b)).collect();
-    let mut of_both = |about, a, b| facts.push(Fact { step: None, about, a, b });
+pub(super) fn differing<'o>(a: &'o Observation, b: &'o Observation) -> Vec<Differing<'o>> {
+    let mut facts: Vec<Differing<'o>> = a.steps.iter().zip(&b.steps).flat_map(|(a, b)| at_step(a, b)).collect();
+    let mut of_both = |about, a, b| facts.push(Differing { step: None, about, a, b });
     if a.end != b.end {
         of_both(About::End, Was::End(&a.end), Was::End(&b.end));
     }
@@ -126,23 +126,23 @@ pub(super) fn differing<'o>(a: &'o Observation, b: &'o Observation) -> Vec<Fact<
     facts
 }
 
-fn at_step<'o>(a: &'o StepObservation, b: &'o StepObservation) -> Vec<Fact<'o>> {
+fn at_step<'o>(a: &'o StepObservation, b: &'o StepObservation) -> Vec<Differing<'o>> {
     let (of_a, of_b) = (told(a), told(b));
     let was = |facts: &[(About<'o>, Was<'o>)], about| {
         facts.iter().find(|(known, _)| *known == about).map_or(Was::Absent, |(_, was)| *was)
     };
     let only_b = of_b.iter().filter(|(about, _)| !of_a.iter().any(|(known, _)| known == about));
     let step = Some(a.label.as_str());
-    let facts = of_a.iter().chain(only_b).map(|(about, _)| Fact {
+    let facts = of_a.iter().chain(only_b).map(|(about, _)| Differing {
         step,
         about: *about,
         a: was(&of_a, *about),
         b: was(&of_b, *about),
     });
-    let facts: Vec<Fact<'o>> = facts.filter(|fact| fact.a.to_string() != fact.b.to_string()).collect();
+    let facts: Vec<Differing<'o>> = facts.filter(|fact| fact.a.to_string() != fact.b.to_string()).collect();
     if facts.is_empty() && a != b {
         // Two facts may be told in the same words and still not be the same.
-        return vec![Fact { step, about: About::Untold, a: Was::One, b: Was::Another }];
+        return vec![Differing { step, about: About::Untold, a: Was::One, b: Was::Another }];
     }
     facts
 }
