@@ -1,4 +1,4 @@
-//! Builds the simulated node: one shared library, made by the same compiler for the same target, to be embedded in the binary.
+//! Builds the simulated driver: one shared library, made by the same compiler for the same target, to be embedded in the binary.
 //!
 //! It cannot be an ordinary dependency: cargo has no stable way to hand a package the shared library of another one.
 
@@ -16,6 +16,7 @@ const SOURCE: &str = "sim/src/lib.rs";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sim/src");
+    println!("cargo::rerun-if-changed=calls/src/status");
     // Scenarios, kernels and claims are embedded, and a new file must be noticed.
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
@@ -77,16 +78,16 @@ fn is_newer(file: &Path, folder: &str) -> bool {
 fn build() -> Result<(), String> {
     let variable = |name: &str| env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"));
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
-        return Err("cuda-pitfalls runs on Linux only: its simulated node is a Linux shared library".to_owned());
+        return Err("cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library".to_owned());
     }
-    let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_node.so");
-    // This script also runs for other reasons than a changed node, which takes seconds to build.
-    if is_newer(&out, "sim/src") && is_newer(&out, "build.rs") {
+    let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_sim.so");
+    // This script also runs for other reasons than a changed driver, which takes seconds to build.
+    if ["sim/src", "calls/src/status", "build.rs"].into_iter().all(|source| is_newer(&out, source)) {
         return Ok(());
     }
     let mut rustc = Command::new(variable("RUSTC")?);
     rustc
-        .args(["--crate-type=cdylib", "--crate-name", "cuda_pitfalls_node", "--edition", "2024", "--target"])
+        .args(["--crate-type=cdylib", "--crate-name", "cuda_pitfalls_sim", "--edition", "2024", "--target"])
         .arg(variable("TARGET")?)
         .args(["-Cpanic=abort", "-Copt-level=2", "-Cstrip=symbols", "-o"])
         .arg(&out)
@@ -99,10 +100,10 @@ fn build() -> Result<(), String> {
     }
     let output = rustc
         .output()
-        .map_err(|error| format!("cannot start the compiler for the simulated node: {error}\n{rustc:?}"))?;
+        .map_err(|error| format!("cannot start the compiler for the simulated driver: {error}\n{rustc:?}"))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("the simulated node ({SOURCE}) did not build ({}):\n{rustc:?}\n{text}", output.status))
+    Err(format!("the simulated driver ({SOURCE}) did not build ({}):\n{rustc:?}\n{text}", output.status))
 }

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cuda_pitfalls::plan::{CasePlan, Timeouts};
-use cuda_pitfalls::report::Attempt;
+use cuda_pitfalls::experiment::Timeouts;
+use cuda_pitfalls::plan::CasePlan;
+use cuda_pitfalls::recording::Recording;
 use cuda_pitfalls::supervisor::{Interrupt, Supervisor};
 use cuda_pitfalls::{catalogue, clock, libraries};
 
@@ -98,7 +99,7 @@ fn pairs(
     for pair in 0..count {
         let before = (pair % 2 == 0).then(&run_bare);
         let started = clock::now_ns();
-        let attempt = supervisor.attempt(TIMEOUTS, case, 0)?;
+        let attempt = supervisor.record(&case.experiment(TIMEOUTS))?;
         whole_ns.push(clock::now_ns() - started);
         let bare = before.unwrap_or_else(&run_bare);
         check(&attempt)?;
@@ -152,12 +153,12 @@ fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
 }
 
 /// A benchmark of failing calls would be worthless.
-fn check(attempt: &Attempt) -> Result<(), String> {
+fn check(attempt: &Recording) -> Result<(), String> {
     let failed = attempt.events.iter().any(|said| match &said.event {
         cuda_pitfalls::event::Event::End { status: Some(status), .. } => status.code != 0,
         _ => false,
     });
-    if failed || !attempt.exit.said_bye || !attempt.invalid.is_empty() { Err(format!("{attempt:?}")) } else { Ok(()) }
+    if failed || !attempt.exit.said_bye || !attempt.incidents.is_empty() { Err(format!("{attempt:?}")) } else { Ok(()) }
 }
 
 /// A program that only makes the calls, phase by phase.
@@ -186,7 +187,7 @@ fn run_bare(command: &mut Command) -> Bare {
 }
 
 /// The same phases of an attempt.
-fn attempt_phases(attempt: &Attempt) -> [u64; 6] {
+fn attempt_phases(attempt: &Recording) -> [u64; 6] {
     use cuda_pitfalls::event::Event;
     let first = attempt.events.iter().find_map(|said| match said.event {
         Event::Begin { t_ns, .. } => Some(t_ns),
@@ -208,7 +209,7 @@ fn attempt_phases(attempt: &Attempt) -> [u64; 6] {
 }
 
 /// Time between the end of a step and the beginning of the next: rendezvous and readings.
-fn between_steps(attempt: &Attempt) -> u64 {
+fn between_steps(attempt: &Recording) -> u64 {
     use cuda_pitfalls::event::Event;
     let mut ended = None;
     let mut sum = 0;

@@ -6,7 +6,7 @@ mod select;
 mod shard;
 
 pub use outline::{Outline, index};
-pub use select::{Default, Selection, list};
+pub use select::{Selection, Unselected, list};
 pub use shard::Shard;
 
 use std::path::Path;
@@ -15,8 +15,8 @@ use include_dir::{Dir, include_dir};
 use thiserror::Error;
 
 use crate::input;
-use crate::render::escape::terminal;
 use crate::scenario::{self, Diagnostic, Scenario};
+use crate::text::escape::terminal;
 
 /// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
 const MOST_SOURCE_BYTES: u64 = 256 << 10;
@@ -154,7 +154,7 @@ pub fn kernel_names() -> Vec<&'static str> {
 
 /// All scenarios that come with the program, or those that selectors mean; see [`Selection::of`].
 pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
-    Ok(Selection::of(selectors, &[], Default::All)?.scenarios)
+    Ok(Selection::of(selectors, &[], Unselected::All)?.scenarios)
 }
 
 /// Files that come with the program, read by as many threads as there are processors for them.

@@ -14,11 +14,11 @@ pub(crate) mod fixture;
 mod load;
 mod weigh;
 
-pub use evidence::{Evidence, Place, Source};
-pub use figure::{Fact, Figure, Read, Reading};
+pub use evidence::{Evidence, NamedReport, Place};
+pub use figure::{Figure, Printed, Read, Reading};
 pub use load::{load, load_all};
 pub(crate) use weigh::wanted;
-pub use weigh::{Answer, Held, Ledger, Support, Weighed, weigh};
+pub use weigh::{Finding, Held, Ledger, Support, Weighed, weigh};
 
 use crate::scenario::Range;
 
@@ -50,12 +50,12 @@ pub struct Claim {
     /// What the row has to say beside its verdict. Empty for most.
     pub note: String,
     /// The verdict and what it stands on, or why there can be none.
-    pub row: Row,
+    pub row: Assessment,
 }
 
 /// What is said of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Row {
+pub enum Assessment {
     /// No run of this program can decide it, for this reason.
     Untestable(String),
     /// Scenarios decide it.

@@ -18,11 +18,12 @@ use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::exit::Exit;
-use crate::render::{self, Format, escape, listing, npd};
+use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
 use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Kind, Survey, schema as survey_schema};
+use crate::text::{escape, json};
 use crate::{catalogue, report, sampler, worker};
 
 /// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
@@ -112,7 +113,7 @@ enum Command {
     Schema {
         /// Of what.
         #[arg(value_enum)]
-        of: Document,
+        of: SchemaOf,
     },
     /// The worker (started by `run`).
     #[command(name = role::WORKER, hide = true)]
@@ -132,7 +133,16 @@ enum Command {
         #[command(flatten)]
         started: Started,
     },
-    /// The look at libraries (started by `run`).
+    /// A command that is watched (started by a run).
+    #[command(name = role::COMMAND, hide = true)]
+    Watched {
+        #[command(flatten)]
+        started: Started,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+    /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
         /// The inherited channel.
@@ -145,7 +155,7 @@ enum Command {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Document {
+enum SchemaOf {
     /// A scenario file.
     Scenario,
     /// A report.
@@ -176,7 +186,7 @@ pub fn main() -> Exit {
             Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
         },
         Command::Show { selectors, left_out } => {
-            match Selection::of(&selectors, &left_out.exclude, catalogue::Default::All) {
+            match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
                 Ok(selection) => {
                     print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
                 }
@@ -192,13 +202,13 @@ pub fn main() -> Exit {
         Command::Compare(arguments) => compare::compare(arguments),
         Command::Schema { of } => {
             let schema = match of {
-                Document::Scenario => schema::file_schema(),
-                Document::Report => report::schema(),
-                Document::SurveyCalls => survey_schema(Kind::Calls),
-                Document::SurveyMask => survey_schema(Kind::Mask),
-                Document::SurveyEnv => survey_schema(Kind::Env),
+                SchemaOf::Scenario => schema::file_schema(),
+                SchemaOf::Report => report::schema(),
+                SchemaOf::SurveyCalls => survey_schema(Kind::Calls),
+                SchemaOf::SurveyMask => survey_schema(Kind::Mask),
+                SchemaOf::SurveyEnv => survey_schema(Kind::Env),
             };
-            print(&format!("{schema:#}\n"))
+            print(&json::document(&schema))
         }
         Command::Worker { fd, started } => {
             started.begin();
@@ -209,6 +219,10 @@ pub fn main() -> Exit {
             started.begin();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
+        }
+        Command::Watched { started, command } => {
+            started.begin();
+            started::become_command(&command)
         }
         Command::Versions { fd, libcudart, started } => {
             started.begin();
@@ -257,7 +271,7 @@ fn render(path: &Path, form: Format) -> Exit {
         Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
         None => {
             let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
-            status = (form == Format::Npd).then(|| npd::Status::of(&report));
+            status = (form == Format::Npd).then(|| npd::PluginStatus::of(&report));
             Ok(Ok(match form {
                 Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
                 Format::Html => {

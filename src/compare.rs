@@ -4,22 +4,25 @@
 //! said and counts for nothing. Neither does what only one of the two has measured, or what was
 //! asked in another way, because nothing follows from it. Times are never compared.
 
+mod differing;
 mod excuse;
 mod machine;
 mod pair;
 mod scenario;
 mod survey;
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::machine::Machine;
-use crate::render::words;
-use crate::report::{Provenance, Report, ScenarioReport, SchemaId};
+use crate::report::{Report, ScenarioReport, SchemaId};
 use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
+use crate::verdict::Provenance;
 
-use pair::{Entry, pair};
+use pair::{Item, pair};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
@@ -92,7 +95,28 @@ pub struct Change {
     pub b: String,
     /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seen: Option<[String; 2]>,
+    pub seen: Option<[Share; 2]>,
+}
+
+/// In how many of how many attempts something was seen; in JSON and in words `3/5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// In how many.
+    pub count: u64,
+    /// Of how many that count.
+    pub of: u64,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.count, self.of)
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// A scenario or a row that is not the same.
@@ -124,7 +148,7 @@ pub struct Only {
 }
 
 /// What the comparison of a pair came to.
-enum Found {
+enum Relation {
     Same,
     Changed(Difference),
     Explained(Difference),
@@ -162,9 +186,9 @@ impl Comparison {
         of: &str,
         sides: [Side; 2],
         machines: [&Machine; 2],
-        entries: [Vec<Entry<'_, T>>; 2],
+        entries: [Vec<Item<'_, T>>; 2],
         versions: Option<(String, String)>,
-        compare: impl Fn(&T, &T) -> Found,
+        compare: impl Fn(&T, &T) -> Relation,
     ) -> Result<Comparison, String> {
         let ([a, b], [entries_a, entries_b]) = (sides, entries);
         let paired = pair(entries_a, entries_b, versions)?;
@@ -190,9 +214,9 @@ impl Comparison {
                 ..difference
             };
             match compare(one.item, other.item) {
-                Found::Same => comparison.same += 1,
-                Found::Changed(difference) => comparison.changed.push(named(difference)),
-                Found::Explained(difference) => comparison.explained.push(named(difference)),
+                Relation::Same => comparison.same += 1,
+                Relation::Changed(difference) => comparison.changed.push(named(difference)),
+                Relation::Explained(difference) => comparison.explained.push(named(difference)),
             }
         }
         Ok(comparison)
@@ -222,7 +246,7 @@ pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Re
         version: report.run.version.clone(),
         provenance: report.provenance,
         complete: report.complete,
-        machine: words::machine(&report.machine),
+        machine: report.machine.summary(),
     };
     let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [&a.machine, &b.machine]);
     let compare = |a: &ScenarioReport, b: &ScenarioReport| scenario::compare([a, b], machines);
@@ -244,7 +268,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         version: survey.header().version.clone(),
         provenance: survey.provenance(),
         complete: survey.is_complete(),
-        machine: words::machine(survey.machine()),
+        machine: survey.machine().summary(),
     };
     let (of, sides, machines) = (a.kind().name(), [side(a), side(b)], [a.machine(), b.machine()]);
     match (a, b) {

@@ -10,36 +10,50 @@ use cuda_pitfalls_calls::Library;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Step;
+use crate::experiment::Step;
 
-/// The version of this wire. Parent and worker are one binary, so a mismatch is a bug.
-pub const PROTOCOL: u32 = 2;
+/// The version of what parent, worker and sampler say to each other. The parent names it on the
+/// command line of every process it starts, and a process that speaks another leaves at once: the
+/// program's file may be replaced while a run is under way.
+pub const PROTOCOL: u32 = 3;
 
 /// What the parent says to a process of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// The first line: everything the worker will be asked to do.
+    /// The first line: what the worker must have before its first step.
     Prepare {
-        /// The steps, with nothing left to fill in.
-        steps: Vec<Step>,
-        /// Socket descriptors inherited for processes that steps create, by actor name.
-        channels: BTreeMap<String, i32>,
+        /// The C names of all calls that steps make: their libraries and symbols are resolved now.
+        calls: Vec<String>,
+        /// Sockets set aside for processes that steps create, by actor name.
+        channels: BTreeMap<String, SetAside>,
         /// Whether to look around after each step.
         probes: bool,
         /// The name of a process that a step started; none for the first one.
         process: Option<String>,
     },
-    /// Make the step with this index.
+    /// Make this call.
     Run {
-        /// The index in `steps`.
+        /// The parent's number for it, by which events name it.
         step: usize,
+        /// The call and its arguments, with nothing left to fill in.
+        call: Step,
         /// Bytes that steps of any process bound and this one takes, by name, in hex.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         bytes: BTreeMap<String, String>,
     },
     /// Nothing more to do: leave by the normal way out, `exit(0)`.
     Finish,
+}
+
+/// A socket that a process inherits for a child of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// The descriptor.
+    pub fd: i32,
+    /// The actor that forks the child; none for the worker's first thread, and for a child that is a
+    /// fresh process.
+    pub forked_by: Option<String>,
 }
 
 /// What a process of the worker says to the parent.
@@ -114,6 +128,22 @@ pub struct MappedLibrary {
     pub path: String,
     /// Whether it carries the simulated node's marker.
     pub simulated: bool,
+}
+
+/// What a process of its own found that only asks the libraries for their versions.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Versions {
+    /// What was mapped.
+    pub libraries: Vec<MappedLibrary>,
+    /// `cuDriverGetVersion`, such as 13000; null if libcuda is missing.
+    pub cuda_driver: Option<i32>,
+    /// `cudaRuntimeGetVersion`, such as 13000; null if libcudart is missing.
+    pub runtime: Option<i32>,
+    /// The loader's words for what is missing.
+    pub missing: Vec<String>,
+    /// What is mapped and cannot be told to be real or simulated.
+    #[serde(default)]
+    pub unknown: Vec<String>,
 }
 
 /// What a call returned.

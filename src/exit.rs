@@ -1,8 +1,9 @@
 //! Exit codes: what each means, which of several wins, and the one function that computes them.
 
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
 use crate::survey::Document;
 use crate::survey::document::Row;
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// How the program ends.
@@ -179,7 +180,7 @@ pub(crate) fn is_host_unsafe(report: &Report) -> bool {
     let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
     let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
     report.run.host_unsafe.is_some()
-        || attempts.any(|attempt| attempt.exit.unkillable)
+        || attempts.any(|attempt| attempt.recording.exit.unkillable)
         || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
 }
 

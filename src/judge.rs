@@ -5,7 +5,6 @@
 //! ([`judge`]). Whether an attempt counts is never decided by what it showed.
 
 mod co_tenant;
-mod compare;
 mod decide;
 mod doubts;
 mod expectation;
@@ -76,7 +75,8 @@ fn distrust(verdict: &mut Verdict) {
 /// verdict: there is nothing else to tell why.
 pub fn rejudge(report: &mut Report) {
     let Report { provenance, run, machine, scenarios, .. } = report;
-    let scene = Scene { calibration: &run.calibration, gpus: &machine.gpus };
+    let figures = run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &machine.gpus };
     for scenario in scenarios {
         let Some(plan) = &scenario.plan else {
             distrust(&mut scenario.verdict);

@@ -18,19 +18,25 @@
 
 // The question.
 pub mod catalogue;
+pub mod fact;
 pub mod mask;
 pub mod scenario;
+pub mod source;
 
 // The machine and the plan.
 pub mod machine;
 pub mod plan;
 
 // The experiment: three processes of this one binary.
+pub mod calibration;
 pub mod channel;
 pub mod clock;
 pub mod event;
+pub mod experiment;
 pub mod libraries;
+pub mod mapped;
 pub mod node;
+pub mod recording;
 pub mod sample;
 pub mod sampler;
 pub mod supervisor;
@@ -41,8 +47,8 @@ pub mod claim;
 pub mod compare;
 pub mod exit;
 pub mod judge;
+pub mod observation;
 pub mod observe;
-pub mod page;
 pub mod preview;
 pub mod render;
 pub mod report;
@@ -56,3 +62,6 @@ mod output;
 mod random;
 pub mod run;
 mod terminal;
+
+// At the bottom of all.
+pub mod text;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_calls::Library;
 
+use crate::event::Versions;
 use crate::machine::Runtime;
-use crate::supervisor::{self, Trouble};
-use crate::worker::versions::Versions;
+use crate::supervisor::{self, SupervisorError};
 
 /// Where libcudart is looked for when the loader knows none: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
@@ -31,12 +31,13 @@ pub struct Libraries {
 }
 
 /// Finds the libraries, in processes of their own: the parent loads none of them.
-pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries, Trouble> {
+pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries, SupervisorError> {
     let found = supervisor::versions(program, None, home, None)?;
     let mut runtimes = Vec::new();
     for path in wanted {
         let runtime = look_at(program, home, path)?;
-        runtimes.push(runtime.ok_or_else(|| Trouble::Missing(vec![format!("a libcudart at {}", path.display())]))?);
+        runtimes
+            .push(runtime.ok_or_else(|| SupervisorError::Missing(vec![format!("a libcudart at {}", path.display())]))?);
     }
     if wanted.is_empty() {
         let mapped = found.libraries.iter().find(|library| library.name == "libcudart");
@@ -50,7 +51,7 @@ pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries
 }
 
 /// A libcudart by path, if it is one.
-fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, Trouble> {
+fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, SupervisorError> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let versions = supervisor::versions(program, None, home, Some(&path))?;
     Ok(versions.runtime.map(|number| runtime(&path.to_string_lossy(), Some(number))))

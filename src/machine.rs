@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::MappedLibrary;
 use crate::sample::Gpu;
+use crate::text::counts::tally;
 
 /// The host as this run found it. No host name, user, address or serial number is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +37,19 @@ pub struct Machine {
     /// Why libraries or NVML could not be asked, by closed word; empty on a working machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<Unavailable>,
+}
+
+impl Machine {
+    /// The GPUs and the driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
+    pub fn summary(&self) -> String {
+        let models = tally(self.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
+        let mut words: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}× {name}")).collect();
+        if words.is_empty() {
+            words.push("no GPU".to_owned());
+        }
+        words.extend(self.driver_version.as_ref().map(|version| format!("driver {version}")));
+        words.join(", ")
+    }
 }
 
 /// Something the machine does not have, found before any step.

@@ -15,13 +15,13 @@ use cuda_pitfalls_calls::Library;
 use description::Description;
 
 use crate::input;
-use crate::render::escape::terminal;
+use crate::text::escape::terminal;
 
 /// What `h200`, the machine used when none is named, stands for.
 const DEFAULT_MACHINE: (&str, &str) = ("h200", "h200-x2");
 
-const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_node.so"));
-const LIBRARY_NAME: &str = "libcuda_pitfalls_node.so";
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_sim.so"));
+const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names under which callers and loaders look for the three libraries.
 fn links() -> impl Iterator<Item = &'static str> {

@@ -1,7 +1,6 @@
 //! Events and samples → observation: what one attempt showed, in the file's own words.
 //!
-//! Pure, and the same from a stored report as from a run. An [`Observation`] holds both the facts
-//! that make up the outcome and the figures beside them; [`Observation::outcome`] keeps the facts.
+//! Pure, and the same from a stored report as from a run.
 
 mod attempt;
 #[cfg(test)]
@@ -12,18 +11,13 @@ mod sweeps;
 pub use attempt::observe;
 pub(crate) use attempt::{begun, finished};
 pub(crate) use memory::epsilon;
-pub use memory::{FALLBACK_EPSILON_BYTES, MOST_INIT_BYTES, classify};
+pub use memory::{FALLBACK_EPSILON_BYTES, classify};
 pub(crate) use sweeps::{baseline, difference, own_pids};
 
-use std::collections::BTreeMap;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::event::{Status, Value};
-use crate::report::{Attempt, Calibration};
+use crate::calibration::Calibration;
+pub use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation, Observation, Shared, StepObservation};
+use crate::recording::Recording;
 use crate::sample::Gpu;
-use crate::scenario::Class;
 
 /// What is known about the machine's GPUs beside the attempts.
 #[derive(Clone, Copy, Debug)]
@@ -37,115 +31,8 @@ pub struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// The calibration of a GPU that holds for an attempt: the last one taken before it began.
-    pub fn calibration_of(&self, uuid: &str, attempt: &Attempt) -> Option<&'a Calibration> {
+    pub fn calibration_of(&self, uuid: &str, recording: &Recording) -> Option<&'a Calibration> {
         let mut of_gpu = self.calibration.iter().filter(|calibration| calibration.uuid == uuid);
-        of_gpu.rfind(|calibration| calibration.at_ns <= attempt.started_ns)
-    }
-}
-
-/// What one attempt showed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Observation {
-    /// Step by step, as far as the attempt came.
-    pub steps: Vec<StepObservation>,
-    /// How it ended: `0`, `exit 3`, `SIGSEGV`, `deadline`.
-    pub end: String,
-}
-
-/// What was seen after one step. GPUs bear the plan's names (`gpu0`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StepObservation {
-    /// The step's label.
-    pub label: String,
-    /// Whether the call returned.
-    pub returned: bool,
-    /// What it returned; null for actions without a result.
-    pub status: Option<Status>,
-    /// Outputs that are the same in every attempt; UUIDs as plan names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, Value>,
-    /// Outputs that may differ from attempt to attempt.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub varying: BTreeMap<String, Value>,
-    /// How the values are about every process on a GPU, if others were on one before the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared: Option<Shared>,
-    /// How long the call took.
-    pub elapsed_ns: u64,
-    /// Whether the driver was initialised in the process; null if it was not asked.
-    pub initialised: Option<bool>,
-    /// The GPUs the process saw, in CUDA order; null where the driver would not say.
-    pub visible: Option<Vec<String>>,
-    /// The visible GPUs whose primary context was active.
-    pub contexts: Option<Vec<String>>,
-    /// The GPU of the thread's current context, or `none`; null where the driver would not say.
-    pub current: Option<String>,
-    /// Memory by GPU.
-    pub memory: BTreeMap<String, MemoryObservation>,
-}
-
-/// One GPU's memory after a step, against the baseline of the attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MemoryObservation {
-    /// The class of `used_bytes`; null if it could not be read.
-    pub class: Option<Class>,
-    /// Change of NVML v2 `used`.
-    pub used_bytes: Option<i64>,
-    /// Change of NVML v1 `used`, only where it differs from v2's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub v1_used_bytes: Option<i64>,
-    /// The largest change seen since the step before, where it was larger than at either end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_bytes: Option<i64>,
-    /// What NVML says the worker's processes use; null where PIDs cannot be matched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process_bytes: Option<u64>,
-    /// What keeps these figures from being the worker's alone; absent where nothing does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden: Option<Hidden>,
-}
-
-/// How the values of a call are about every process on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Shared {
-    /// Processes are listed: which entry is whose is not known.
-    Listed,
-    /// Memory of all is summed up: how two sums differ is the worker's doing all the same.
-    Summed,
-}
-
-/// Why a change in memory is not, or not exactly, what the worker took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Hidden {
-    /// No sound calibration of this GPU was there when the attempt was made: its memory is not judged.
-    Uncalibrated,
-    /// A co-tenant had paid the driver-initialisation footprint: `cuInit` adds nothing, so up to
-    /// [`MOST_INIT_BYTES`] of what the worker would take on an idle GPU do not show.
-    Prepaid,
-    /// Attempts of one case differ by a driver-initialisation footprint, which a co-tenant that no
-    /// list shows may have taken or given back: up to [`MOST_INIT_BYTES`] either way.
-    Wavering,
-}
-
-impl Observation {
-    /// The observation with everything that varies taken out: two attempts with equal outcomes
-    /// showed the same thing.
-    pub fn outcome(&self) -> Observation {
-        let mut outcome = self.clone();
-        for step in &mut outcome.steps {
-            step.varying.clear();
-            step.elapsed_ns = 0;
-            for memory in step.memory.values_mut() {
-                *memory = MemoryObservation { class: memory.class, ..MemoryObservation::default() };
-            }
-        }
-        outcome
-    }
-
-    /// A step by its label.
-    pub fn step(&self, label: &str) -> Option<&StepObservation> {
-        self.steps.iter().find(|step| step.label == label)
+        of_gpu.rfind(|calibration| calibration.at_ns <= recording.started_ns)
     }
 }

@@ -7,22 +7,25 @@ mod fill;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod needs;
+mod options;
 mod order;
 mod resolve;
 
 pub use needs::unmet;
+pub use options::{Options, Unmet};
 pub use order::order;
-pub use resolve::{Options, Unmet, resolve};
+pub use resolve::resolve;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Check, Expectation, Hazard, Needs, Scalar, Step};
+use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
+use crate::scenario::{Check, Expectation, Hazard, Needs};
 
 /// One instance of a scenario, with nothing left to decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Attempts of each case.
     pub repeat: u32,
@@ -51,7 +54,7 @@ pub struct Plan {
 }
 
 /// One case, with nothing left to decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CasePlan {
     /// `trap`, `control`, …
     pub name: String,
@@ -69,15 +72,6 @@ pub struct CasePlan {
     pub expect: Vec<Check>,
 }
 
-/// How long things may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// The most that one step may take.
-    pub step_ms: u64,
-    /// The most that one attempt may take.
-    pub attempt_ms: u64,
-}
-
 impl Plan {
     /// How long its attempts may take.
     pub fn timeouts(&self) -> Timeouts {
@@ -92,5 +86,19 @@ impl Plan {
     /// A case by name.
     pub fn case(&self, name: &str) -> Option<&CasePlan> {
         self.cases.iter().find(|case| case.name == name)
+    }
+}
+
+impl CasePlan {
+    /// What one attempt of the case is to do.
+    pub fn experiment(&self, timeouts: Timeouts) -> Experiment {
+        Experiment {
+            program: Program::Worker,
+            environment: self.env.clone(),
+            gpus: self.mask.clone(),
+            steps: self.steps.clone(),
+            probes: self.probes,
+            timeouts,
+        }
     }
 }

@@ -6,8 +6,9 @@ use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::plan::estimate::{self, Pace};
 use crate::plan::{Options, Unmet, resolve};
-use crate::report::{Provenance, Requirement};
+use crate::report::Requirement;
 use crate::scenario::{Instance, Scenario};
+use crate::verdict::Provenance;
 use crate::verdict::Reason;
 
 /// A whole run that was not started.

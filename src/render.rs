@@ -1,7 +1,7 @@
 //! Renderings: the same report for other eyes.
 //!
 //! Every renderer is a function from the report to text: no clock, file, environment or process.
-//! A report may come from a stranger, so whatever it says passes through [`escape`] first, and
+//! A report may come from a stranger, so whatever it says passes through [`crate::text::escape`] first, and
 //! nothing here can panic on it.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
@@ -10,12 +10,11 @@ pub mod answer;
 pub mod applicable;
 pub mod claims;
 pub mod compare;
-pub mod escape;
 pub mod facts;
+pub mod full;
 pub mod github;
 pub mod html;
 pub mod junit;
-pub mod lines;
 pub mod listing;
 pub mod markdown;
 pub mod npd;
@@ -24,16 +23,14 @@ pub mod prometheus;
 pub mod survey;
 pub mod svg;
 pub mod tally;
-pub mod text;
-pub mod units;
 pub mod versions;
-pub mod vocabulary;
 pub mod words;
 
 #[cfg(test)]
 mod fixture;
 
 use crate::report::Report;
+use crate::text::lines;
 
 /// What a report can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -60,7 +57,7 @@ pub enum Format {
 pub fn render(report: &Report, format: Format) -> String {
     match format {
         Format::Text => answer::report(report, lines::WIDTH),
-        Format::TextFull => text::report(report, lines::WIDTH),
+        Format::TextFull => full::report(report, lines::WIDTH),
         Format::Html => html::report(report),
         Format::Markdown => markdown::report(report),
         Format::Junit => junit::report(report),

@@ -1,7 +1,7 @@
 //! The report: one JSON document per run, the only thing that outlives it.
 //!
-//! Observation is stored apart from judgement: [`Attempt`]s hold what was seen, and
-//! [`crate::judge`] computes verdicts from them again at any time. Integers are bytes and
+//! What was recorded is stored apart from what was judged: [`crate::judge`] computes verdicts from
+//! recordings again at any time. Integers are bytes and
 //! nanoseconds with the unit in the name; a value that could not be read is null.
 
 mod asked;
@@ -11,7 +11,7 @@ mod store;
 
 pub use asked::{Required, Requirement};
 pub use elsewhere::{Elsewhere, Whole};
-pub use instrument::{Calibration, CoTenancy};
+pub use instrument::{Calibrated, CoTenancy};
 pub use store::{Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
@@ -19,20 +19,21 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, MappedLibrary};
+use crate::calibration::Calibration;
+use crate::event::MappedLibrary;
 use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
 use crate::plan::Plan;
-use crate::sample::{FreeRun, Sweep};
+use crate::recording::Recording;
 use crate::scenario::Scalar;
-use crate::verdict::Verdict;
+use crate::verdict::{Invalidation, Provenance, Reason, Verdict};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 1;
+pub const MINOR: u32 = 2;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,16 +61,6 @@ pub struct SchemaId {
     pub major: u32,
     /// [`MINOR`].
     pub minor: u32,
-}
-
-/// Who answered the calls. Simulated results are never evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Provenance {
-    /// A real driver.
-    Measured,
-    /// The built-in simulated node.
-    Simulated,
 }
 
 /// Facts about the run itself.
@@ -120,7 +111,7 @@ pub struct Run {
     /// The exit code and its name; null while it runs.
     pub exit: Option<ExitCode>,
     /// What the instrument was found to measure before the first scenario.
-    pub calibration: Vec<Calibration>,
+    pub calibration: Vec<Calibrated>,
     /// Who was on the GPUs before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub co_tenants: Vec<CoTenancy>,
@@ -130,6 +121,13 @@ pub struct Run {
     pub host_unsafe: Option<String>,
     /// The largest resident set of the parent, in bytes.
     pub parent_peak_rss_bytes: Option<u64>,
+}
+
+impl Run {
+    /// The figures of every calibration, in the order of time.
+    pub fn calibrations(&self) -> Vec<Calibration> {
+        self.calibration.iter().map(|calibrated| calibrated.figures.clone()).collect()
+    }
 }
 
 /// An exit code with its name.
@@ -177,6 +175,13 @@ pub struct ScenarioReport {
     pub cases: Vec<CaseReport>,
 }
 
+impl ScenarioReport {
+    /// A case by its name.
+    pub fn case(&self, name: &str) -> Option<&CaseReport> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+}
+
 /// What happened in one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
@@ -199,102 +204,68 @@ pub struct Outcome {
     pub observation: Observation,
 }
 
-/// One run of one case in one fresh process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// One run of one case in one fresh process: what happened, and beside it what was judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "StoredAttempt")]
+#[schemars(!from)]
 pub struct Attempt {
     /// Place in the order in which this scenario's attempts were made.
     pub order: u32,
-    /// When the worker was started.
-    pub started_ns: u64,
-    /// From start to the worker's end.
-    pub wall_ns: u64,
-    /// Of that, time in which no call of a step was under way: rendezvous, reading, process start.
-    pub overhead_ns: u64,
-    /// The worker's PID.
-    pub pid: u32,
-    /// Everything the worker's processes said, in order. Libraries are in the machine's part.
-    pub events: Vec<AttemptEvent>,
-    /// Every GPU at every rendezvous, as changes: a sweep equal to the one before is left out.
-    pub sweeps: Vec<AttemptSweep>,
-    /// The reading in between.
-    pub free_run: Option<FreeRun>,
-    /// How the worker ended.
-    pub exit: Exit,
-    /// Reasons for which this attempt does not count, by closed word; empty for a valid one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub invalid: Vec<Doubt>,
-    /// The last bytes of the worker's stdout, if it wrote any.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub stdout_tail: String,
-    /// How many bytes it wrote to stdout.
-    #[serde(default)]
-    pub stdout_bytes: u64,
-    /// The last bytes of the worker's stderr, if it wrote any.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub stderr_tail: String,
-    /// Place of its outcome in `outcomes`; null if it does not count.
-    pub outcome: Option<usize>,
+    /// What happened.
+    #[serde(flatten)]
+    pub recording: Recording,
+    /// Whether it counts, and what for.
+    #[serde(flatten)]
+    pub judged: Judged,
     /// Where the rest of it is, if it is not in memory. A document has all of it.
     #[serde(skip)]
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// A reason for which an attempt does not count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Doubt {
-    /// A word of [`crate::verdict::Reason`].
-    pub reason: crate::verdict::Reason,
-    /// What was seen.
-    pub detail: String,
-}
-
-/// Something a process of the worker said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AttemptEvent {
-    /// The actor whose process said it; absent for the worker's first process.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process: Option<String>,
-    /// What it said.
-    #[serde(flatten)]
-    pub event: Event,
-}
-
-/// Every GPU at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AttemptSweep {
-    /// The step after which it was taken; null for the baseline before the first.
-    pub step: Option<usize>,
-    /// Whether it was taken after the worker had ended.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub after_exit: bool,
-    /// What was read.
-    #[serde(flatten)]
-    pub sweep: Sweep,
-}
-
-/// How a worker ended.
+/// What the judge makes of one attempt. It is computed anew whenever a report is judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Exit {
-    /// The exit code, if it exited.
-    pub code: Option<i32>,
-    /// The signal that ended it, by name.
-    pub signal: Option<String>,
-    /// Signals that the harness sent, in order. An attempt that was signalled concludes nothing,
-    /// unless the scenario asks whether a step returns at all.
+pub struct Judged {
+    /// Reasons for which this attempt does not count, by closed word; empty for a valid one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sent: Vec<String>,
-    /// The step that was under way when a deadline passed.
-    pub deadline_at: Option<usize>,
-    /// The step that was under way when the worker died.
-    pub died_at: Option<usize>,
-    /// Whether the process said that it was done before it left.
-    pub said_bye: bool,
-    /// Processes that were left behind, and killed.
-    pub leaked_children: u32,
-    /// Whether the worker could not be killed.
-    pub unkillable: bool,
-    /// Whether the kernel's out-of-memory killer is known to have ended it.
-    pub oom_killed: bool,
+    pub invalid: Vec<Invalidation>,
+    /// Place of its outcome in `outcomes`; null if it does not count.
+    pub outcome: Option<usize>,
+}
+
+/// An attempt as documents have it.
+#[derive(Deserialize)]
+struct StoredAttempt {
+    order: u32,
+    /// Absent up to version 1.1, which kept incidents among the reasons for which an attempt does not
+    /// count.
+    incidents: Option<Vec<Invalidation>>,
+    #[serde(flatten)]
+    recording: Recording,
+    #[serde(flatten)]
+    judged: Judged,
+}
+
+impl From<StoredAttempt> for Attempt {
+    fn from(StoredAttempt { order, incidents, mut recording, judged }: StoredAttempt) -> Attempt {
+        recording.incidents = incidents.unwrap_or_else(|| {
+            let between_steps = |reason| reason == Reason::Hang && recording.exit.deadline_at.is_none();
+            let is_incident = |invalid: &&Invalidation| !invalid.reason.is_computed() || between_steps(invalid.reason);
+            judged.invalid.iter().filter(is_incident).cloned().collect()
+        });
+        Attempt { order, recording, judged, elsewhere: None }
+    }
+}
+
+impl Attempt {
+    /// An attempt that was not judged yet.
+    pub fn new(order: u32, recording: Recording) -> Attempt {
+        Attempt { order, recording, ..Attempt::default() }
+    }
+
+    /// Whether it counts.
+    pub fn is_valid(&self) -> bool {
+        self.judged.invalid.is_empty()
+    }
 }
 
 /// The JSON Schema of the report, generated from these types.
@@ -311,4 +282,36 @@ pub fn unique_libraries(all: impl IntoIterator<Item = MappedLibrary>) -> Vec<Map
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Up to version 1.1 a document has no `incidents`: those that only the supervisor can know stand
+    /// among the reasons, and a deadline without a step is one of them.
+    #[test]
+    fn incidents_of_older_documents_are_found_among_the_reasons() {
+        let of = |reasons: &[&str], deadline_at: Option<u32>| {
+            let mut written = serde_json::to_value(Attempt::new(0, Recording::default())).unwrap();
+            written.as_object_mut().unwrap().remove("incidents");
+            written["exit"]["deadline_at"] = deadline_at.into();
+            let reasons = reasons.iter().map(|reason| serde_json::json!({ "reason": reason, "detail": "" }));
+            written["invalid"] = reasons.collect();
+            let read: Attempt = serde_json::from_value(written).unwrap();
+            read.recording.incidents.iter().map(|incident| incident.reason.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["unsettled", "contaminated", "hang"], Some(1)), ["unsettled"]);
+        assert_eq!(of(&["hang"], None), ["hang"]);
+    }
+
+    #[test]
+    fn what_was_recorded_and_what_was_judged_are_read_as_they_were_written() {
+        let unsettled = Invalidation { reason: Reason::Unsettled, detail: "late".into() };
+        let contradiction = Invalidation { reason: Reason::Protocol, detail: "computed".into() };
+        let mut attempt = Attempt::new(3, Recording { incidents: vec![unsettled.clone()], ..Recording::default() });
+        attempt.judged.invalid = vec![unsettled, contradiction];
+        let written = serde_json::to_string(&attempt).unwrap();
+        assert_eq!(serde_json::from_str::<Attempt>(&written).unwrap(), attempt);
+    }
 }

@@ -10,12 +10,12 @@ mod lock;
 mod question;
 mod require;
 mod rounds;
+mod session;
 mod spool;
-mod stage;
 mod survey;
 
 pub use lock::{FOLDER as LOCK_FOLDER, Locking, WAIT};
-pub use stage::On;
+pub use session::On;
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ use std::time::Duration;
 use crate::catalogue::{self, Selection, Shard};
 use crate::clock;
 use crate::exit::Exit;
-use crate::report::{ExitCode, MAJOR, MINOR, Provenance, Report, Requirement, Run, SCHEMA, SchemaId, Store};
+use crate::report::{ExitCode, MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::Hazard;
 use crate::supervisor::{Interrupt, signal_name};
 use console::Console;
 use junit::JunitFile;
 use lock::{Locks, Refused};
 use rounds::Rounds;
-use stage::Stage;
+use session::Session;
 
 /// Everything the command line can say about a run.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options.json, options.verbose);
     let mut junit = None;
     let result = catching(|| {
-        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Default::Essential)
+        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Unselected::Essential)
             .map_err(|error| Failure::Usage(error.render(false)))?;
         go(options, program, interrupt, selection.shard(options.shard), &mut console, &mut junit)
     });
@@ -179,30 +179,30 @@ fn go(
         let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
         *junit = Some(prepared.map_err(cannot)?);
     }
-    let mut stage = Stage::set(options, program, interrupt)?;
+    let mut session = Session::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
-        stage.check_gpus(restrict).map_err(Failure::Usage)?;
+        session.check_gpus(restrict).map_err(Failure::Usage)?;
     }
     if options.dry_run {
-        return Ok(dry::run(options, &mut stage, &selection, console));
+        return Ok(dry::run(options, &mut session, &selection, console));
     }
-    let mut report = blank(options, &stage);
-    let _locks = locks(options, &mut stage, &mut report, console)?;
+    let mut report = blank(options, &session);
+    let _locks = locks(options, &mut session, &mut report, console)?;
     let store = Store::create(&options.out, &report.run.id)?;
-    report.run.host_unsafe = unkillable(&stage);
+    report.run.host_unsafe = unkillable(&session);
     store.write(&report)?;
-    console.warn(&stage.notes);
-    require::gpus(&mut report, &stage);
+    console.warn(&session.notes);
+    require::gpus(&mut report, &session);
     if require::is_met(&report) {
-        let calibrator = stage.supervisor.sampler.inventory.is_ok().then(|| {
+        let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
             console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate(&mut stage, &mut report)
+            calibrate::Calibrator::calibrate(&mut session, &mut report)
         });
-        let ahead = dry::look_ahead(options, &mut stage, &selection);
+        let ahead = dry::look_ahead(options, &mut session, &selection);
         let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
         let repeat = if options.quick { Some(1) } else { options.repeat };
-        console.expects(&selection.scenarios, stage.runtimes.len(), repeat);
-        let mut rounds = Rounds::plan(&mut stage, &mut report, console, &store, options, &selection)?;
+        console.expects(&selection.scenarios, session.runtimes.len(), repeat);
+        let mut rounds = Rounds::plan(&mut session, &mut report, console, &store, options, &selection)?;
         // What is asked stands in the plans: the files are a third of what this process would hold.
         drop(selection);
         rounds.calibrator = calibrator;
@@ -211,7 +211,7 @@ fn go(
     } else {
         console.header(&report, None);
     }
-    let signal = stage.supervisor.interrupt.signal();
+    let signal = session.supervisor.interrupt.signal();
     report.run.interrupted = signal.map(signal_name);
     report.complete = signal.is_none() && report.run.stopped_by.is_none();
     report.run.require = report.requirements();
@@ -237,20 +237,20 @@ fn go(
 }
 
 /// A process that could not be ended, in words.
-fn unkillable(stage: &Stage) -> Option<String> {
-    stage.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
+fn unkillable(session: &Session) -> Option<String> {
+    session.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
 }
 
 /// Keeps other runs off the GPUs of this one, as long as the locks live.
-fn locks(options: &Options, stage: &mut Stage, report: &mut Report, console: &Console) -> Result<Locks, Failure> {
-    if stage.on != "cuda" {
+fn locks(options: &Options, session: &mut Session, report: &mut Report, console: &Console) -> Result<Locks, Failure> {
+    if session.on != "cuda" {
         // Each run has a simulated machine of its own.
         return Ok(Locks::default());
     }
-    let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let uuids = stage.restrict.clone().unwrap_or(all);
+    let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let uuids = session.restrict.clone().unwrap_or(all);
     let mut tell = |words: &str| console.warn(&[words.to_string()]);
-    match lock::take(&options.locking, &uuids, &mut stage.supervisor.interrupt, &mut tell) {
+    match lock::take(&options.locking, &uuids, &mut session.supervisor.interrupt, &mut tell) {
         Ok(locks) => {
             console.warn(&locks.notes);
             report.run.warnings.extend(locks.notes.iter().cloned());
@@ -258,18 +258,18 @@ fn locks(options: &Options, stage: &mut Stage, report: &mut Report, console: &Co
         }
         Err(Refused::Busy(words)) => Err(Failure::Busy(words)),
         Err(Refused::Interrupted) => {
-            let signal = stage.supervisor.interrupt.signal().map(signal_name).unwrap_or_default();
+            let signal = session.supervisor.interrupt.signal().map(signal_name).unwrap_or_default();
             Err(Failure::Interrupted(signal))
         }
     }
 }
 
-fn blank(options: &Options, stage: &Stage) -> Report {
+fn blank(options: &Options, session: &Session) -> Report {
     let started_ns = clock::now_ns();
     let seed = options.seed.unwrap_or(started_ns);
     Report {
         schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
-        provenance: stage.provenance,
+        provenance: session.provenance,
         run: Run {
             id: format!("{}-{:04x}", clock::utc_compact(), (started_ns ^ u64::from(std::process::id())) & 0xffff),
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -284,7 +284,7 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             allow_skip: options.allow_skip.clone(),
             stopped_by: None,
             not_run: Vec::new(),
-            on: stage.on.clone(),
+            on: session.on.clone(),
             // JSON numbers are exact up to 2^53 for every reader.
             seed: seed & ((1 << 53) - 1),
             allowed: options.allow.iter().map(|hazard| hazard.name().to_string()).collect(),
@@ -292,17 +292,12 @@ fn blank(options: &Options, stage: &Stage) -> Report {
             exit: None,
             calibration: Vec::new(),
             co_tenants: Vec::new(),
-            warnings: stage.notes.clone(),
+            warnings: session.notes.clone(),
             host_unsafe: None,
             parent_peak_rss_bytes: None,
         },
-        machine: stage.machine.clone(),
+        machine: session.machine.clone(),
         scenarios: Vec::new(),
         complete: false,
     }
-}
-
-/// Whether results of this run come from a real driver.
-fn provenance(simulated: bool) -> Provenance {
-    if simulated { Provenance::Simulated } else { Provenance::Measured }
 }

@@ -4,8 +4,8 @@
 //! never the harness. It keeps one NVML session open for the whole run, reads every physical GPU
 //! whenever it is asked, and in between, when told to, as fast as NVML answers.
 
+mod gpus;
 mod inventory;
-mod read;
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
 use crate::sample::{Change, Command, Event, FreeRun, STALL_NS, STEP_BYTES, Stall};
-use read::Gpus;
+use gpus::Gpus;
 
 /// More changes than this are dropped from one free run, and the report says so.
 const MOST_CHANGES: usize = 2000;
@@ -45,7 +45,7 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     }
     let nvml = match builder.init() {
         Ok(nvml) => nvml,
-        Err(error) => return channel.send(&inventory::unavailable(&error)),
+        Err(error) => return channel.send(&gpus::unavailable(&error)),
     };
     let init_ns = clock::now_ns() - started;
     let gpus = match Gpus::open(&nvml) {

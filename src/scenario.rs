@@ -6,20 +6,22 @@
 mod check;
 pub mod environment;
 mod load;
-mod matcher;
 pub mod schema;
-mod size;
 pub mod symptom;
 mod version;
 
-pub use check::{Check, Class, ExitCheck, GpuList};
-pub(crate) use load::nearest;
-pub use load::{Diagnostic, load};
-pub use matcher::{Matcher, Operand};
+pub use check::Check;
+pub(crate) use load::Excerpts;
+pub use load::{load, sha256};
+
+pub use crate::experiment::{Scalar, Step};
+pub use crate::fact::{ExitCheck, GpuList, Matcher, Operand};
+pub use crate::observation::Class;
+pub use crate::source::Diagnostic;
+pub(crate) use crate::source::diagnostic::nearest;
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, Call, Effect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -110,67 +112,10 @@ pub enum Gpus {
     Masked(u32),
 }
 
-/// One call with its arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
-    /// The exact C name; one of [`cuda_pitfalls_calls`].
-    pub call: String,
-    /// The inputs that the file gives, by parameter name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub args: BTreeMap<String, Scalar>,
-    /// The name that the call's handle is bound to.
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub bind: Option<String>,
-    /// The thread or process that makes the call; the worker's main thread if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<String>,
-    /// The private copy of libcudart that is called; the worker's libcudart if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// What checks call this step: its label, or its C name where that is unique in the case.
-    pub label: String,
-    /// The line of the file.
-    pub line: u32,
-}
-
-impl Step {
-    /// Whether its call has an effect.
-    pub fn has(&self, effect: Effect) -> bool {
-        calls::find(&self.call).is_some_and(|call| call.has(effect))
-    }
-
-    /// Whether its call starts a process, one that is forked or a fresh one.
-    pub fn starts_process(&self) -> bool {
-        calls::find(&self.call).is_some_and(Call::starts_process)
-    }
-}
-
-/// A value in a scenario file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Scalar {
-    /// An integer.
-    Int(i64),
-    /// Text; `${gpus}` and `${gpu0}` in it are filled in by the plan.
-    Text(String),
-    /// A list, for kernel arguments.
-    List(Vec<Scalar>),
-}
-
-impl std::fmt::Display for Scalar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Scalar::Int(value) => write!(f, "{value}"),
-            Scalar::Text(value) => f.write_str(value),
-            Scalar::List(values) => {
-                f.write_str("[")?;
-                for (i, value) in values.iter().enumerate() {
-                    write!(f, "{}{value}", if i == 0 { "" } else { ", " })?;
-                }
-                f.write_str("]")
-            }
-        }
-    }
+/// Whether a `remedy` says what to do. One that begins with `None needed` says why nothing is to be
+/// done: these two words are part of the file format.
+pub fn is_workaround(remedy: &str) -> bool {
+    !remedy.is_empty() && !remedy.starts_with("None needed")
 }
 
 /// What the machine must have before any step is made.

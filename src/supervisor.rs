@@ -9,12 +9,13 @@ mod conversation;
 mod end;
 mod interrupt;
 mod launch;
+mod libraries;
 mod output;
 mod reading;
 mod sampling;
 mod spawn;
 
-pub use attempt::{Trouble, signal_name};
+pub use attempt::{SupervisorError, signal_name};
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
 pub use spawn::{begin, begin_fresh};
@@ -23,7 +24,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::worker::versions::Versions;
+use crate::event::Versions;
+use crate::verdict::Provenance;
 
 /// Names of the hidden subcommands, in one place.
 pub mod role {
@@ -31,6 +33,8 @@ pub mod role {
     pub const WORKER: &str = "__worker";
     /// The sampler.
     pub const SAMPLER: &str = "__sampler";
+    /// A command that a run starts.
+    pub const COMMAND: &str = "__command";
     /// The look at libraries and versions.
     pub const VERSIONS: &str = "__versions";
 }
@@ -61,6 +65,8 @@ pub struct Supervisor {
     pub interrupt: Interrupt,
     /// A worker that could not be ended. No other is started after it.
     lost: Option<u32>,
+    /// What the libraries of workers must be; none before that is known.
+    provenance: Option<Provenance>,
 }
 
 impl Supervisor {
@@ -69,7 +75,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// Orphans of workers cannot be adopted.
-    pub fn start(program: &Path, links: &Path, home: &Path, interrupt: Interrupt) -> Result<Supervisor, Trouble> {
+    pub fn start(
+        program: &Path,
+        links: &Path,
+        home: &Path,
+        interrupt: Interrupt,
+    ) -> Result<Supervisor, SupervisorError> {
         end::adopt_orphans()?;
         let sampler = SamplerClient::start(program, links, home);
         Ok(Supervisor {
@@ -79,12 +90,18 @@ impl Supervisor {
             sampler,
             interrupt,
             lost: None,
+            provenance: None,
         })
     }
 
     /// The PID of a worker or a sampler that could not be ended, if there is one.
     pub fn unkillable(&self) -> Option<u32> {
         self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
+    }
+
+    /// Says what the run is on. A worker that maps anything else is recorded as an incident.
+    pub fn expect(&mut self, provenance: Provenance) {
+        self.provenance = Some(provenance);
     }
 
     /// Points workers at another folder of links, for another libcudart.
@@ -103,7 +120,7 @@ pub fn versions(
     links: Option<&Path>,
     home: &Path,
     libcudart: Option<&Path>,
-) -> Result<Versions, Trouble> {
+) -> Result<Versions, SupervisorError> {
     let mut found = ask_versions(program, links, home, libcudart);
     for _ in 1..STARTS {
         if found.is_ok() || is_overdue() {
@@ -119,13 +136,13 @@ fn ask_versions(
     links: Option<&Path>,
     home: &Path,
     libcudart: Option<&Path>,
-) -> Result<Versions, Trouble> {
-    let mut arguments = vec![OsString::from(role::VERSIONS)];
-    let (mut channel, theirs) = crate::channel::Channel::pair().map_err(Trouble::system)?;
-    arguments.push(spawn::descriptor(&theirs));
+) -> Result<Versions, SupervisorError> {
+    let (mut channel, theirs) = crate::channel::Channel::pair().map_err(SupervisorError::system)?;
+    let mut arguments = vec![spawn::descriptor(&theirs)];
     arguments.extend(libcudart.map(OsString::from));
     let child = spawn::start(spawn::Spawn {
         program,
+        role: role::VERSIONS,
         arguments,
         environment: environment(links, home, &BTreeMap::new()),
         inherit: vec![theirs],
@@ -134,7 +151,7 @@ fn ask_versions(
     let found = sampling::receive_within(&mut channel, 30_000);
     drop(channel);
     end::finish(child, 1_000);
-    found.map_err(|error| Trouble::Protocol(format!("the look at the libraries failed: {error}")))
+    found.map_err(|error| SupervisorError::Protocol(format!("the look at the libraries failed: {error}")))
 }
 
 /// The environment that every child gets, built from nothing: an injected library or a profiler's

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-use crate::render::lines::{NARROWEST, WIDTH};
+use crate::text::lines::{NARROWEST, WIDTH};
 
 /// How many columns a line may have: `COLUMNS` if it is a number, else the width of the terminal,
 /// else [`WIDTH`]. Never less than [`NARROWEST`].

@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::report::Provenance;
-
 /// The answer to a scenario's question on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -154,7 +152,36 @@ pub enum Reason {
     System,
 }
 
+/// A reason for which an attempt does not count, with what was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Invalidation {
+    /// The reason, as a closed word.
+    pub reason: Reason,
+    /// What was seen.
+    pub detail: String,
+}
+
 impl Reason {
+    /// Whether it is computed from what was recorded, whenever an attempt is judged. The others are
+    /// known only while the attempt is made.
+    pub const fn is_computed(self) -> bool {
+        matches!(
+            self,
+            Reason::NotModelled
+                | Reason::Signalled
+                | Reason::Hang
+                | Reason::OomKilled
+                | Reason::Crashed
+                | Reason::ExitedEarly
+                | Reason::Unkillable
+                | Reason::LeakedChildren
+                | Reason::Injected
+                | Reason::Contaminated
+                | Reason::Residue
+                | Reason::Contradiction
+        )
+    }
+
     /// Whether it says that the machine, its software or what was allowed lacks something the
     /// question needs. Such a question is not applicable here: that is no failure, and has no
     /// effect on the exit code unless it was asked for by its exact name.
@@ -209,5 +236,22 @@ impl ExpectationMet {
             ExpectationMet::Unexpected => "unexpected",
             ExpectationMet::NoExpectation => "no_expectation",
         }
+    }
+}
+
+/// Who answered the calls. Simulated results are never evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Provenance {
+    /// A real driver.
+    Measured,
+    /// The built-in simulated node.
+    Simulated,
+}
+
+impl Provenance {
+    /// Who answers through a library.
+    pub const fn of(simulated: bool) -> Provenance {
+        if simulated { Provenance::Simulated } else { Provenance::Measured }
     }
 }

@@ -9,7 +9,6 @@ mod action;
 mod call;
 mod leaving;
 mod library;
-mod maps;
 mod probe;
 mod symbols;
 pub mod versions;
@@ -20,17 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use crate::channel::Channel;
 use crate::clock;
-use crate::event::{Command, Event, PROTOCOL, Status, Value};
-use crate::scenario::Step;
+use crate::event::{Command, Event, PROTOCOL, SetAside, Status, Value};
+use crate::experiment::Step;
 use cuda_pitfalls_calls::{self as calls, Library};
 use leaving::Leaving;
 use symbols::Symbols;
 
 /// What every thread and every forked process of a worker shares.
 struct Worker {
-    steps: Vec<Step>,
-    /// The ends set aside for processes that are yet to be forked.
-    channels: Mutex<BTreeMap<String, RawFd>>,
+    /// The ends set aside for processes that are yet to be started.
+    channels: Mutex<BTreeMap<String, SetAside>>,
     probes: bool,
     symbols: Symbols,
     handles: Mutex<HashMap<String, u64>>,
@@ -43,9 +41,12 @@ struct Worker {
     leaving: Mutex<Option<Leaving>>,
 }
 
+/// A step for a thread: its number, and its call.
+type Job = (usize, Step);
+
 /// A thread that waits for steps.
 struct Thread {
-    jobs: mpsc::Sender<usize>,
+    jobs: mpsc::Sender<Job>,
     done: Arc<Mutex<mpsc::Receiver<()>>>,
     handle: std::thread::JoinHandle<()>,
 }
@@ -65,14 +66,14 @@ struct Outcome {
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller vouches for the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };
-    let Ok(Command::Prepare { steps, channels, probes, process }) = channel.receive() else {
+    let Ok(Command::Prepare { calls, channels, probes, process }) = channel.receive() else {
         std::process::exit(70);
     };
     report_panics(fd);
     // Processes that steps start get their own descriptor and no other.
-    leaving::close_at_exec(channels.values().copied().chain([fd]));
-    let (symbols, missing) = Symbols::resolve(&steps, probes);
-    let mapped = library::mapped();
+    leaving::close_at_exec(channels.values().map(|set_aside| set_aside.fd).chain([fd]));
+    let (symbols, missing) = Symbols::resolve(&calls, probes);
+    let mapped = crate::mapped::mapped();
     if let Some(path) = mapped.unknown.first() {
         let message = format!("{path} is mapped, and it cannot be told whether it is simulated");
         let _ = channel.send(&Event::Broken { message });
@@ -83,13 +84,12 @@ pub unsafe fn run(fd: RawFd) -> ! {
         pid: std::process::id(),
         libraries: mapped.known,
         missing,
-        injected: library::injected(),
+        injected: crate::mapped::injected(),
     };
     if channel.send(&ready).is_err() {
         std::process::exit(70);
     }
     let worker = Arc::new(Worker {
-        steps,
         channels: Mutex::new(channels),
         probes,
         symbols,
@@ -133,9 +133,9 @@ impl Worker {
                 leaving.go(self, channel, Some(command.clone()));
             }
             match command {
-                Ok(Command::Run { step, bytes }) => {
+                Ok(Command::Run { step, call, bytes }) => {
                     self.know(bytes);
-                    self.dispatch(channel, process, step);
+                    self.dispatch(channel, process, step, &call);
                     let becomes = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exec));
                     if let Some(leaving) = becomes {
                         leaving.go(self, channel, None);
@@ -166,11 +166,7 @@ impl Worker {
     }
 
     /// Makes a step on the thread it belongs to, and waits for it.
-    fn dispatch(self: &Arc<Self>, channel: &Channel, process: Option<&str>, index: usize) {
-        let Some(step) = self.steps.get(index) else {
-            let _ = channel.send(&Event::Broken { message: format!("there is no step {index}") });
-            return;
-        };
+    fn dispatch(self: &Arc<Self>, channel: &Channel, process: Option<&str>, index: usize, step: &Step) {
         let on = step.on.as_deref();
         if on.is_none() || on == process {
             self.make(channel, index, step);
@@ -179,7 +175,8 @@ impl Worker {
         // The table is not kept locked meanwhile: the step may be a fork, and the child must find
         // every lock free.
         let thread = on.and_then(|name| lock(&self.threads).get(name).map(|at| (at.jobs.clone(), at.done.clone())));
-        let made = thread.is_some_and(|(jobs, done)| jobs.send(index).is_ok() && lock(&done).recv().is_ok());
+        let made =
+            thread.is_some_and(|(jobs, done)| jobs.send((index, step.clone())).is_ok() && lock(&done).recv().is_ok());
         if !made {
             let message = format!("step {index} is for {on:?}, which does not run in this process");
             let _ = channel.send(&Event::Broken { message });

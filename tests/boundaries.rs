@@ -94,8 +94,23 @@ fn each_library_has_one_user() {
 #[test]
 fn what_judges_is_pure() {
     let modules = [
-        "scenario", "plan", "observe", "judge", "render", "page", "verdict", "report", "claim", "compare", "survey",
-        "mask", "preview", "exit",
+        "scenario",
+        "plan",
+        "observe",
+        "judge",
+        "render",
+        "text",
+        "verdict",
+        "report",
+        "claim",
+        "compare",
+        "survey",
+        "mask",
+        "preview",
+        "exit",
+        "source",
+        "fact",
+        "observation",
     ];
     let words = [
         "std::fs",
@@ -113,12 +128,28 @@ fn what_judges_is_pure() {
         let is_pure = modules.iter().any(|module| source.is_in(module));
         is_pure && !source.is_test() && source.path != "src/report/store.rs"
     });
-    let pure: Vec<Source> = pure.collect();
+    // Pages and the table of steps, which are not part of the program, are made in the same way.
+    let is_page = |source: &Source| {
+        !source.is_test() && !["xtask/src/documents.rs", "xtask/src/main.rs"].contains(&source.path.as_str())
+    };
+    let pure: Vec<Source> = pure.chain(sources("xtask/src").into_iter().filter(is_page)).collect();
     for module in modules {
         assert!(pure.iter().any(|source| source.is_in(module)), "there is no module {module}");
     }
     let stray: Vec<String> = pure.iter().flat_map(|source| words.iter().flat_map(|word| source.names(word))).collect();
     assert!(stray.is_empty(), "a clock, a file, the environment or a process:\n{}", stray.join("\n"));
+}
+
+#[test]
+fn text_is_at_the_bottom_and_renderings_at_the_top() {
+    let all = sources("src");
+    let upwards = |source: &&Source| source.is_in("text");
+    let mut stray: Vec<String> = all.iter().filter(upwards).flat_map(|source| source.names("crate")).collect();
+    let is_above = |source: &Source| ["render", "run", "cli"].iter().any(|module| source.is_in(module));
+    let below = all.iter().filter(|source| !is_above(source) && !source.is_test());
+    stray.extend(below.flat_map(|source| source.names("crate::render")));
+    assert!(stray.is_empty(), "an import that runs back up:\n{}", stray.join("\n"));
+    assert!(all.iter().any(|source| source.is_in("text")) && all.iter().any(is_above), "a module is missing");
 }
 
 #[test]

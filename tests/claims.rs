@@ -1,18 +1,13 @@
-//! The claims: each of the articles' has its row, and the committed page is what the committed
-//! reports make of them.
-//!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test claims` writes `docs/claims.md` anew; read the diff.
+//! The claims: each of the articles' has its row, and nothing but a measurement confirms one.
 
 mod common;
 
 use std::fs;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::claim::{self, Article, Evidence, Row, Source};
-use cuda_pitfalls::render::claims::{Format, render};
-use cuda_pitfalls::report::read;
+use cuda_pitfalls::claim::{self, Article, Assessment};
 
-use common::{Scratch, bless, committed_reports, root};
+use common::{Scratch, root};
 
 /// How many claims each article makes.
 const CLAIMS: [u32; 5] = [13, 8, 12, 10, 24];
@@ -48,26 +43,10 @@ fn rows_are_in_our_own_words() {
         let foreign: Vec<char> = ours.chars().filter(|c| *c as u32 > 0x2fff).collect();
         assert!(foreign.is_empty(), "{} quotes: {foreign:?}", article.name);
         for claim in &article.claims {
-            let Row::Tested(tested) = &claim.row else { continue };
+            let Assessment::Tested(tested) = &claim.row else { continue };
             assert!(!tested.numbers.is_empty(), "{} shows no figure", claim.id);
         }
     }
-}
-
-#[test]
-fn the_committed_page_is_what_the_committed_reports_make_of_the_claims() {
-    let open = |(name, path)| Source { name, report: read(path).expect("a committed report can be read") };
-    let reports = committed_reports();
-    let sources = reports.iter().map(|(name, path)| open((name.clone(), path.as_path())));
-    let evidence = Evidence::new(sources.collect());
-    let articles = articles();
-    let page = render(&claim::weigh(&articles, &evidence), &evidence, Format::Markdown);
-    let file = root().join("docs/claims.md");
-    if bless() {
-        fs::write(&file, &page).expect("the page can be written");
-    }
-    let committed = fs::read_to_string(&file).unwrap_or_default();
-    assert!(committed == page, "docs/claims.md is not what the reports make of claims/; bless it");
 }
 
 #[test]

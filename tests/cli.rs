@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use common::{Scratch, gpus, root};
+use common::{PROGRAM, Scratch, gpus, root};
 
 /// One GPU: the least that a scenario can run on.
 const MACHINE: &str = "sim:h200-x1";
@@ -281,5 +281,20 @@ fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
         let ran = Scratch::new().run(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}");
         assert!(ran.stderr.ends_with("\ncuda-pitfalls: exit 2 (usage)\n"), "{arguments:?}: {:?}", ran.stderr);
+    }
+}
+
+/// The program's file may be replaced while a run is under way: the processes that the run starts
+/// from then on are of the new one.
+#[test]
+fn a_process_that_would_be_told_in_another_protocol_leaves_at_once() {
+    for role in ["__worker", "__sampler", "__versions"] {
+        let output = std::process::Command::new(PROGRAM)
+            .args([role, "3", "--parent", &std::process::id().to_string(), "--protocol", "1"])
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(70), "{role}: {said}");
+        assert!(said.contains("protocol 1"), "{role}: {said}");
     }
 }

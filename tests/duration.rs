@@ -38,7 +38,7 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
 /// The median wall time of an attempt of each case, added up: one round.
 fn round(scenario: &ScenarioReport) -> Option<Duration> {
     let of_case = |attempts: &[cuda_pitfalls::report::Attempt]| {
-        let mut walls: Vec<u64> = attempts.iter().map(|attempt| attempt.wall_ns).collect();
+        let mut walls: Vec<u64> = attempts.iter().map(|attempt| attempt.recording.wall_ns).collect();
         walls.sort_unstable();
         walls.get(walls.len() / 2).copied().map(Duration::from_nanos)
     };

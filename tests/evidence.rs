@@ -26,7 +26,8 @@ fn todays_expectations_hold_on_committed_reports() {
             // A file whose calls changed gets no credit for what was measured with the old ones.
             let Some(plan) = planned_today(scenario, &report, measured) else { continue };
             let mut cases = measured.cases.clone();
-            let scene = Scene { calibration: &report.run.calibration, gpus: &report.machine.gpus };
+            let figures = report.run.calibrations();
+            let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
             let facts = Facts::new(&report.machine, measured.libcudart.as_ref(), &plan, report.provenance);
             let verdict = judge::judge(&plan, &mut cases, &scene, &facts);
             if verdict.expectation == ExpectationMet::AsExpected {

@@ -64,7 +64,7 @@ fn ctrl_c_leaves_a_partial_report_and_exit_code_130() {
     ran.ended(130, "interrupted");
     assert_eq!(report.run.interrupted.as_deref(), Some("SIGINT"));
     let attempts = report.scenarios.iter().flat_map(|it| &it.cases).flat_map(|case| &case.attempts);
-    let broken_off = attempts.filter(|attempt| !attempt.invalid.is_empty()).count();
+    let broken_off = attempts.filter(|attempt| !attempt.judged.invalid.is_empty()).count();
     assert_eq!(broken_off, 1, "the attempt under way is kept, and does not count");
 }
 

@@ -1,6 +1,6 @@
-//! The library's rule for masks, held against the simulated node's, which somebody wrote once more in
-//! another program, and against every committed attempt that started the driver: it was made from
-//! those, and has to go on fitting all of them.
+//! Compares the library's rule for masks with that of the simulated driver, which was written apart
+//! from it, and with every committed attempt that started the driver: it was made from those, and must
+//! go on fitting all of them.
 
 mod common;
 
@@ -14,22 +14,26 @@ use cuda_pitfalls::scenario::{Scalar, Step};
 
 use common::committed_reports;
 
-/// The simulated node's files, compiled into this test: a process for each mask would take hours.
+/// The simulated driver's files, compiled into this test: a process for each mask would take hours.
 #[allow(
     dead_code,
     missing_docs,
     unreachable_pub,
-    reason = "the simulated node's own files, of which this needs a part"
+    reason = "the simulated driver's own file, of which this needs a part"
 )]
 #[path = "."]
+mod machine {
+    #[path = "../sim/src/machine/gpu.rs"]
+    pub mod gpu;
+}
+#[allow(missing_docs, unreachable_pub, reason = "the simulated driver's own file")]
+#[path = "."]
 mod model {
-    #[path = "../sim/src/model/machine.rs"]
-    pub mod machine;
     #[path = "../sim/src/model/mask.rs"]
     pub mod mask;
 }
 
-use model::machine::{Gpu, sample};
+use machine::gpu::{Gpu, sample};
 use model::mask::Unusable;
 
 /// Equal GPUs with these UUIDs.
@@ -37,7 +41,7 @@ fn simulated(uuids: &[String]) -> Vec<Gpu> {
     uuids.iter().map(|uuid| sample::gpu(uuid, 1)).collect()
 }
 
-/// What the simulated node answers.
+/// What the simulated driver answers.
 fn told(mask: Option<&str>, order: Option<&str>, gpus: &[Gpu]) -> Answer {
     let bytes = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
     let (mask, order) = (bytes(mask), bytes(order));
@@ -46,7 +50,7 @@ fn told(mask: Option<&str>, order: Option<&str>, gpus: &[Gpu]) -> Answer {
     match seen {
         Ok(gpus) => Answer { status: mask::Status::Success, gpus },
         Err(Unusable::ShowsNone) => Answer { status: mask::Status::NoDevice, gpus: Vec::new() },
-        Err(Unusable::NamesOneTwice | Unusable::MisspeltOrder) => {
+        Err(Unusable::NamesOneTwice | Unusable::UnknownOrder) => {
             Answer { status: mask::Status::InvalidDevice, gpus: Vec::new() }
         }
     }
@@ -91,7 +95,7 @@ fn alike(gpus: usize, letters: usize) -> Vec<String> {
 }
 
 #[test]
-fn the_simulated_node_reads_generated_masks_alike() {
+fn the_simulated_driver_reads_generated_masks_alike() {
     for gpus in [1, 2, 4, 8] {
         let mut comparison = Comparison::default();
         let templates = mask::generate(20, 2500, gpus);
@@ -111,7 +115,7 @@ fn the_simulated_node_reads_generated_masks_alike() {
 }
 
 #[test]
-fn the_simulated_node_reads_every_short_mask_alike() {
+fn the_simulated_driver_reads_every_short_mask_alike() {
     const LETTERS: [&str; 13] = ["0", "1", "9", "+", "-", ",", " ", "\n", "x", "GPU-", "a", "4294967296", "é"];
     let uuids = ["GPU-a1", "GPU-b0"].map(String::from);
     let machine = simulated(&uuids);
@@ -127,7 +131,7 @@ fn the_simulated_node_reads_every_short_mask_alike() {
 }
 
 #[test]
-fn the_simulated_node_reads_the_forms_of_the_survey_alike() {
+fn the_simulated_driver_reads_the_forms_of_the_survey_alike() {
     let forms = mask::forms().expect("the forms that come with the program are valid");
     let mut comparison = Comparison::default();
     for gpus in [2, 4] {
@@ -188,7 +192,7 @@ struct Init {
 /// Walks an attempt up to the `cuInit` that succeeded, or to the call of another sort after which it
 /// cannot be known from here whether the driver was initialised.
 fn inits(case: &CasePlan, attempt: &Attempt) -> Vec<Init> {
-    let own = || attempt.events.iter().filter(|event| event.process.is_none()).map(|event| &event.event);
+    let own = || attempt.recording.events.iter().filter(|event| event.process.is_none()).map(|event| &event.event);
     let returned = |at: usize| -> Option<&Status> {
         own().find_map(|event| match event {
             Event::End { step, status, .. } if *step == at => status.as_ref(),
@@ -239,8 +243,11 @@ fn the_rule_says_what_every_committed_attempt_showed() {
             let Some(plan) = &scenario.plan else { continue };
             for case in &scenario.cases {
                 let planned = plan.case(&case.name).expect("a case that was run was planned");
-                for init in
-                    case.attempts.iter().filter(|attempt| attempt.invalid.is_empty()).flat_map(|it| inits(planned, it))
+                for init in case
+                    .attempts
+                    .iter()
+                    .filter(|attempt| attempt.judged.invalid.is_empty())
+                    .flat_map(|it| inits(planned, it))
                 {
                     let Init { asked: Asked { mask, order }, status, visible } = &init;
                     let answer = mask::parse(mask.as_deref(), order.as_deref(), &uuids);

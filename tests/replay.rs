@@ -1,4 +1,4 @@
-//! The committed evidence: it can be read, it judges to what it says, and the simulated node shows
+//! The committed evidence: it can be read, it judges to what it says, and the simulated driver shows
 //! the same, but for the differences that are written down.
 //!
 //! `CUDA_PITFALLS_BLESS=1 cargo test --test replay` writes `tests/differences.txt` anew; read the
@@ -13,13 +13,14 @@ use std::path::PathBuf;
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::judge::{self, plan_as_today};
 use cuda_pitfalls::observe::{Observation, StepObservation};
-use cuda_pitfalls::report::{CaseReport, Provenance, Report, ScenarioReport, read};
+use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport, read};
+use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{Kind, Reason};
 use serde_json::{Value, json};
 
 use common::{Scratch, bless, committed_reports, root};
 
-/// The libcudart that the simulated node plays.
+/// The libcudart that the simulated driver plays.
 const SIMULATED_LIBCUDART: &str = "13.0";
 
 /// Every committed report. There has to be one: without evidence, expectations are opinions.
@@ -89,7 +90,7 @@ fn the_simulated_node_shows_what_real_gpus_showed() {
 struct Tally {
     /// Cases of which both sides were seen.
     compared: usize,
-    /// Instances that the simulated node knows nothing about, and says so.
+    /// Instances that the simulated driver knows nothing about, and says so.
     not_modelled: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Scenarios as tests: one trial for each case of each instance, on the simulated node (`sim`) and,
+//! Scenarios as tests: one trial for each case of each instance, on the simulated driver (`sim`) and,
 //! where there are any, on this host's GPUs (`gpu`).
 //!
 //! Listing reads the scenario files and counts device nodes; no CUDA call is ever made in this
@@ -15,8 +15,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::report::{Attempt, Provenance, Report, ScenarioReport};
+use cuda_pitfalls::report::{Attempt, Report, ScenarioReport};
 use cuda_pitfalls::scenario::{Hazard, Scenario};
+use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
@@ -96,11 +97,12 @@ fn on_simulated_machine(subject: &Subject, runs: &Runs) -> Result<Completion, Fa
     if done.verdict.expectation == ExpectationMet::NoExpectation && !subject.expects {
         return Ok(Completion::ignored_with("expects nothing: nobody has measured it yet"));
     }
-    let not_modelled = |attempt: &Attempt| attempt.invalid.iter().any(|doubt| doubt.reason == Reason::NotModelled);
+    let not_modelled =
+        |attempt: &Attempt| attempt.judged.invalid.iter().any(|doubt| doubt.reason == Reason::NotModelled);
     if done.verdict.reason == Some(Reason::NotModelled) && (attempts.is_empty() || attempts.iter().any(not_modelled)) {
         return Ok(Completion::ignored_with(format!("not modelled: {}", done.verdict.detail)));
     }
-    if let Some(doubt) = attempts.iter().find_map(|attempt| attempt.invalid.first()) {
+    if let Some(doubt) = attempts.iter().find_map(|attempt| attempt.judged.invalid.first()) {
         return Err(format!("an attempt does not count: {}: {}", doubt.reason.name(), doubt.detail).into());
     }
     let by_another_case = done.verdict.reason == Some(Reason::NotModelled);
@@ -126,7 +128,7 @@ fn answered(done: &ScenarioReport, case: &str, by: Provenance, may_be_open: bool
     if verdict.provenance != by {
         return Err(format!("the verdict is {:?} and should be {by:?}", verdict.provenance).into());
     }
-    if !attempts(done, case).iter().any(|attempt| attempt.invalid.is_empty()) {
+    if !attempts(done, case).iter().any(|attempt| attempt.judged.invalid.is_empty()) {
         return Err(format!("no attempt counts: {}", words()).into());
     }
     if verdict.expectation == ExpectationMet::Unexpected {

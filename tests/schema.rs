@@ -1,6 +1,4 @@
 //! The JSON Schemas: committed, the same as the program prints, and true of scenarios and reports.
-//!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test schema` writes both files anew; read the diff.
 
 mod common;
 
@@ -8,9 +6,9 @@ use std::fs;
 
 use cuda_pitfalls::catalogue;
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use common::{Scratch, bless, committed_reports, root};
+use common::{Scratch, committed_reports, root};
 
 /// What the program prints for a kind of document.
 fn printed(of: &str) -> String {
@@ -46,23 +44,12 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
     ] {
         let printed = printed(of);
         let file = root().join(path);
-        if bless() {
-            fs::write(&file, &printed).expect("the schema can be written");
-        }
         let committed = fs::read_to_string(&file).unwrap_or_default();
-        assert!(committed == printed, "{path} is not what `cuda-pitfalls schema {of}` prints; bless it");
+        assert!(
+            committed == printed,
+            "{path} is not what `cuda-pitfalls schema {of}` prints; `cargo xtask bless` writes it anew"
+        );
     }
-}
-
-#[test]
-fn the_page_of_steps_is_that_of_the_step_table() {
-    let page = cuda_pitfalls::render::vocabulary::page();
-    let file = root().join("scenarios/steps.md");
-    if bless() {
-        fs::write(&file, &page).expect("the page can be written");
-    }
-    let committed = fs::read_to_string(&file).unwrap_or_default();
-    assert!(committed == page, "scenarios/steps.md is not what the tables of calls say; bless it");
 }
 
 #[test]
@@ -102,6 +89,40 @@ fn an_unknown_key_does_not_validate_anywhere_in_a_scenario() {
         assert!(good.contains(from), "{from}");
         assert!(!validator.is_valid(&to_json(&good.replacen(from, to, 1))), "{to}");
     }
+}
+
+/// No argument of any call is a truth value, none has a key of this name, and no call takes a number
+/// in place of its arguments. A definition that several calls share must hold for each of them.
+#[test]
+fn every_argument_of_every_call_is_checked() {
+    let validator = validator("scenario");
+    let good = fs::read_to_string(root().join("tests/selftest/asked.toml")).expect("a self-test can be read");
+    let mut document = to_json(&good);
+    let mut accepts = |call: &str, arguments: Value| {
+        document["cases"]["trap"]["steps"] = json!([{ call: arguments }]);
+        validator.is_valid(&document)
+    };
+    let schema: Value = serde_json::from_str(&printed("scenario")).expect("a schema is JSON");
+    let calls = schema["$defs"]["step"]["properties"].as_object().expect("calls");
+    let mut seen = 0;
+    for (call, described) in calls.iter().filter(|(_, described)| described["properties"].is_object()) {
+        assert!(!accepts(call, json!(1)), "{call} takes a number");
+        assert!(!accepts(call, json!({ "surprise": 1 })), "{call} takes anything");
+        let arguments = described["properties"].as_object().expect("arguments");
+        let required: Vec<&str> =
+            described["required"].as_array().into_iter().flatten().flat_map(Value::as_str).collect();
+        // What stands for a parameter fits everywhere, but for names, which are texts as well.
+        let fits = |name: &str| if name == "arguments" { json!([]) } else { json!("${x}") };
+        let good: Map<String, Value> = required.iter().map(|name| (name.to_string(), fits(name))).collect();
+        assert!(accepts(call, Value::Object(good.clone())), "{call} does not take {good:?}");
+        for argument in arguments.keys() {
+            let mut bad = good.clone();
+            bad.insert(argument.clone(), json!(true));
+            assert!(!accepts(call, Value::Object(bad)), "{call} takes a truth value as {argument}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 1400, "only {seen} arguments");
 }
 
 #[test]

@@ -284,15 +284,3 @@ fn a_dry_run_says_what_would_happen_and_starts_nothing() {
         assert_eq!(Scratch::new().run(&all).code, Some(code), "{arguments:?}");
     }
 }
-
-/// `list` reads one document and not 181 files; `CUDA_PITFALLS_BLESS=1` writes it anew.
-#[test]
-fn the_index_is_that_of_the_files() {
-    let path = common::root().join("scenarios/index.json");
-    let expected = cuda_pitfalls::catalogue::index().expect("the scenarios that come with the program are valid");
-    if common::bless() {
-        fs::write(&path, &expected).expect("the index can be written");
-    }
-    let found = fs::read_to_string(&path).expect("the index can be read");
-    assert!(found == expected, "scenarios/index.json is old; CUDA_PITFALLS_BLESS=1 writes it anew");
-}

@@ -45,8 +45,8 @@ impl Outcome {
     fn inconclusive(&self, reason: Reason) {
         let verdict = &self.scenario().verdict;
         assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(reason)), "{}", verdict.detail);
-        let first = self.attempt().invalid.first().map(|doubt| doubt.reason);
-        assert_eq!(first, Some(reason), "{:?}", self.attempt().invalid);
+        let first = self.attempt().judged.invalid.first().map(|doubt| doubt.reason);
+        assert_eq!(first, Some(reason), "{:?}", self.attempt().judged.invalid);
         self.ran.ended(3, "inconclusive");
     }
 }
@@ -66,14 +66,14 @@ fn run(stem: &str) -> Outcome {
     assert!(report.complete && ran.code.is_some(), "{}", ran.stderr);
     let clean = part(&report, "selftest/clean");
     assert_eq!(clean.verdict.kind, Kind::Reproduced, "the next scenario did not start clean: {}", clean.verdict.detail);
-    assert!(clean.cases.iter().flat_map(|case| &case.attempts).all(|attempt| attempt.invalid.is_empty()));
+    assert!(clean.cases.iter().flat_map(|case| &case.attempts).all(|attempt| attempt.judged.invalid.is_empty()));
     Outcome { ran, report, elapsed, name: format!("selftest/{stem}") }
 }
 
 /// A hang: the deadline is named, kept, and ends in the signals that were needed and no others.
 fn hangs(stem: &str, sent: &[&str], at_most: Duration) {
     let outcome = run(stem);
-    let exit = &outcome.attempt().exit;
+    let exit = &outcome.attempt().recording.exit;
     assert_eq!(outcome.label(exit.deadline_at), "fault");
     assert_eq!(exit.sent, sent);
     assert_eq!(exit.signal.as_deref(), sent.last().copied());
@@ -117,7 +117,7 @@ fn lines_on_stdout_that_look_like_the_wire_are_not_believed() {
 /// A crash: the signal and the step that raised it, without a signal of ours.
 fn crashes(stem: &str, signal: &str) {
     let outcome = run(stem);
-    let exit = &outcome.attempt().exit;
+    let exit = &outcome.attempt().recording.exit;
     assert_eq!(exit.signal.as_deref(), Some(signal));
     assert_eq!(outcome.label(exit.died_at), "fault");
     assert!(exit.sent.is_empty() && exit.code.is_none() && !exit.said_bye);
@@ -138,7 +138,7 @@ fn an_abort_names_its_step() {
 #[test]
 fn a_forked_child_that_crashes_is_noticed_at_once() {
     let outcome = run("child-crashes");
-    let exit = &outcome.attempt().exit;
+    let exit = &outcome.attempt().recording.exit;
     assert_eq!(outcome.label(exit.died_at), "fault");
     assert_eq!((exit.code, exit.deadline_at), (Some(0), None), "its parent was well");
     // Its step may take 5 s; a death must not be taken for silence.
@@ -149,7 +149,7 @@ fn a_forked_child_that_crashes_is_noticed_at_once() {
 /// Leaving early: whatever the exit code, steps that were not made are no answer.
 fn leaves_early(stem: &str, code: i32) {
     let outcome = run(stem);
-    let exit = &outcome.attempt().exit;
+    let exit = &outcome.attempt().recording.exit;
     assert_eq!(exit.code, Some(code));
     assert!(!exit.said_bye && exit.sent.is_empty() && exit.signal.is_none());
     assert!(outcome.scenario().verdict.detail.contains("at fault"), "{}", outcome.scenario().verdict.detail);
@@ -170,9 +170,13 @@ fn exit_code_3_before_the_last_step_concludes_nothing() {
 fn a_gibibyte_of_noise_fills_neither_memory_nor_time() {
     let outcome = run("flood");
     let attempt = outcome.attempt();
-    assert_eq!(attempt.stdout_bytes, 1 << 30, "all of it was taken");
-    assert!(attempt.stdout_tail.len() <= 16 << 10, "{} bytes were kept", attempt.stdout_tail.len());
-    assert!(attempt.invalid.is_empty() && attempt.exit.said_bye, "noise is no reason to doubt: {:?}", attempt.invalid);
+    assert_eq!(attempt.recording.stdout_bytes, 1 << 30, "all of it was taken");
+    assert!(attempt.recording.stdout_tail.len() <= 16 << 10, "{} bytes were kept", attempt.recording.stdout_tail.len());
+    assert!(
+        attempt.judged.invalid.is_empty() && attempt.recording.exit.said_bye,
+        "noise is no reason to doubt: {:?}",
+        attempt.judged.invalid
+    );
     let peak = outcome.report.run.parent_peak_rss_bytes.expect("the parent knows its own size");
     assert!(peak <= 64 << 20, "the parent grew to {peak} bytes");
     assert!(outcome.elapsed < Duration::from_secs(60), "{:?}", outcome.elapsed);
@@ -182,7 +186,7 @@ fn a_gibibyte_of_noise_fills_neither_memory_nor_time() {
 #[test]
 fn a_grandchild_in_a_session_of_its_own_is_reported_and_killed() {
     let outcome = run("leak");
-    assert_eq!(outcome.attempt().exit.leaked_children, 1);
+    assert_eq!(outcome.attempt().recording.exit.leaked_children, 1);
     assert!(outcome.elapsed < Duration::from_secs(20), "it was killed and not waited for: {:?}", outcome.elapsed);
     outcome.inconclusive(Reason::LeakedChildren);
 }
@@ -202,9 +206,9 @@ fn fresh_processes_start_from_nothing_and_are_waited_for() {
     assert!(scenario.verdict.unexpected.is_empty(), "{:?}", scenario.verdict.unexpected);
     for case in &scenario.cases {
         let attempt = &case.attempts[0];
-        let child = attempt.events.iter().filter(|said| said.process.as_deref() == Some("child"));
+        let child = attempt.recording.events.iter().filter(|said| said.process.as_deref() == Some("child"));
         let ready = child.filter(|said| matches!(said.event, Event::Ready { .. })).count();
-        assert_eq!((ready, attempt.exit.leaked_children), (1, 0), "{}", case.name);
+        assert_eq!((ready, attempt.recording.exit.leaked_children), (1, 0), "{}", case.name);
     }
 }
 
@@ -213,5 +217,5 @@ fn steps_on_exit_handlers_are_made_inside_them() {
     let outcome = run("handlers");
     let scenario = outcome.scenario();
     assert!(scenario.verdict.unexpected.is_empty(), "{:?}", scenario.verdict.unexpected);
-    assert!(outcome.attempt().exit.said_bye && outcome.attempt().exit.code == Some(0));
+    assert!(outcome.attempt().recording.exit.said_bye && outcome.attempt().recording.exit.code == Some(0));
 }

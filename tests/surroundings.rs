@@ -14,7 +14,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use cuda_pitfalls::node;
-use cuda_pitfalls::report::{Provenance, Report};
+use cuda_pitfalls::report::Report;
+use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 
 use common::{Scratch, eventually};

@@ -1,7 +1,4 @@
-//! Surveys on the simulated node: rows, resuming, refusals; and the committed ones, with the pages
-//! that are made of them.
-//!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test surveys` writes `docs/surveys/` anew; read the diff.
+//! Surveys on the simulated node: rows, resuming, refusals; and the committed ones.
 
 mod common;
 
@@ -9,17 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_pitfalls::render::survey::{Source, page, path};
-use cuda_pitfalls::report::{Provenance, Stored, read};
+use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::{Kind, Survey};
+use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use common::{Ran, Scratch, bless, eventually, root};
+use common::{Ran, Scratch, eventually, root};
 
 fn open(path: &Path) -> Survey {
     let stored = Stored::open(path).expect("a survey can be read");
@@ -43,24 +40,6 @@ fn committed() -> Vec<(String, PathBuf)> {
     }
     found.sort();
     found
-}
-
-#[test]
-fn the_committed_pages_are_those_that_the_committed_surveys_make() {
-    let sources: Vec<Source> =
-        committed().into_iter().map(|(name, file)| Source { name, survey: open(&file) }).collect();
-    let mut stale = Vec::new();
-    for kind in Kind::ALL {
-        let (file, made) = (root().join(path(kind)), page(kind, &sources));
-        if bless() {
-            fs::create_dir_all(file.parent().expect("a folder")).expect("the folder can be made");
-            fs::write(&file, &made).expect("the page can be written");
-        }
-        if fs::read_to_string(&file).unwrap_or_default() != made {
-            stale.push(path(kind));
-        }
-    }
-    assert!(stale.is_empty(), "not what reports/*/survey-*.json make: {stale:?}; bless them");
 }
 
 #[test]

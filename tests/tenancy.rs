@@ -15,7 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cuda_pitfalls::node;
-use cuda_pitfalls::report::{Provenance, Report};
+use cuda_pitfalls::report::Report;
+use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
 use common::{Running, Scratch};
@@ -156,7 +157,10 @@ fn what_a_co_tenant_has_paid_is_said() {
     let mask = verdict("instrument/uuid-mask-touches-no-other-gpu");
     assert_eq!((mask.kind, mask.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     for found in &report.run.calibration {
-        assert!(found.sound && found.init_bytes == Some(0) && found.baseline_bytes > Some(0), "{found:?}");
+        assert!(
+            found.figures.sound && found.figures.init_bytes == Some(0) && found.figures.baseline_bytes > Some(0),
+            "{found:?}"
+        );
     }
 }
 
@@ -180,9 +184,9 @@ fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
     let report = machine.run(&["memory/vmm-is-taken-at-create", "visibility/mask-after-cuinit", "--quick"]);
     drop(co_tenant);
     no_surprise(&report);
-    let unsound = report.run.calibration.iter().filter(|found| !found.sound).count();
+    let unsound = report.run.calibration.iter().filter(|found| !found.figures.sound).count();
     assert!(unsound > 0, "{:?}", report.run.calibration);
-    assert!(report.run.calibration.iter().all(|found| found.sound == found.why_unsound.is_none()));
+    assert!(report.run.calibration.iter().all(|found| found.figures.sound == found.figures.why_unsound.is_none()));
     assert!(report.run.warnings.iter().any(|words| words.contains("is not judged")), "{:?}", report.run.warnings);
     let taken = &report.scenarios[0].verdict;
     assert!(!taken.kind.is_conclusive(), "{taken:?}");

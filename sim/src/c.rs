@@ -1,12 +1,11 @@
 //! The few C functions the library needs, declared by hand so that it builds with nothing but std.
 
-use crate::model::status::INVALID_VALUE;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 
 pub const PROT_READ_WRITE: c_int = 1 | 2;
 pub const MAP_SHARED: c_int = 1;
-/// Private, anonymous and without reserve: a large host allocation costs nothing until it is touched.
+/// Private, anonymous and without reserve: a large host allocation takes nothing until it is used.
 pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
 
 #[repr(C)]
@@ -32,7 +31,7 @@ pub fn pid() -> u32 {
     unsafe { getpid() as u32 }
 }
 
-/// Registers an exit handler. Without room for it the process ends as if there were none.
+/// Registers an exit handler. Where libc has no room for one more, the process ends without it.
 pub fn at_exit(handler: extern "C" fn()) {
     // SAFETY: the handler is a function of this library, which nobody unloads while a process uses it.
     unsafe {
@@ -61,7 +60,7 @@ pub fn own_path() -> Option<PathBuf> {
     };
     // SAFETY: the address is one of our own functions, `info` is writable, and the name lives as long as the library is loaded.
     unsafe {
-        if dladdr(crate::cuda_pitfalls_simulated as *const c_void, &mut info) == 0 || info.file.is_null() {
+        if dladdr(own_path as *const c_void, &mut info) == 0 || info.file.is_null() {
             return None;
         }
         let bytes = CStr::from_ptr(info.file).to_bytes().to_vec();
@@ -69,7 +68,7 @@ pub fn own_path() -> Option<PathBuf> {
     }
 }
 
-/// Maps host memory that nobody has touched yet; `None` when the kernel refuses.
+/// Maps fresh host memory; `None` when the kernel refuses.
 pub fn map_host(bytes: usize) -> Option<u64> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
     let at = unsafe { mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_HOST, -1, 0) };
@@ -82,42 +81,4 @@ pub fn unmap_host(at: u64, bytes: usize) {
     unsafe {
         munmap(at as *mut c_void, bytes);
     }
-}
-
-/// Stores a result through a pointer of the caller; a null pointer is the caller's error, not a crash.
-///
-/// # Safety
-/// `at` is null or valid for a write of `T`.
-pub unsafe fn put<T>(at: *mut T, value: T) -> Result<(), u32> {
-    if at.is_null() {
-        return Err(INVALID_VALUE);
-    }
-    // SAFETY: not null, and the caller vouches for the rest. C callers may pass packed memory, hence unaligned.
-    unsafe { at.write_unaligned(value) };
-    Ok(())
-}
-
-/// Stores a text and its NUL; `false` when it does not fit.
-///
-/// # Safety
-/// `at` is valid for `room` bytes.
-pub unsafe fn put_text(at: *mut c_char, room: usize, text: &str) -> bool {
-    if text.len() >= room {
-        return false;
-    }
-    // SAFETY: the text and its NUL fit, as just checked.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr().cast::<c_char>(), at, text.len());
-        at.add(text.len()).write(0);
-    }
-    true
-}
-
-/// A text of the caller, or `None` for a null pointer.
-///
-/// # Safety
-/// `at` is null or a NUL-terminated string.
-pub unsafe fn text(at: *const c_char) -> Option<CString> {
-    // SAFETY: not null, and the caller vouches that it ends.
-    (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_owned())
 }

@@ -1,43 +1,38 @@
-//! The symbols of libcuda. Every call but `cuInit`, `cuDriverGetVersion` and the error texts needs an initialised driver.
+//! The symbols of libcuda. Every call but `cuInit`, `cuDriverGetVersion`, the error texts and the log needs an initialised driver.
 
-mod context;
+pub mod context;
 mod copy;
-mod device;
-mod init;
+pub mod device;
+pub mod init;
 mod library;
-mod log;
-mod mapping;
+pub mod mapping;
 mod memory;
-mod module;
+pub mod module;
 mod stream;
 
-pub use context::CONTEXT_FLAGS;
-pub use device::{gpu, put_bus_id};
-pub use log::put_log;
-pub use mapping::{Access, Wanted, device_of};
-pub use module::{Text, arguments, ptx};
-
-use crate::model::entry::enter;
-use crate::model::process::Process;
+use crate::entry::enter;
+use crate::model::context::Owner;
 use crate::model::status::Outcome;
 use crate::model::thread::Thread;
-
-/// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the survey of calls).
-fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
-    call_unless((handle == 0).then_some(refusal), work)
-}
+use crate::process::Process;
 
 /// Runs a call that needs an initialised driver.
 fn call(work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
-    call_unless(None, work)
-}
-
-fn call_unless(refusal: Option<u32>, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
     enter(|process, thread| {
-        if let Some(refusal) = refusal {
-            return Err(refusal);
-        }
-        process.node()?;
+        process.machine()?;
         work(process, thread)
     })
+}
+
+/// Runs a call that needs a current context.
+fn call_in(work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
+    call(|process, thread| {
+        let current = process.current(thread)?;
+        work(process, thread, current)
+    })
+}
+
+/// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the survey of calls).
+fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    if handle == 0 { enter(|_, _| Err(refusal)) } else { call(work) }
 }

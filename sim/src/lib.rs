@@ -1,12 +1,14 @@
-//! The simulated node of cuda-pitfalls: one library that stands in for libcuda, libcudart and libnvidia-ml.
+//! The simulated driver of cuda-pitfalls: one library that stands in for libcuda, libcudart and libnvidia-ml.
 //!
 //! On a machine without a GPU the worker and the sampler of cuda-pitfalls load this library under the names of the three real ones
 //! and make the same calls. It answers from a model of what start-up does: when the mask is read, which call makes a context, what a
 //! context costs, what NVML sees from another process. It runs no kernel: it reads what a simple one plainly does, and knows nothing of
 //! what any other one leaves in memory.
 //!
-//! Reading order: [`model`] holds the state and its rules (`model::behaviour` lists every rule that a measurement may overturn),
-//! [`driver`], [`runtime`] and [`nvml`] hold the C symbols, a few lines each.
+//! Reading order, from the bottom up: [`machine`] is the simulated machine, whose description and whose memory all processes share;
+//! [`model`] has the objects of a driver, each with its own rules (`model::behaviour` lists every rule that a measurement may overturn); [`process`] owns these objects and has the calls that need
+//! several of them; [`entry`] finds the state of the calling process and locks it; [`driver`], [`runtime`] and [`nvml`] have the C
+//! symbols, a few lines each.
 //!
 //! The library needs no environment variable: it looks for `node.conf` and `node.state` in the folder it was loaded from.
 
@@ -14,11 +16,16 @@
 
 mod c;
 mod driver;
+mod entry;
+mod machine;
 mod model;
 mod nvml;
+mod pointer;
+mod process;
 mod runtime;
+mod symbols;
 
-/// Says that the caller talks to the simulated node; the real libraries have no such symbol.
+/// Says that the caller talks to the simulated driver; the real libraries have no such symbol.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuda_pitfalls_simulated() -> i32 {
     1

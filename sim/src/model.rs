@@ -1,35 +1,31 @@
-//! The node and its rules, free of the C ABI.
+//! The objects of a driver, each with its own rules. Nothing here knows the C ABI or the whole process.
 
 pub mod account;
+pub mod address;
 pub mod attribute;
 pub mod behaviour;
 pub mod blocks;
-pub mod charge;
 pub mod contents;
 pub mod context;
 pub mod device;
-pub mod entry;
-pub mod exchange;
+pub mod environment;
+pub mod exit;
 pub mod fault;
+pub mod host;
+pub mod ipc;
 pub mod launch;
 pub mod library;
 pub mod limits;
-pub mod machine;
 pub mod mapping;
 pub mod mask;
-pub mod memory;
 pub mod module;
+/// Names of status codes, from the table that the program has too.
+#[path = "../../calls/src/status/cuda.rs"]
 pub mod names;
-pub mod node;
-pub mod peer;
 pub mod pool;
-pub mod pools;
 pub mod primary;
-pub mod process;
 pub mod ptx;
-pub mod sharing;
 pub mod status;
 pub mod stream;
-pub mod table;
 pub mod texts;
 pub mod thread;

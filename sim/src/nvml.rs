@@ -17,8 +17,9 @@ pub mod status {
 }
 
 use crate::c;
-use crate::model::machine::Gpu;
-use crate::model::node::{Node, node};
+use crate::machine::gpu::Gpu;
+use crate::machine::{Machine, machine};
+use crate::pointer::Out;
 use status::*;
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,42 +40,40 @@ const FIRST_HANDLE: u64 = 0x4e56_4d4c_0000;
 const HANDLE_STEP: u64 = 0x100;
 
 /// Runs a call that needs an initialised NVML.
-fn call(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
+fn call(work: impl FnOnce(&'static Machine) -> Result<(), u32>) -> u32 {
     if is_open() { call_anyway(work) } else { UNINITIALIZED }
 }
 
 /// Runs a call that needs nothing.
-fn call_anyway(work: impl FnOnce(&'static Node) -> Result<(), u32>) -> u32 {
-    match node().map_err(|_| NOT_FOUND).and_then(work) {
+fn call_anyway(work: impl FnOnce(&'static Machine) -> Result<(), u32>) -> u32 {
+    match machine().map_err(|_| NOT_FOUND).and_then(work) {
         Ok(()) => SUCCESS,
         Err(code) => code,
     }
 }
 
 /// Runs a call on a device.
-fn call_on(handle: u64, work: impl FnOnce(&'static Node, usize, &'static Gpu) -> Result<(), u32>) -> u32 {
-    call(|node| {
+fn call_on(handle: u64, work: impl FnOnce(&'static Machine, usize, &'static Gpu) -> Result<(), u32>) -> u32 {
+    call(|machine| {
         let offset =
             handle.checked_sub(FIRST_HANDLE).filter(|offset| offset % HANDLE_STEP == 0).ok_or(INVALID_ARGUMENT)?;
         let index = (offset / HANDLE_STEP) as usize;
-        let gpu = node.machine.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
-        work(node, index, gpu)
+        let gpu = machine.description.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
+        work(machine, index, gpu)
     })
 }
 
-/// # Safety
-/// `at` is null or valid for a write of `T`.
-unsafe fn put<T>(at: *mut T, value: T) -> Result<(), u32> {
-    // SAFETY: the caller vouches for the pointer.
-    unsafe { c::put(at, value) }.map_err(|_| INVALID_ARGUMENT)
+/// Stores a result; a null pointer is an invalid argument.
+fn put<T>(at: &Out<T>, value: T) -> Result<(), u32> {
+    at.put(value).map_err(|_| INVALID_ARGUMENT)
 }
 
+/// Likewise a text.
+///
 /// # Safety
 /// `at` is null or valid for `room` bytes.
-unsafe fn put_text(at: *mut c_char, room: u32, text: &str) -> Result<(), u32> {
-    if at.is_null() {
-        return Err(INVALID_ARGUMENT);
-    }
+unsafe fn put_text(at: &Out<c_char>, room: u32, text: &str) -> Result<(), u32> {
+    at.given().map_err(|_| INVALID_ARGUMENT)?;
     // SAFETY: not null; the caller vouches for the room.
-    if unsafe { c::put_text(at, room as usize, text) } { Ok(()) } else { Err(INSUFFICIENT_SIZE) }
+    if unsafe { at.put_text(room as usize, text) } { Ok(()) } else { Err(INSUFFICIENT_SIZE) }
 }

@@ -4,7 +4,6 @@
 use serde::Deserialize;
 
 use super::Outline;
-use super::select::named;
 
 const SOURCE: &str = include_str!("../../scenarios/essential.toml");
 
@@ -20,19 +19,19 @@ pub struct Essential {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct EssentialFile {
     question: Vec<Essential>,
 }
 
 /// The set in its order. Empty where the file is not valid, which a test excludes.
 pub fn all() -> Vec<Essential> {
-    toml::from_str(SOURCE).map(|file: File| file.question).unwrap_or_default()
+    toml::from_str(SOURCE).map(|file: EssentialFile| file.question).unwrap_or_default()
 }
 
 /// The scenarios of the set, with the instances that are in it.
 pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
-    for one in all().into_iter().filter_map(|one| named(outlines, &one.name)) {
+    for one in all().into_iter().filter_map(|one| Outline::named(outlines, &one.name)) {
         match found.iter_mut().find(|known| known.name == one.name) {
             Some(known) => known.instances.extend(one.instances),
             None => found.push(one),
@@ -48,7 +47,7 @@ mod tests {
 
     #[test]
     fn every_question_is_there_with_its_reason_and_needs_no_more_than_two_gpus() {
-        let file: File = toml::from_str(SOURCE).unwrap();
+        let file: EssentialFile = toml::from_str(SOURCE).unwrap();
         let scenarios = catalogue::list(&[], &[]).unwrap();
         assert!((20..=26).contains(&file.question.len()), "{}", file.question.len());
         let mut names: Vec<&str> = file.question.iter().map(|one| one.name.as_str()).collect();
@@ -57,7 +56,7 @@ mod tests {
         assert_eq!(names.len(), file.question.len(), "a question is there twice");
         let mut on_one_gpu = 0;
         for Essential { name, why } in &file.question {
-            let found = named(&scenarios, name).unwrap_or_else(|| panic!("{name} is no scenario or instance"));
+            let found = Outline::named(&scenarios, name).unwrap_or_else(|| panic!("{name} is no scenario or instance"));
             assert_eq!(found.instances.len(), 1, "{name}: name one instance");
             assert!(why.ends_with('.') || why.ends_with('"'), "{name}: {why}");
             assert!(found.needs.gpus <= 2 && !found.needs.root && found.hazards.is_empty(), "{name}");
@@ -70,7 +69,7 @@ mod tests {
     #[test]
     fn the_file_is_strict() {
         for bad in ["question = [{ name = \"a\" }]", "question = [{ name = \"a\", why = \"b\", wy = 1 }]", "q = 1"] {
-            assert!(toml::from_str::<File>(bad).is_err(), "{bad}");
+            assert!(toml::from_str::<EssentialFile>(bad).is_err(), "{bad}");
         }
     }
 }

@@ -2,15 +2,14 @@
 //!
 //! `scenarios/index.json` keeps the outlines of the files that come with the program, so that `list`
 //! reads one document and `run NAME` one file. It is a cache: an outline counts only for the file
-//! whose SHA-256 it bears, and a file without one is read. `tests/selectors.rs` writes it anew.
+//! whose SHA-256 it bears, and a file without one is read. `cargo xtask bless` writes it anew.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{Embedded, SelectError, embedded, load_embedded};
-use crate::scenario::{Hazard, Needs, Scalar, Scenario};
+use crate::scenario::{Hazard, Needs, Scalar, Scenario, sha256};
 
 const INDEX: &str = include_str!("../../scenarios/index.json");
 
@@ -39,7 +38,7 @@ pub struct Outline {
 
 /// An outline and the file it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct IndexEntry {
     sha256: String,
     #[serde(flatten)]
     outline: Outline,
@@ -61,17 +60,28 @@ impl Outline {
             instances: scenario.instances.iter().map(|instance| instance.name.clone()).collect(),
         }
     }
+
+    /// The scenario of this full name, or the scenario with the one instance of this full name.
+    pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
+        all.iter().find_map(|scenario| {
+            if scenario.name == name {
+                return Some(scenario.clone());
+            }
+            let instance = scenario.instances.iter().find(|instance| *instance == name)?;
+            Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
+        })
+    }
 }
 
 /// The outlines of all scenarios that come with the program, by name. Files that the index does not
 /// know as they are now are read.
 pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
-    let known: Vec<Entry> = serde_json::from_str(INDEX).unwrap_or_default();
+    let known: Vec<IndexEntry> = serde_json::from_str(INDEX).unwrap_or_default();
     let mut known: BTreeMap<String, Outline> =
         known.into_iter().map(|entry| (entry.sha256 + &entry.outline.name, entry.outline)).collect();
     let files: Vec<Embedded> = embedded().collect();
     let mut outlines: Vec<Option<Outline>> =
-        files.iter().map(|file| known.remove(&(digest(file.source) + &file.name))).collect();
+        files.iter().map(|file| known.remove(&(sha256(file.source) + &file.name))).collect();
     let unknown = files.into_iter().zip(&outlines).filter(|(_, outline)| outline.is_none());
     let unknown: Vec<Embedded> = unknown.map(|(file, _)| file).collect();
     let read = load_embedded(&unknown)?;
@@ -79,15 +89,6 @@ pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
         *slot = Some(Outline::of(scenario));
     }
     Ok(outlines.into_iter().flatten().collect())
-}
-
-fn digest(source: &str) -> String {
-    Sha256::digest(source).iter().fold(String::with_capacity(64), |mut text, byte| {
-        for digit in [byte >> 4, byte & 15] {
-            text.extend(char::from_digit(u32::from(digit), 16));
-        }
-        text
-    })
 }
 
 /// The text of `scenarios/index.json` as it should be: a line for each scenario.
@@ -98,7 +99,7 @@ pub fn index() -> Result<String, SelectError> {
     let files: Vec<Embedded> = embedded().collect();
     let lines: Vec<String> = load_embedded(&files)?
         .iter()
-        .map(|scenario| Entry { sha256: scenario.sha256.clone(), outline: Outline::of(scenario) })
+        .map(|scenario| IndexEntry { sha256: scenario.sha256.clone(), outline: Outline::of(scenario) })
         .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
         .collect();
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))

@@ -12,7 +12,7 @@ use crate::scenario::{self, Instance, Scenario};
 
 /// What is meant where no selector is given, or only selectors that leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Default {
+pub enum Unselected {
     /// Every scenario that comes with the program.
     All,
     /// The questions that people ask most; see [`essential`].
@@ -56,11 +56,11 @@ struct Pick {
 /// # Errors
 /// As for [`Selection::of`].
 pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
-    Ok(Picked::of(selectors, exclude, Default::All)?.picks.into_iter().map(|pick| pick.outline).collect())
+    Ok(Picked::of(selectors, exclude, Unselected::All)?.picks.into_iter().map(|pick| pick.outline).collect())
 }
 
 impl Picked {
-    fn of(selectors: &[String], exclude: &[String], default: Default) -> Result<Picked, SelectError> {
+    fn of(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Picked, SelectError> {
         let (without, with): (Vec<&String>, Vec<&String>) =
             selectors.iter().partition(|selector| selector.starts_with('!'));
         let without = without.into_iter().map(|selector| selector.trim_start_matches('!'));
@@ -68,13 +68,13 @@ impl Picked {
         // A file of the user's own does not depend on the others being good.
         let needs_all = with.is_empty() || with.iter().any(|selector| !is_path(selector)) || !without.is_empty();
         let all = if needs_all { outline::all()? } else { Vec::new() };
-        if with.is_empty() && without.is_empty() && default == Default::All {
+        if with.is_empty() && without.is_empty() && unselected == Unselected::All {
             let picks = all.into_iter().map(|outline| Pick { outline, file: None }).collect();
             return Ok(Picked { picks, by_name: BTreeSet::new() });
         }
-        let word = match default {
-            Default::All => "all",
-            Default::Essential => "essential",
+        let word = match unselected {
+            Unselected::All => "all",
+            Unselected::Essential => "essential",
         };
         let with: Vec<&str> = if with.is_empty() { vec![word] } else { with.into_iter().map(String::as_str).collect() };
         let (mut picked, mut invalid) = (Picked::default(), Vec::new());
@@ -150,8 +150,8 @@ impl Selection {
     /// # Errors
     /// A selector that matches nothing, with the nearest that there is; a file that cannot be read
     /// or is not valid; selectors that leave nothing.
-    pub fn of(selectors: &[String], exclude: &[String], default: Default) -> Result<Selection, SelectError> {
-        let mut picked = Picked::of(selectors, exclude, default)?;
+    pub fn of(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Selection, SelectError> {
+        let mut picked = Picked::of(selectors, exclude, unselected)?;
         let by_name = std::mem::take(&mut picked.by_name);
         Ok(Selection { scenarios: picked.read()?, by_name })
     }
@@ -209,7 +209,7 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
 
 /// The one scenario or instance of this name, or of this last part where nothing else bears it.
 fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectError> {
-    if let Some(found) = named(all, selector) {
+    if let Some(found) = Outline::named(all, selector) {
         return Ok(Some(found));
     }
     if !with_word(all, selector).is_empty() {
@@ -224,17 +224,6 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
             Err(SelectError::Ambiguous { selector: selector.to_string(), names })
         }
     }
-}
-
-/// The scenario of this full name, or the scenario with the one instance of this full name.
-pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
-    all.iter().find_map(|scenario| {
-        if scenario.name == name {
-            return Some(scenario.clone());
-        }
-        let instance = scenario.instances.iter().find(|instance| *instance == name)?;
-        Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
-    })
 }
 
 /// The scenarios of a folder, or else those with a tag or symptom.
@@ -294,4 +283,161 @@ fn near(all: &[Outline], selector: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = r#"
+    question = "Is it?"
+    folklore = "It is."
+    tags = ["A01", "visibility", "memory"]
+    no_control = "a test"
+    effect = [ { exit = 0 } ]
+    [parameters]
+    q = [1, 2]
+    [cases.trap]
+    does = "nothing"
+    steps = [ { mark = {} } ]
+    "#;
+
+    fn all() -> Vec<Outline> {
+        let load = |name: &str| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
+        ["context/first", "visibility/first", "visibility/second"].map(load).to_vec()
+    }
+
+    fn instances(selector: &str) -> Result<Vec<String>, String> {
+        let meant = meant(&all(), selector).map_err(|error| error.to_string())?;
+        Ok(meant.outlines.into_iter().flat_map(|outline| outline.instances).collect())
+    }
+
+    fn names(selector: &str) -> Result<Vec<String>, String> {
+        let meant = meant(&all(), selector).map_err(|error| error.to_string())?;
+        Ok(meant.outlines.into_iter().map(|outline| outline.name).collect())
+    }
+
+    #[test]
+    fn names_globs_tags_and_stems_select() {
+        assert_eq!(names("context/first").unwrap(), ["context/first"]);
+        assert_eq!(names("visibility/*").unwrap(), ["visibility/first", "visibility/second"]);
+        assert_eq!(names("a01").unwrap().len(), 3);
+        assert_eq!(names("memory").unwrap().len(), 3, "no such folder here, so it is the tag");
+        assert_eq!(names("second").unwrap(), ["visibility/second"]);
+        assert_eq!(names("all").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_folder_wins_over_a_tag_of_the_same_name() {
+        for folder in ["visibility", "visibility/"] {
+            assert_eq!(names(folder).unwrap(), ["visibility/first", "visibility/second"], "{folder}");
+        }
+        assert_eq!(
+            names("visibilit").unwrap_err().split(';').next(),
+            Some("no scenario matches this selector: `visibilit`")
+        );
+    }
+
+    #[test]
+    fn an_instance_is_selected_alone_and_by_glob() {
+        assert_eq!(instances("context/first[q=2]").unwrap(), ["context/first[q=2]"]);
+        assert_eq!(instances("*[q=2]").unwrap().len(), 3);
+        assert_eq!(instances("visibility/*[q=1]").unwrap(), ["visibility/first[q=1]", "visibility/second[q=1]"]);
+        assert_eq!(instances("[cv]*/first").unwrap().len(), 4, "a set of characters");
+        assert_eq!(instances("context/*").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn only_names_are_names() {
+        let by_name = |selector: &str| meant(&all(), selector).unwrap().by_name;
+        for exact in ["context/first", "context/first[q=2]", "second"] {
+            assert!(by_name(exact), "{exact}");
+        }
+        for other in ["visibility", "visibility/", "visibility/*", "a01", "all", "context/firs?", "*[q=2]"] {
+            assert!(!by_name(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_selects_nothing_is_an_error_with_the_nearest_name() {
+        let unknown = |selector: &str| names(selector).unwrap_err();
+        assert_eq!(unknown("first"), "`first` may be `context/first` or `visibility/first`");
+        let nearest = "no scenario matches this selector: `contxt/first`; did you mean `context/first`?";
+        assert_eq!(unknown("contxt/first"), nearest);
+        let cut = "no scenario matches this selector: `text/fi`; did you mean `context/first`?";
+        assert_eq!(unknown("text/fi"), cut);
+        assert!(unknown("contex").ends_with("did you mean `context`?"));
+        assert!(unknown("essentiel").ends_with("did you mean `essential`?"));
+        let nothing = "no scenario matches this selector: `nosuch/*`; `cuda-pitfalls list` shows what there is";
+        assert_eq!(unknown("nosuch/*"), nothing);
+        assert_eq!(unknown(""), "no scenario matches this selector: ``; `cuda-pitfalls list` shows what there is");
+        assert_eq!(unknown("**a").split(':').next(), Some("`**a` is no glob"));
+    }
+
+    #[test]
+    fn instances_of_several_selectors_come_together_and_can_be_left_out() {
+        let mut picked = Picked::default();
+        for selector in ["context/first[q=2]", "context/*"] {
+            picked.add(meant(&all(), selector).unwrap());
+        }
+        assert_eq!(picked.picks.len(), 1);
+        assert_eq!(picked.picks[0].outline.instances, ["context/first[q=2]", "context/first[q=1]"]);
+        assert_eq!(picked.by_name.iter().collect::<Vec<_>>(), ["context/first[q=2]"]);
+        picked.leave_out(&meant(&all(), "*[q=2]").unwrap());
+        assert_eq!(picked.picks[0].outline.instances, ["context/first[q=1]"]);
+        picked.leave_out(&meant(&all(), "context").unwrap());
+        assert!(picked.picks.is_empty());
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_picked() {
+        let selection =
+            of(&["context/first-call-makes-one[call=cudaStreamQuery]", "memory"], &[], Unselected::All).unwrap();
+        let names: Vec<&str> = selection.instances().map(|(_, instance)| instance.name.as_str()).collect();
+        assert_eq!(names[0], "context/first-call-makes-one[call=cudaStreamQuery]");
+        let memory = list(&["memory".to_string()], &[]).unwrap();
+        let listed: Vec<&String> = memory.iter().flat_map(|outline| &outline.instances).collect();
+        assert_eq!(names[1..].iter().collect::<Vec<_>>(), listed);
+    }
+
+    /// The index is a cache: what it does not know, or knows otherwise, is read from the files.
+    #[test]
+    fn outlines_are_those_of_the_files() {
+        let scenarios = crate::catalogue::select(&[]).unwrap();
+        assert_eq!(list(&[], &[]).unwrap(), scenarios.iter().map(Outline::of).collect::<Vec<_>>());
+    }
+
+    fn of(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {
+        let owned = |list: &[&str]| list.iter().map(|text| (*text).to_string()).collect::<Vec<_>>();
+        Selection::of(&owned(selectors), &owned(exclude), unselected)
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_out_of_the_default_set_if_nothing_is_named() {
+        let all = of(&[], &[], Unselected::All).unwrap();
+        let memory = of(&["memory"], &[], Unselected::All).unwrap();
+        let rest = of(&["!memory"], &[], Unselected::All).unwrap();
+        assert_eq!(rest, of(&[], &["memory"], Unselected::All).unwrap());
+        assert_eq!(memory.instances().count() + rest.instances().count(), all.instances().count());
+        let essential = of(&[], &[], Unselected::Essential).unwrap();
+        assert_eq!(essential, of(&["essential"], &[], Unselected::All).unwrap());
+        assert!(essential.by_name.is_empty());
+        let without = of(&["!memory"], &[], Unselected::Essential).unwrap();
+        assert!(without.instances().count() < essential.instances().count());
+        assert!(matches!(of(&["memory", "!memory"], &[], Unselected::All), Err(SelectError::Nothing)));
+        assert!(matches!(of(&["!nosuch"], &[], Unselected::All), Err(SelectError::Unknown { .. })));
+    }
+
+    #[test]
+    fn shards_of_everything_are_the_whole() {
+        let names =
+            |selection: &Selection| selection.instances().map(|(_, one)| one.name.clone()).collect::<BTreeSet<_>>();
+        let whole = of(&[], &[], Unselected::All).unwrap();
+        let mut union = BTreeSet::new();
+        for shard in ["1/4", "2/4", "3/4", "4/4"] {
+            let part = whole.clone().shard(Some(shard.parse().unwrap()));
+            let part = names(&part);
+            assert!(part.len().abs_diff(whole.instances().count() / 4) <= 1);
+            assert!(part.is_disjoint(&union));
+            union.extend(part);
+        }
+        assert_eq!(union, names(&whole));
+    }
+}

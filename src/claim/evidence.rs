@@ -1,18 +1,18 @@
 //! The reports that claims are held against, and finding an answer in them.
 
 use crate::judge;
-use crate::render::words;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::Provenance;
 
 /// The reports of one sitting: several measured ones, or any single one.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    sources: Vec<Source>,
+    sources: Vec<NamedReport>,
 }
 
 /// A report and what it is called.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct NamedReport {
     /// The name of its folder, or the path that was given.
     pub name: String,
     /// The report.
@@ -33,7 +33,7 @@ pub struct Place {
 impl Evidence {
     /// Reports to take together. Their verdicts are computed again from their attempts: a report
     /// that merely says what the answer was is no evidence.
-    pub fn new(mut sources: Vec<Source>) -> Evidence {
+    pub fn new(mut sources: Vec<NamedReport>) -> Evidence {
         for source in &mut sources {
             judge::rejudge(&mut source.report);
         }
@@ -42,12 +42,12 @@ impl Evidence {
 
     /// Reports made by hand, which have verdicts and no attempts.
     #[cfg(test)]
-    pub(super) fn unjudged(sources: Vec<Source>) -> Evidence {
+    pub(super) fn unjudged(sources: Vec<NamedReport>) -> Evidence {
         Evidence { sources }
     }
 
     /// The reports.
-    pub fn sources(&self) -> &[Source] {
+    pub fn sources(&self) -> &[NamedReport] {
         &self.sources
     }
 
@@ -65,10 +65,10 @@ impl Evidence {
 }
 
 impl Place {
-    fn of(source: &Source, scenario: &ScenarioReport) -> Place {
+    fn of(source: &NamedReport, scenario: &ScenarioReport) -> Place {
         Place {
             report: source.name.clone(),
-            machine: words::machine(&source.report.machine),
+            machine: source.report.machine.summary(),
             libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
         }
     }

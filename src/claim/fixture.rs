@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::evidence::{Evidence, Source};
+use super::evidence::{Evidence, NamedReport};
 use super::{Article, load};
 use crate::report::{Report, ScenarioReport};
 use crate::scenario::{self, Scenario};
@@ -108,7 +108,7 @@ pub(crate) fn evidence(provenance: &str, reports: Vec<Vec<ScenarioReport>>) -> E
             "machine": crate::plan::fixture::machine(2), "scenarios": scenarios, "complete": true,
         });
         let report: Report = serde_json::from_value(report).unwrap();
-        Source { name: name.to_owned(), report }
+        NamedReport { name: name.to_owned(), report }
     };
     Evidence::unjudged(names.into_iter().zip(reports).map(source).collect())
 }

@@ -11,8 +11,8 @@ use std::ops::Range as Span;
 use include_dir::{Dir, include_dir};
 use toml::Spanned;
 
-use self::file::{File, RawClaim, RawExpects, RawFigure};
-use super::{Article, Claim, Expects, Fact, Figure, Row, Stated, Tested, Wanted, scenario_of};
+use self::file::{ArticleFile, RawClaim, RawExpects, RawFigure};
+use super::{Article, Assessment, Claim, Expects, Figure, Printed, Stated, Tested, Wanted, scenario_of};
 use crate::scenario::{Case, Diagnostic, Instance, Range, Scenario, nearest};
 
 static CLAIMS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/claims");
@@ -37,7 +37,7 @@ pub fn load_all(scenarios: &[Scenario]) -> Result<Vec<Article>, (Vec<Diagnostic>
 /// what rows can name.
 pub fn load(name: &str, file: &str, source: &str, scenarios: &[Scenario]) -> Result<Article, Vec<Diagnostic>> {
     let mut reader = Reader { file, scenarios, errors: Vec::new() };
-    let parsed: File = match toml::from_str(source) {
+    let parsed: ArticleFile = match toml::from_str(source) {
         Ok(parsed) => parsed,
         Err(error) => {
             reader.error(error.span().unwrap_or(0..0), error.message(), None);
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         self.errors.push(Diagnostic { file: self.file.to_owned(), span, message: message.into(), help, context: None });
     }
 
-    fn article(&mut self, name: &str, file: File) -> Article {
+    fn article(&mut self, name: &str, file: ArticleFile) -> Article {
         let prefix = name.split('-').next().unwrap_or_default().to_uppercase();
         let mut known = BTreeSet::new();
         for RawClaim { id, .. } in &file.claim {
@@ -118,20 +118,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn untestable(&mut self, why: Spanned<String>, raw: &RawClaim) -> Row {
+    fn untestable(&mut self, why: Spanned<String>, raw: &RawClaim) -> Assessment {
         let has_more = raw.verdict.is_some() || raw.condition.is_some() || raw.cause.is_some();
         let is_tested = !raw.shown_by.is_empty() || !raw.cause_shown_by.is_empty() || !raw.numbers.is_empty();
         if has_more || is_tested {
             self.error(why.span(), "a claim that cannot be tested has no verdict, and nothing to show for one", None);
         }
-        Row::Untestable(self.sentence(why))
+        Assessment::Untestable(self.sentence(why))
     }
 
-    fn tested(&mut self, raw: &mut RawClaim) -> Row {
+    fn tested(&mut self, raw: &mut RawClaim) -> Assessment {
         let id = raw.id.span();
         let Some(stated) = raw.verdict.as_ref().map(Spanned::get_ref).copied() else {
             self.error(id, "a claim needs a `verdict`, or `untestable` and why", None);
-            return Row::Untestable(String::new());
+            return Assessment::Untestable(String::new());
         };
         if raw.shown_by.is_empty() {
             self.error(id.clone(), "a verdict needs `shown_by`: the answers that it stands on", None);
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         if raw.cause.is_some() == raw.cause_shown_by.is_empty() {
             self.error(id, "`cause` and `cause_shown_by` belong together", None);
         }
-        Row::Tested(Tested {
+        Assessment::Tested(Tested {
             stated,
             condition: self.optional(raw.condition.take()),
             cause: self.optional(raw.cause.take()),
@@ -210,15 +210,15 @@ impl<'a> Reader<'a> {
 
     /// A figure that each of these instances has.
     fn figure_of(&mut self, instances: &[&'a Instance], raw: RawFigure) -> Option<Figure> {
-        let fact = Fact::parse(raw.fact.get_ref());
+        let fact = Printed::parse(raw.fact.get_ref());
         if fact.is_none() {
-            let meant = nearest(raw.fact.get_ref(), Fact::WORDS);
+            let meant = nearest(raw.fact.get_ref(), Printed::words());
             self.error(raw.fact.span(), format!("unknown fact `{}`", raw.fact.get_ref()), meant);
         }
-        if (fact == Some(Fact::Exit)) != raw.at.is_none() {
+        if (fact == Some(Printed::Exit)) != raw.at.is_none() {
             self.error(raw.fact.span(), "a fact has the label of its step in `at`; only `exit` has none", None);
         }
-        if fact == Some(Fact::Memory) && raw.gpu.is_none() {
+        if raw.fact.get_ref() == "memory" && raw.gpu.is_none() {
             self.error(raw.fact.span(), "a class of memory is that of one `gpu`", None);
         }
         for instance in instances {

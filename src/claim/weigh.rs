@@ -1,6 +1,6 @@
 //! Claims × reports → what is said of each claim.
 
-use super::{Article, Claim, Evidence, Expects, Place, Read, Row, Stated, Tested, figure, is_meant};
+use super::{Article, Assessment, Claim, Evidence, Expects, Place, Read, Stated, Tested, figure, is_meant};
 use crate::exit::Exit;
 use crate::report::ScenarioReport;
 use crate::scenario::Expected;
@@ -38,12 +38,12 @@ pub struct Support<'a> {
     /// Whether it was found so.
     pub held: Held,
     /// What was found. An instance that no report has is in here too, without an answer.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<Finding>,
 }
 
 /// What one report says on one instance.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Finding {
     /// The instance.
     pub instance: String,
     /// The verdict; none where no report has the instance.
@@ -81,7 +81,7 @@ pub fn weigh<'a>(articles: &'a [Article], evidence: &Evidence) -> Ledger<'a> {
 
 impl<'a> Weighed<'a> {
     fn of(claim: &'a Claim, evidence: &Evidence) -> Weighed<'a> {
-        let Row::Tested(Tested { shown_by, cause_shown_by, numbers, .. }) = &claim.row else {
+        let Assessment::Tested(Tested { shown_by, cause_shown_by, numbers, .. }) = &claim.row else {
             let (shown_by, cause_shown_by, numbers) = (Vec::new(), Vec::new(), Vec::new());
             return Weighed { claim, held: None, shown_by, cause_shown_by, numbers };
         };
@@ -95,7 +95,7 @@ impl<'a> Weighed<'a> {
     /// The verdict, while it stands: never on less than all of what the row needs.
     pub fn verdict(&self) -> Option<Stated> {
         match &self.claim.row {
-            Row::Tested(tested) if self.held == Some(Held::Stands) => Some(tested.stated),
+            Assessment::Tested(tested) if self.held == Some(Held::Stands) => Some(tested.stated),
             _ => None,
         }
     }
@@ -106,7 +106,7 @@ impl<'a> Support<'a> {
         let mut answers = Vec::new();
         let mut found = Vec::new();
         for instance in &expects.instances {
-            let own: Vec<Answer> = Answer::all(expects, instance, evidence);
+            let own: Vec<Finding> = Finding::all(expects, instance, evidence);
             found.push(together_in_reports(&own));
             answers.extend(own);
         }
@@ -114,14 +114,14 @@ impl<'a> Support<'a> {
     }
 }
 
-impl Answer {
+impl Finding {
     /// What each report says on an instance. Where one has an answer, the machines that could give
     /// none are left out.
-    fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<Answer> {
+    fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<Finding> {
         let of_report = |(place, scenario): (Place, &ScenarioReport)| {
             let kind = scenario.verdict.kind;
             let fact = expects.fact.as_ref().map_or(Some(true), |fact| figure::is(&fact.figure, scenario, &fact.is));
-            Answer {
+            Finding {
                 instance: instance.to_owned(),
                 verdict: Some(scenario.verdict.clone()),
                 place: Some(place),
@@ -130,13 +130,13 @@ impl Answer {
             }
         };
         let meant = |place: &Place| is_meant(expects.libcudart.as_ref(), place.libcudart.as_deref());
-        let mut all: Vec<Answer> = evidence.of(instance).filter(|(place, _)| meant(place)).map(of_report).collect();
-        if all.iter().any(Answer::is_conclusive) {
-            all.retain(Answer::is_conclusive);
+        let mut all: Vec<Finding> = evidence.of(instance).filter(|(place, _)| meant(place)).map(of_report).collect();
+        if all.iter().any(Finding::is_conclusive) {
+            all.retain(Finding::is_conclusive);
         }
         if all.is_empty() {
             let instance = instance.to_owned();
-            all.push(Answer { instance, verdict: None, place: None, fact: None, contradicts: false });
+            all.push(Finding { instance, verdict: None, place: None, fact: None, contradicts: false });
         }
         all
     }
@@ -157,10 +157,10 @@ pub(crate) fn wanted(expected: Expected) -> Kind {
 }
 
 /// What the reports say together on one instance: one that contradicts is not outvoted.
-fn together_in_reports(answers: &[Answer]) -> Held {
+fn together_in_reports(answers: &[Finding]) -> Held {
     if answers.iter().any(|answer| answer.contradicts) {
         Held::Contradicted
-    } else if answers.iter().any(Answer::is_conclusive) {
+    } else if answers.iter().any(Finding::is_conclusive) {
         Held::Stands
     } else {
         Held::NotMeasured
@@ -206,4 +206,94 @@ impl<'a> Ledger<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::claim::fixture::{answer, answers, articles, evidence};
+    use crate::report::ScenarioReport;
+
+    /// How the three claims stand on these reports, and how the command would end.
+    fn stand(provenance: &str, reports: Vec<Vec<ScenarioReport>>) -> (Vec<Option<Held>>, Exit) {
+        let articles = articles();
+        let ledger = weigh(&articles, &evidence(provenance, reports));
+        (ledger.claims().map(|(_, claim)| claim.held).collect(), ledger.exit())
+    }
+
+    #[test]
+    fn a_verdict_stands_on_all_that_its_row_names() {
+        let whole = stand("measured", vec![answers()]);
+        assert_eq!(whole, (vec![Some(Held::Stands), Some(Held::Stands), None], Exit::Ok));
+        let (first, second) = (answers()[..2].to_vec(), answers()[2..].to_vec());
+        assert_eq!(stand("measured", vec![first, second]), whole, "reports are taken together");
+    }
+
+    #[test]
+    fn what_was_not_measured_leaves_a_row_open() {
+        let part = answers()[..3].to_vec();
+        assert_eq!(
+            stand("measured", vec![part]),
+            (vec![Some(Held::Stands), Some(Held::Open), None], Exit::Inconclusive)
+        );
+        let part = answers()[..1].to_vec();
+        let open = vec![Some(Held::Open), Some(Held::NotMeasured), None];
+        assert_eq!(stand("measured", vec![part]), (open, Exit::Inconclusive));
+        assert_eq!(stand("measured", Vec::new()).1, Exit::NothingMeasured);
+        let skipped = vec![answer("context/guard", "skipped", "13.0")];
+        assert_eq!(stand("measured", vec![skipped]).1, Exit::NothingMeasured);
+    }
+
+    #[test]
+    fn one_contradiction_is_not_outvoted() {
+        let mut other = answers();
+        other[3] = answer("context/query[q=b]", "reproduced", "13.0");
+        let held = vec![Some(Held::Stands), Some(Held::Contradicted), None];
+        assert_eq!(stand("measured", vec![answers(), other]), (held, Exit::Unexpected));
+        // The same verdict on another libcudart than the row speaks of.
+        let other = vec![answer("context/guard", "reproduced", "11.8")];
+        assert_eq!(stand("measured", vec![answers(), other]).0[0], Some(Held::Contradicted));
+    }
+
+    #[test]
+    fn a_fact_is_needed_beside_the_verdict() {
+        let mut all = answers();
+        all[0].cases[0].outcomes[0].observation.steps[0].contexts = Some(Vec::new());
+        assert_eq!(stand("measured", vec![all]).0[0], Some(Held::Contradicted));
+        let mut all = answers();
+        all[0].cases[0].outcomes[0].observation.steps[0].contexts = None;
+        assert_eq!(stand("measured", vec![all]).0[0], Some(Held::Open), "what was not read decides nothing");
+    }
+
+    #[test]
+    fn a_machine_that_gave_no_answer_does_not_weaken_one_that_did() {
+        let articles = articles();
+        let skipped = vec![answer("context/query[q=a]", "skipped", "13.0")];
+        let ledger = weigh(&articles, &evidence("measured", vec![answers(), skipped]));
+        let weighed = &ledger.articles[0].1[1];
+        assert_eq!(weighed.verdict(), Some(Stated::Refuted));
+        assert_eq!(weighed.shown_by[0].answers.len(), 2);
+    }
+
+    #[test]
+    fn a_simulated_node_measures_nothing() {
+        assert_eq!(stand("simulated", vec![answers()]).1, Exit::NothingMeasured);
+    }
+
+    #[test]
+    fn a_verdict_without_attempts_is_no_evidence() {
+        let articles = articles();
+        let told = evidence("measured", vec![answers()]);
+        let judged = Evidence::new(told.sources().to_vec());
+        assert_eq!(weigh(&articles, &judged).exit(), Exit::NothingMeasured);
+    }
+
+    #[test]
+    fn figures_are_read_where_there_was_an_answer() {
+        let articles = articles();
+        let ledger = weigh(&articles, &evidence("measured", vec![answers(), answers()]));
+        let numbers = &ledger.articles[0].1[0].numbers;
+        assert_eq!(numbers[0].readings.len(), 4);
+        let distinct = numbers[0].distinct();
+        assert_eq!((distinct.len(), distinct[0].0), (1, "gpu0 +527 MiB"));
+        assert_eq!(numbers[0].readings[0].value, 527_i64 << 20);
+        assert_eq!(numbers[1].distinct()[0].0, "ended 0");
+    }
+}

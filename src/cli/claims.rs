@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::{fail, is_styled, named, print};
 use crate::catalogue;
-use crate::claim::{self, Evidence, Source};
+use crate::claim::{self, Evidence, NamedReport};
 use crate::exit::Exit;
-use crate::render::claims::{Format, render};
-use crate::render::escape::terminal;
-use crate::report::{self, Provenance};
+use crate::render::claims::{ClaimsFormat, render};
+use crate::report;
 use crate::scenario::Diagnostic;
+use crate::text::escape::terminal;
+use crate::verdict::Provenance;
 
 /// Where `run` puts reports if it is not told otherwise.
 const REPORTS: &str = "reports";
@@ -22,8 +23,8 @@ pub(super) struct Arguments {
     /// A report, or the folder of a run; all complete measured reports in `reports/` if none.
     report: Option<PathBuf>,
     /// The form.
-    #[arg(long = "as", value_enum, default_value_t = Format::Text)]
-    form: Format,
+    #[arg(long = "as", value_enum, default_value_t = ClaimsFormat::Text)]
+    form: ClaimsFormat,
     /// As JSON: the same as `--as json`.
     #[arg(long, conflicts_with = "form")]
     json: bool,
@@ -31,8 +32,8 @@ pub(super) struct Arguments {
 
 /// Prints every claim with what was measured about it.
 pub(super) fn claims(arguments: &Arguments) -> Exit {
-    let form = if arguments.json { Format::Json } else { arguments.form };
-    let json = form == Format::Json;
+    let form = if arguments.json { ClaimsFormat::Json } else { arguments.form };
+    let json = form == ClaimsFormat::Json;
     let scenarios = match catalogue::select(&[]) {
         Ok(scenarios) => scenarios,
         Err(error) => return fail(&error.render(is_styled()), Exit::Internal, json),
@@ -43,7 +44,7 @@ pub(super) fn claims(arguments: &Arguments) -> Exit {
     };
     let sources = match &arguments.report {
         Some(path) => match report::read(path) {
-            Ok(report) => vec![Source { name: path.to_string_lossy().into_owned(), report }],
+            Ok(report) => vec![NamedReport { name: path.to_string_lossy().into_owned(), report }],
             Err(error) => return fail(&error.to_string(), Exit::Usage, json),
         },
         None => all(Path::new(REPORTS)),
@@ -62,7 +63,7 @@ fn lines(diagnostics: &[Diagnostic], source: &str) -> String {
 
 /// The complete measured reports of a folder, by name. What is left out is named on stderr; a
 /// folder that is not there holds none.
-fn all(folder: &Path) -> Vec<Source> {
+fn all(folder: &Path) -> Vec<NamedReport> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path().join("report.json")).collect();
     paths.retain(|path| path.is_file());
@@ -74,7 +75,7 @@ fn all(folder: &Path) -> Vec<Source> {
             Ok(report) if report.provenance == Provenance::Simulated => "it is simulated".to_owned(),
             Ok(report) if !report.complete => "it is partial".to_owned(),
             Ok(report) => {
-                sources.push(Source { name, report });
+                sources.push(NamedReport { name, report });
                 continue;
             }
             Err(error) => error.to_string(),

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use super::output::{fail, named, print};
 use crate::compare::{self, Comparison};
 use crate::exit::Exit;
-use crate::render::{self, escape};
+use crate::render;
 use crate::report::{self, Report, Stored};
 use crate::survey::{Kind, Survey};
+use crate::text::escape;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -32,7 +33,7 @@ fn parse_versions(text: &str) -> Result<(String, String), String> {
 }
 
 /// What can be compared.
-enum Compared {
+enum ReportOrSurvey {
     Report(Box<Report>),
     Survey(Box<Survey>),
 }
@@ -58,11 +59,11 @@ pub(super) fn compare(arguments: Arguments) -> Exit {
     named(comparison.exit().worst(shown))
 }
 
-fn read(path: &Path) -> Result<Compared, String> {
+fn read(path: &Path) -> Result<ReportOrSurvey, String> {
     let stored = Stored::open(&document(path)?).map_err(|error| error.to_string())?;
     let read = match Survey::of(&stored) {
-        Some(survey) => survey.map(|survey| Compared::Survey(Box::new(survey))),
-        None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| Compared::Report(Box::new(report))),
+        Some(survey) => survey.map(|survey| ReportOrSurvey::Survey(Box::new(survey))),
+        None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| ReportOrSurvey::Report(Box::new(report))),
     };
     read.map_err(|error| error.to_string())
 }
@@ -81,12 +82,12 @@ fn document(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-fn of(a: &Compared, b: &Compared, versions: Option<(String, String)>) -> Result<Comparison, String> {
+fn of(a: &ReportOrSurvey, b: &ReportOrSurvey, versions: Option<(String, String)>) -> Result<Comparison, String> {
     let differ = |a: &str, b: &str| Err(format!("A is a {a}, B is a {b}: only two of a kind can be compared"));
     match (a, b) {
-        (Compared::Report(a), Compared::Report(b)) => compare::reports(a, b, versions),
-        (Compared::Survey(a), Compared::Survey(b)) => compare::surveys(a, b, versions),
-        (Compared::Report(_), Compared::Survey(_)) => differ("report", "survey"),
-        (Compared::Survey(_), Compared::Report(_)) => differ("survey", "report"),
+        (ReportOrSurvey::Report(a), ReportOrSurvey::Report(b)) => compare::reports(a, b, versions),
+        (ReportOrSurvey::Survey(a), ReportOrSurvey::Survey(b)) => compare::surveys(a, b, versions),
+        (ReportOrSurvey::Report(_), ReportOrSurvey::Survey(_)) => differ("report", "survey"),
+        (ReportOrSurvey::Survey(_), ReportOrSurvey::Report(_)) => differ("survey", "report"),
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::output::print_report;
 use super::{fail, is_styled, named, print};
 use crate::exit::Exit;
-use crate::render::escape;
 use crate::report::ExitCode;
+use crate::text::escape;
 use crate::{catalogue, judge, report};
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.

@@ -28,7 +28,7 @@ pub(super) fn print(text: &str) -> Exit {
 pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
     let width = terminal::width(&std::io::stdout());
     if verbose {
-        return print(&render::text::report(report, width));
+        return print(&render::full::report(report, width));
     }
     ask_as_today(report);
     print(&render::answer::report(report, width))
@@ -70,11 +70,11 @@ pub(super) fn named(exit: Exit) -> Exit {
 
 /// How a plugin of node-problem-detector ends: by that program's codes, not by ours, so it is named
 /// on stderr in that program's words.
-pub(super) fn plugin(status: npd::Status) -> Exit {
+pub(super) fn plugin(status: npd::PluginStatus) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", status.code(), status.name());
     match status {
-        npd::Status::Ok => Exit::Ok,
-        npd::Status::Problem => Exit::Unexpected,
-        npd::Status::Unknown => Exit::Usage,
+        npd::PluginStatus::Ok => Exit::Ok,
+        npd::PluginStatus::Problem => Exit::Unexpected,
+        npd::PluginStatus::Unknown => Exit::Usage,
     }
 }

@@ -1,30 +1,12 @@
 //! What two machines make different by themselves: it is no difference in behaviour.
 
-use super::Change;
+use super::differing::{About, Differing, Was};
+use crate::fact::words;
 use crate::machine::Machine;
-use crate::observe::{Observation, StepObservation};
+use crate::observation::{Observation, StepObservation};
 use crate::plan::Plan;
-use crate::render::facts;
 use crate::report::ScenarioReport;
 use crate::scenario::Class;
-
-/// The fact of what a call returned.
-pub(super) const STATUS: &str = "status";
-/// The fact of whether it did.
-pub(super) const RETURNED: &str = "returned";
-/// The fact of how a process ended.
-pub(super) const ENDS: &str = "ends";
-/// The fact of how far it came.
-pub(super) const STEPS_MADE: &str = "steps made";
-/// The fact of which GPUs a process sees.
-pub(super) const SEES: &str = "sees";
-/// What the fact of a GPU's memory begins with; its name follows.
-pub(super) const MEMORY_OF: &str = "memory of ";
-/// What a fact is where only the other outcome has it.
-pub(super) const NOTHING: &str = "nothing";
-
-/// How a call and a process end: no machine explains these, whatever it has.
-const BEHAVIOUR: [&str; 4] = [STATUS, RETURNED, ENDS, STEPS_MADE];
 
 /// What the two machines are by themselves. A call that tells it behaves the same on both.
 pub(super) struct Own(Vec<(&'static str, [String; 2])>);
@@ -43,9 +25,11 @@ impl Own {
         Own(known.filter(|(_, [a, b])| a != b).collect())
     }
 
-    /// What a change tells about the machines, if it tells nothing else.
-    fn of(&self, change: &Change) -> Option<&'static str> {
-        self.0.iter().find(|(_, [a, b])| change.a == *a && change.b == *b).map(|(what, _)| *what)
+    /// What a fact tells about the machines, if it tells nothing else.
+    fn of(&self, fact: &Differing) -> Option<&'static str> {
+        let (Was::Output(of_a), Was::Output(of_b)) = (fact.a, fact.b) else { return None };
+        let both = [of_a, of_b].map(words::value);
+        self.0.iter().find(|(_, own)| *own == both).map(|(what, _)| *what)
     }
 }
 
@@ -66,34 +50,37 @@ impl<'a> Excuses<'a> {
         Excuses { own, case, unmasked: Some(all).filter(|[a, b]| is_unmasked && a != b) }
     }
 
-    /// Why the machines explain a change between two outcomes; none if they do not.
-    pub(super) fn of(&self, change: &Change, outcomes: [&Observation; 2]) -> Option<String> {
-        if BEHAVIOUR.contains(&change.fact.as_str()) {
+    /// Why the machines explain a difference between two outcomes; none if they do not.
+    pub(super) fn of(&self, fact: &Differing, outcomes: [&Observation; 2]) -> Option<String> {
+        // How a call and a process end: no machine explains these, whatever it has.
+        if matches!(fact.about, About::Status | About::Returned | About::End | About::StepsMade) {
             return None;
         }
-        match self.unmasked.as_ref().filter(|all| comes_of_all(change, outcomes, all)) {
+        match self.unmasked.as_ref().filter(|all| comes_of_all(fact, outcomes, all)) {
             Some([a, b]) => Some(format!("{} sees all GPUs: {} in A, {} in B", self.case, a.len(), b.len())),
-            None => self.own.of(change).map(|what| format!("{} is {what}", change.fact)),
+            None => self.own.of(fact).map(|what| format!("{} is {what}", fact.about)),
         }
     }
 }
 
-/// Whether a change is no more than what comes of seeing all GPUs of either machine.
-fn comes_of_all(change: &Change, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
-    if change.fact == SEES {
-        return change.a == facts::gpus(all_a) && change.b == facts::gpus(all_b);
-    }
+/// Whether a difference is no more than what comes of seeing all GPUs of either machine.
+fn comes_of_all(fact: &Differing, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
     // `cuInit` touches each GPU that it sees, and touched they stay. A context would be more than that.
-    let touch = Class::Touch.name();
-    let is_touch = [(touch, NOTHING), (NOTHING, touch)].contains(&(change.a.as_str(), change.b.as_str()));
-    let is_in_both = |gpu: &str| [all_a, all_b].iter().all(|all| all.iter().any(|known| known == gpu));
-    let is_of_one_machine = change.fact.strip_prefix(MEMORY_OF).is_some_and(|gpu| !is_in_both(gpu));
-    is_touch && is_of_one_machine && has_seen(a, change, all_a) && has_seen(b, change, all_b)
+    let touch = Was::Class(Some(Class::Touch));
+    match fact.about {
+        About::Visible => (fact.a, fact.b) == (Was::Gpus(all_a), Was::Gpus(all_b)),
+        About::Memory(gpu) => {
+            let is_touch = [(touch, Was::Absent), (Was::Absent, touch)].contains(&(fact.a, fact.b));
+            let is_in_both = [all_a, all_b].iter().all(|all| all.iter().any(|known| known == gpu));
+            is_touch && !is_in_both && has_seen(a, fact, all_a) && has_seen(b, fact, all_b)
+        }
+        _ => false,
+    }
 }
 
-/// Whether some process of an attempt has seen all these GPUs by the step at which a change is.
-fn has_seen(outcome: &Observation, change: &Change, all: &Vec<String>) -> bool {
-    let at = outcome.steps.iter().position(|step| Some(&step.label) == change.step.as_ref());
+/// Whether some process of an attempt has seen all these GPUs by the step of a fact.
+fn has_seen(outcome: &Observation, fact: &Differing, all: &Vec<String>) -> bool {
+    let at = outcome.steps.iter().position(|step| Some(step.label.as_str()) == fact.step);
     let sees_all = |step: &StepObservation| step.visible.as_ref() == Some(all);
     at.is_some_and(|at| outcome.steps.iter().take(at + 1).any(sees_all))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{Change, yes_or_no};
 use crate::machine::Machine;
-use crate::render::units;
 use crate::sample::Gpu;
+use crate::text::units;
 
 const UNKNOWN: &str = "not known";
 

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
-use super::excuse::{ENDS, Excuses, MEMORY_OF, NOTHING, Own, RETURNED, SEES, STATUS, STEPS_MADE};
-use super::pair::Entry;
-use super::{Change, Difference, Found, yes_or_no};
+use super::differing::{Differing, differing};
+use super::excuse::{Excuses, Own};
+use super::pair::Item;
+use super::{Change, Difference, Relation, Share};
 use crate::machine::Machine;
-use crate::observe::{Observation, StepObservation};
+use crate::observe::Observation;
 use crate::plan::Plan;
-use crate::render::facts;
 use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::scenario::Class;
 use crate::verdict::{ExpectationMet, Kind, Verdict};
@@ -19,7 +19,7 @@ use crate::verdict::{ExpectationMet, Kind, Verdict};
 const SHORTEST: usize = 8;
 
 /// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
-pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
+pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
     let entry = |scenario: &'_ ScenarioReport| {
         let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
         let did_not_run = matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
@@ -27,7 +27,7 @@ pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
         let why = || verdict.reason.map_or_else(|| verdict.kind.name().to_string(), |reason| reason.name());
         (!shows || did_not_run).then(why)
     };
-    let entries = report.scenarios.iter().map(|scenario| Entry {
+    let entries = report.scenarios.iter().map(|scenario| Item {
         name: scenario.name.clone(),
         libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
         unmeasured: entry(scenario),
@@ -37,11 +37,11 @@ pub(super) fn entries(report: &Report) -> Vec<Entry<'_, ScenarioReport>> {
 }
 
 /// What differs: the verdict, and of each case the first fact.
-pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Found {
+pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
         let change = verdict(&a.verdict, &b.verdict, true);
-        return change.map_or(Found::Same, |change| Found::Changed(Difference::new(vec![change], Vec::new())));
+        return change.map_or(Relation::Same, |change| Relation::Changed(Difference::new(vec![change], Vec::new())));
     };
     let own = Own::new(both, machines);
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,9 +81,9 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Fo
     }
     let is_other_question = !explained.is_empty() || is_other_case || makes_other_calls;
     match (changed.is_empty(), is_other_question) {
-        (false, _) => Found::Changed(Difference::new(changed, notes)),
-        (true, true) => Found::Explained(Difference::new(explained, notes)),
-        (true, false) => Found::Same,
+        (false, _) => Relation::Changed(Difference::new(changed, notes)),
+        (true, true) => Relation::Explained(Difference::new(explained, notes)),
+        (true, false) => Relation::Same,
     }
 }
 
@@ -164,7 +164,7 @@ fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Ch
     let name = &cases[0].name;
     let excuses = Excuses::new(own, plans, name);
     let is_excused =
-        |a: &Observation, b: &Observation| parts(a, b).iter().all(|part| excuses.of(part, [a, b]).is_some());
+        |a: &Observation, b: &Observation| differing(a, b).iter().all(|fact| excuses.of(fact, [a, b]).is_some());
     let is_mixture = plan_a.nondeterministic && plan_b.nondeterministic;
     // What has no counterpart in the other set; none if the sets come to the same.
     let apart = |is_alike: &dyn Fn(&Observation, &Observation) -> bool| {
@@ -179,12 +179,15 @@ fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Ch
     let mut pairs = a.iter().flat_map(|it| b.iter().map(move |other| (it, other)));
     let explained = || pairs.find(|((_, it), (_, other))| it != other && is_excused(it, other));
     let ((count_a, shown_a), (count_b, shown_b)) = apart(&is_excused).or_else(explained)?;
-    let all = |seen: &[(u32, Observation)]| seen.iter().map(|(count, _)| u64::from(*count)).sum::<u64>();
-    let seen = [format!("{count_a}/{}", all(&a)), format!("{count_b}/{}", all(&b))];
-    let why = |part: &Change| excuses.of(part, [shown_a, shown_b]);
-    let parts = parts(shown_a, shown_b);
-    let first = parts.iter().find(|part| why(part).is_none()).or(parts.first())?;
-    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.clone() }, why(first)))
+    let share = |count: u32, seen: &[(u32, Observation)]| {
+        let of = seen.iter().map(|(count, _)| u64::from(*count)).sum();
+        Share { count: count.into(), of }
+    };
+    let seen = [share(*count_a, &a), share(*count_b, &b)];
+    let why = |fact: &Differing| excuses.of(fact, [shown_a, shown_b]);
+    let facts = differing(shown_a, shown_b);
+    let first = *facts.iter().find(|fact| why(fact).is_none()).or(facts.first())?;
+    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))
 }
 
 /// The outputs, by label and name, that count as varying in one of two measurements of a case. What
@@ -208,47 +211,4 @@ fn canonical(observation: &Observation, common: usize, varying: &BTreeSet<(Strin
         step.values.retain(|name, _| !varying.contains(&(label.clone(), name.clone())));
     }
     outcome
-}
-
-/// The facts in which two outcomes differ, step by step; at least one, if they do.
-fn parts(a: &Observation, b: &Observation) -> Vec<Change> {
-    let mut parts: Vec<Change> = Vec::new();
-    for (one, other) in a.steps.iter().zip(&b.steps) {
-        let at = |change| Change { step: Some(one.label.clone()), ..change };
-        parts.extend(at_step(one, other).into_iter().map(at));
-    }
-    if a.end != b.end {
-        parts.push(Change::new(ENDS, &a.end, &b.end));
-    }
-    if a.steps.len() != b.steps.len() {
-        parts.push(Change::new(STEPS_MADE, a.steps.len().to_string(), b.steps.len().to_string()));
-    }
-    parts
-}
-
-fn at_step(a: &StepObservation, b: &StepObservation) -> Vec<Change> {
-    let changes = Change::between(&told(a), &told(b), NOTHING);
-    if changes.is_empty() && a != b {
-        // Two facts may be told in the same words and still not be the same.
-        return vec![Change::new("a value", "one", "another")];
-    }
-    changes
-}
-
-/// The facts of a step in words, in the order in which they are worth telling.
-fn told(step: &StepObservation) -> Vec<(String, String)> {
-    let names = |list: &Option<Vec<String>>| list.as_ref().map_or_else(|| "not told".to_string(), |it| facts::gpus(it));
-    let mut told = vec![(RETURNED.to_string(), yes_or_no(step.returned))];
-    told.push((STATUS.to_string(), step.status.as_ref().map_or_else(|| "none".to_string(), facts::status)));
-    told.extend(step.values.iter().map(|(name, value)| (name.clone(), facts::value(value))));
-    let initialised = step.initialised.map_or_else(|| "not told".to_string(), yes_or_no);
-    told.push(("driver initialised".to_string(), initialised));
-    told.push((SEES.to_string(), names(&step.visible)));
-    told.push(("contexts".to_string(), names(&step.contexts)));
-    told.push(("current".to_string(), step.current.clone().unwrap_or_else(|| "not told".to_string())));
-    for (gpu, memory) in facts::in_order(&step.memory) {
-        let class = memory.class.map_or("not read", Class::name);
-        told.push((format!("{MEMORY_OF}{gpu}"), class.to_string()));
-    }
-    told
 }

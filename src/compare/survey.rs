@@ -1,14 +1,14 @@
 //! Two rows about one thing.
 
-use super::pair::Entry;
-use super::{Change, Comparison, Difference, Found, Side, yes_or_no};
+use super::pair::Item;
+use super::{Change, Comparison, Difference, Relation, Side, yes_or_no};
 use crate::machine::Machine;
-use crate::render::units;
 use crate::survey::Standing;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
+use crate::text::units;
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
 const NOISE_BYTES: u64 = 2 << 20;
@@ -25,18 +25,18 @@ pub(super) fn compare<R: Compared>(
     let compare = |a: &R, b: &R| {
         let (changes, notes) = (disagreements(a.standing(), b.standing()), a.asked_differently(b));
         if !notes.is_empty() {
-            return Found::Explained(Difference::new(a.changes(b), notes));
+            return Relation::Explained(Difference::new(a.changes(b), notes));
         }
         let changes: Vec<Change> = a.changes(b).into_iter().chain(changes).collect();
-        if changes.is_empty() { Found::Same } else { Found::Changed(Difference::new(changes, Vec::new())) }
+        if changes.is_empty() { Relation::Same } else { Relation::Changed(Difference::new(changes, Vec::new())) }
     };
     Comparison::of(of, sides, machines, entries, versions, compare)
 }
 
-fn entry<R: Compared>(row: &R) -> Entry<'_, R> {
+fn entry<R: Compared>(row: &R) -> Item<'_, R> {
     let (name, libcudart) = row.name();
     let unmeasured = row.standing().unmeasured.as_ref().map(|unmeasured| unmeasured.reason.name());
-    Entry { name, libcudart, unmeasured, item: row }
+    Item { name, libcudart, unmeasured, item: row }
 }
 
 /// What a row can say beside another one about the same thing.

@@ -127,9 +127,9 @@ fn outcomes_are_compared_as_sets() {
     let comparison = compared(&simple(), &often);
     let change = &comparison.changed[0].changes[0];
     assert_eq!((change.fact.as_str(), change.a.as_str(), change.b.as_str()), ("ends", "0", "1"));
-    assert_eq!(change.seen, Some(["5/5".to_string(), "1/5".to_string()]));
+    assert_eq!(change.seen, Some([Share { count: 5, of: 5 }, Share { count: 1, of: 5 }]));
     let comparison = compared(&often, &simple());
-    assert_eq!(comparison.changed[0].changes[0].seen, Some(["1/5".to_string(), "5/5".to_string()]));
+    assert_eq!(comparison.changed[0].changes[0].seen, Some([Share { count: 1, of: 5 }, Share { count: 5, of: 5 }]));
 }
 
 #[test]

@@ -12,25 +12,26 @@ use cuda_pitfalls_calls::Effect;
 use crate::event::Event;
 use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
 use crate::plan::CasePlan;
-use crate::report::{Attempt, AttemptSweep};
+use crate::recording::BarrierSweep;
+use crate::recording::Recording;
 use crate::sample::{Gpu, Process};
 
 /// A foreign process whose memory changes by this much was at work.
 const AT_WORK_BYTES: u64 = 1 << 20;
 
 /// The first sign of a co-tenant at work during an attempt, in words.
-pub(super) fn contaminated(case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Option<String> {
-    let baseline = baseline(attempt)?;
-    let watch = Watch { case, attempt, scene, baseline };
+pub(super) fn contaminated(case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
+    let baseline = baseline(recording)?;
+    let watch = Watch { case, recording, scene, baseline };
     watch.processes().or_else(|| watch.level()).or_else(|| watch.fall()).or_else(|| watch.unprovoked())
 }
 
 /// Everything that the rules look at.
 struct Watch<'a> {
     case: &'a CasePlan,
-    attempt: &'a Attempt,
+    recording: &'a Recording,
     scene: &'a Scene<'a>,
-    baseline: &'a AttemptSweep,
+    baseline: &'a BarrierSweep,
 }
 
 impl<'a> Watch<'a> {
@@ -44,13 +45,13 @@ impl<'a> Watch<'a> {
     }
 
     /// The sweeps after the baseline.
-    fn later(&self) -> impl Iterator<Item = &'a AttemptSweep> {
-        let place = self.attempt.sweeps.iter().position(|sweep| std::ptr::eq(sweep, self.baseline)).unwrap_or(0);
-        self.attempt.sweeps.iter().skip(place.saturating_add(1))
+    fn later(&self) -> impl Iterator<Item = &'a BarrierSweep> {
+        let place = self.recording.sweeps.iter().position(|sweep| std::ptr::eq(sweep, self.baseline)).unwrap_or(0);
+        self.recording.sweeps.iter().skip(place.saturating_add(1))
     }
 
     fn noise(&self, gpu: &Gpu) -> u64 {
-        epsilon(self.scene.calibration_of(&gpu.uuid, self.attempt))
+        epsilon(self.scene.calibration_of(&gpu.uuid, self.recording))
     }
 
     fn start(&self, gpu: usize) -> Option<u64> {
@@ -60,7 +61,7 @@ impl<'a> Watch<'a> {
     /// A process that is not of this attempt came, went, or changed its memory after the baseline.
     /// Where a list could not be read, it says nothing.
     fn processes(&self) -> Option<String> {
-        let own = own_pids(self.case, self.attempt);
+        let own = own_pids(self.case, self.recording);
         let foreign = |list: &[Process]| -> Vec<Process> {
             list.iter().filter(|process| !own.contains(&process.pid)).copied().collect()
         };
@@ -90,7 +91,7 @@ impl<'a> Watch<'a> {
     /// and what `cuInit` and a context add here now is not known.
     fn level(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
-            let calibrated = self.scene.calibration_of(&gpu.uuid, self.attempt)?.baseline_bytes?;
+            let calibrated = self.scene.calibration_of(&gpu.uuid, self.recording)?.baseline_bytes?;
             let change = difference(self.start(place)?, calibrated);
             (change.unsigned_abs() > self.noise(gpu))
                 .then(|| format!("before the attempt {} held {change:+} bytes against the calibration", gpu.uuid))
@@ -135,8 +136,8 @@ impl<'a> Watch<'a> {
 
     /// What the sampler saw by itself up to a moment, while the worker lived.
     fn changes(&self, gpu: usize, until_ns: u64) -> impl Iterator<Item = u64> {
-        let end = self.attempt.started_ns.saturating_add(self.attempt.wall_ns).min(until_ns);
-        let run = self.attempt.free_run.iter().flat_map(|run| &run.changes);
+        let end = self.recording.started_ns.saturating_add(self.recording.wall_ns).min(until_ns);
+        let run = self.recording.free_run.iter().flat_map(|run| &run.changes);
         run.filter(move |change| change.gpu == gpu && change.t_ns < end).map(|change| change.used_bytes)
     }
 
@@ -149,7 +150,7 @@ impl<'a> Watch<'a> {
     }
 
     fn first_step(&self) -> u64 {
-        let begins = self.attempt.events.iter().filter_map(|said| match said.event {
+        let begins = self.recording.events.iter().filter_map(|said| match said.event {
             Event::Begin { t_ns, .. } => Some(t_ns),
             _ => None,
         });
@@ -181,12 +182,12 @@ fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<Strin
 }
 
 /// Memory that did not come back after the worker's end, on any GPU.
-pub(super) fn residue(attempt: &Attempt, scene: &Scene) -> Option<String> {
-    let baseline = baseline(attempt)?;
+pub(super) fn residue(recording: &Recording, scene: &Scene) -> Option<String> {
+    let baseline = baseline(recording)?;
     // The last sweep of all: if the one after the end was equal to the one before, it was left out.
-    let last = attempt.sweeps.iter().rev().find(|sweep| sweep.after_exit).or(attempt.sweeps.last())?;
+    let last = recording.sweeps.iter().rev().find(|sweep| sweep.after_exit).or(recording.sweeps.last())?;
     let gpus = scene.gpus.iter().zip(baseline.sweep.gpus.iter().zip(&last.sweep.gpus));
     gpus.filter_map(|(gpu, (before, after))| Some((gpu, difference(after.used_bytes?, before.used_bytes?))))
-        .find(|(gpu, delta)| delta.unsigned_abs() > epsilon(scene.calibration_of(&gpu.uuid, attempt)))
+        .find(|(gpu, delta)| delta.unsigned_abs() > epsilon(scene.calibration_of(&gpu.uuid, recording)))
         .map(|(gpu, delta)| format!("{delta:+} bytes on {} after the worker's end", gpu.uuid))
 }

@@ -1,13 +1,12 @@
 //! From the attempts of trap and control to a verdict.
 
 use crate::plan::Plan;
-use crate::report::Doubt;
-use crate::scenario::Check;
+use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Reason};
 
 use super::Facts;
-use super::outcomes::{Seen, Shown};
-use super::shows::{Shows, applicable, shows};
+use super::outcomes::Seen;
+use super::shows::{Shows, shows_polled};
 use super::strength::{percent, separation, upper_bound};
 
 /// The verdict without its expectation.
@@ -119,7 +118,7 @@ fn numbers(trap: &Count, control: Option<&Count>) -> String {
 fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, (Reason, String)> {
     let mut count = Count { shown: 0, of: seen.valid.len(), hidden: None };
     for shown in &seen.valid {
-        match in_attempt(&plan.effect, shown, plan, facts) {
+        match shows_polled(&plan.effect, &shown.observation, shown.peaks_seen, plan, facts) {
             Shows::Yes => count.shown += 1,
             Shows::No(_) => {}
             Shows::Partly(reason, words) => {
@@ -131,22 +130,6 @@ fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, (Reason, Str
         }
     }
     Ok(count)
-}
-
-/// [`shows`], with one thing more that an observation alone does not tell: where memory was not
-/// read during calls, no peak was seen because nobody looked.
-pub(super) fn in_attempt(checks: &[Check], shown: &Shown, plan: &Plan, facts: &Facts) -> Shows {
-    let mut of_peaks = applicable(checks, plan, facts).filter(|check| !check.peak_bytes.is_empty());
-    let Some(check) = of_peaks.next().filter(|_| !shown.peaks_seen) else {
-        return shows(checks, &shown.observation, plan, facts);
-    };
-    // What is asked beside the peak may still decide.
-    let without = |check: &Check| Check { peak_bytes: Default::default(), ..check.clone() };
-    let others: Vec<Check> = checks.iter().map(without).collect();
-    match shows(&others, &shown.observation, plan, facts) {
-        Shows::No(failed) => Shows::No(failed),
-        _ => Shows::Unknown(format!("at {}: memory was not read during the call", check.at)),
-    }
 }
 
 /// Too few attempts count, in some case. The reason is the doubt that struck most attempts.
@@ -163,8 +146,8 @@ fn too_few(plan: &Plan, seen: &[Seen]) -> Option<Decision> {
     if words.is_empty() {
         return None;
     }
-    let doubts: Vec<&Doubt> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
-    let times = |doubt: &Doubt| doubts.iter().filter(|other| other.reason == doubt.reason).count();
+    let doubts: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
+    let times = |doubt: &Invalidation| doubts.iter().filter(|other| other.reason == doubt.reason).count();
     // The first of those that struck most often; `max_by_key` would take the last.
     let most = doubts.iter().map(|doubt| times(doubt)).max().unwrap_or(0);
     let words = words.join("; ");

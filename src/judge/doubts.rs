@@ -1,62 +1,42 @@
-//! Whether an attempt counts. Rules over stored facts, none of which asks what the effect was.
+//! Whether an attempt counts: what went wrong while it was made, and rules over what was recorded,
+//! none of which asks what the effect was.
 
 use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
 
 use crate::event::Event;
 use crate::observe::{Scene, begun, finished, observe};
 use crate::plan::{CasePlan, Plan};
-use crate::report::{Attempt, Doubt};
+use crate::recording::Recording;
 use crate::scenario::{Class, ExitCheck};
+use crate::verdict::Invalidation;
 use crate::verdict::Reason;
 
 use super::co_tenant;
 
-/// The reasons computed here. Others are known to the supervisor alone (memory did not settle, the
-/// sampler was lost, the run was interrupted, …) and are kept as they were recorded.
-const COMPUTED: [Reason; 12] = [
-    Reason::NotModelled,
-    Reason::Signalled,
-    Reason::Hang,
-    Reason::OomKilled,
-    Reason::Crashed,
-    Reason::ExitedEarly,
-    Reason::Unkillable,
-    Reason::LeakedChildren,
-    Reason::Injected,
-    Reason::Contaminated,
-    Reason::Residue,
-    Reason::Contradiction,
-];
-
-/// Every reason for which an attempt does not count, worst founded first; empty for a valid one.
-///
-/// The same from a stored report as right after the attempt, and the same when asked twice.
-pub fn doubts(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Vec<Doubt> {
-    // A deadline that passed between steps leaves no step to compute it from.
-    let between_steps = |reason| reason == Reason::Hang && attempt.exit.deadline_at.is_none();
-    let is_kept = |doubt: &&Doubt| !COMPUTED.contains(&doubt.reason) || between_steps(doubt.reason);
-    let kept = attempt.invalid.iter().filter(is_kept);
-    let mut doubts: Vec<Doubt> = kept.cloned().collect();
+/// Every reason for which an attempt does not count; empty for a valid one. The same from a stored
+/// report as right after the attempt.
+pub fn doubts(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Vec<Invalidation> {
+    let mut doubts = recording.incidents.clone();
     let found = [
-        (Reason::Protocol, broken(attempt)),
-        (Reason::NotModelled, not_modelled(case, attempt)),
-        (Reason::Signalled, signalled(attempt)),
-        (Reason::Hang, hang(plan, case, attempt)),
-        (Reason::OomKilled, attempt.exit.oom_killed.then(|| "killed for want of host memory".to_string())),
-        (Reason::Crashed, crashed(plan, case, attempt)),
-        (Reason::ExitedEarly, exited_early(plan, case, attempt)),
-        (Reason::Unkillable, attempt.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),
-        (Reason::LeakedChildren, leaked(attempt)),
-        (Reason::Injected, injected(attempt)),
-        (Reason::Contaminated, co_tenant::contaminated(case, attempt, scene)),
-        (Reason::Residue, co_tenant::residue(attempt, scene)),
-        (Reason::Contradiction, contradiction(plan, case, attempt, scene)),
+        (Reason::Protocol, broken(recording)),
+        (Reason::NotModelled, not_modelled(case, recording)),
+        (Reason::Signalled, signalled(recording)),
+        (Reason::Hang, hang(plan, case, recording)),
+        (Reason::OomKilled, recording.exit.oom_killed.then(|| "killed for want of host memory".to_string())),
+        (Reason::Crashed, crashed(plan, case, recording)),
+        (Reason::ExitedEarly, exited_early(plan, case, recording)),
+        (Reason::Unkillable, recording.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),
+        (Reason::LeakedChildren, leaked(recording)),
+        (Reason::Injected, injected(recording)),
+        (Reason::Contaminated, co_tenant::contaminated(case, recording, scene)),
+        (Reason::Residue, co_tenant::residue(recording, scene)),
+        (Reason::Contradiction, contradiction(plan, case, recording, scene)),
     ];
     for (reason, detail) in found {
         if let Some(detail) = detail
             && !doubts.iter().any(|doubt| doubt.reason == reason)
         {
-            doubts.push(Doubt { reason, detail });
+            doubts.push(Invalidation { reason, detail });
         }
     }
     doubts
@@ -64,7 +44,7 @@ pub fn doubts(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) ->
 
 /// What the effect and the case say about how the worker ends.
 fn exits<'a>(plan: &'a Plan, case: &'a CasePlan) -> impl Iterator<Item = &'a ExitCheck> {
-    plan.effect.iter().chain(&case.expect).filter_map(|check| check.exit.as_ref())
+    plan.effect.iter().chain(&case.expect).filter_map(|check| check.facts.exit.as_ref())
 }
 
 fn label(case: &CasePlan, step: Option<usize>) -> String {
@@ -73,8 +53,8 @@ fn label(case: &CasePlan, step: Option<usize>) -> String {
 }
 
 /// The code is the simulated node's own and no real library's, so it is enough to see it.
-fn not_modelled(case: &CasePlan, attempt: &Attempt) -> Option<String> {
-    attempt.events.iter().find_map(|said| {
+fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
+    recording.events.iter().find_map(|said| {
         let (step, status) = match &said.event {
             Event::End { step, status, .. } => (step, status),
             Event::Probe { step, probe, .. } => (step, &probe.status),
@@ -85,35 +65,35 @@ fn not_modelled(case: &CasePlan, attempt: &Attempt) -> Option<String> {
     })
 }
 
-fn signalled(attempt: &Attempt) -> Option<String> {
-    let sent = &attempt.exit.sent;
-    (!sent.is_empty() && attempt.exit.deadline_at.is_none()).then(|| format!("the harness sent {}", sent.join(", ")))
+fn signalled(recording: &Recording) -> Option<String> {
+    let sent = &recording.exit.sent;
+    (!sent.is_empty() && recording.exit.deadline_at.is_none()).then(|| format!("the harness sent {}", sent.join(", ")))
 }
 
-fn hang(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {
-    let at = attempt.exit.deadline_at?;
+fn hang(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
+    let at = recording.exit.deadline_at?;
     let asked = exits(plan, case).any(|exit| *exit == ExitCheck::Deadline);
     (!asked).then(|| format!("{} did not return before its deadline", label(case, Some(at))))
 }
 
-fn crashed(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {
-    let exit = &attempt.exit;
+fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
+    let exit = &recording.exit;
     if exits(plan, case).any(|exit| matches!(exit, ExitCheck::Signal(_))) {
         return None;
     }
     match &exit.signal {
         Some(signal) => {
             let ours = exit.sent.contains(signal) || exit.deadline_at.is_some() || exit.oom_killed;
-            let at = exit.died_at.or(begun(attempt).checked_sub(1));
+            let at = exit.died_at.or(begun(recording).checked_sub(1));
             (!ours).then(|| format!("{signal} at {}", label(case, at)))
         }
         // The worker left in peace, but a process that it had forked did not.
-        None => lost_process(case, attempt).map(|at| format!("a forked process died at {}", label(case, Some(at)))),
+        None => lost_process(case, recording).map(|at| format!("a forked process died at {}", label(case, Some(at)))),
     }
 }
 
-fn lost_process(case: &CasePlan, attempt: &Attempt) -> Option<usize> {
-    let at = attempt.exit.died_at.filter(|_| attempt.exit.said_bye)?;
+fn lost_process(case: &CasePlan, recording: &Recording) -> Option<usize> {
+    let at = recording.exit.died_at.filter(|_| recording.exit.said_bye)?;
     (!leaves(case, Some(at))).then_some(at)
 }
 
@@ -121,22 +101,22 @@ fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
     step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.has(Effect::ExitsAtOnce))
 }
 
-fn exited_early(plan: &Plan, case: &CasePlan, attempt: &Attempt) -> Option<String> {
-    let code = attempt.exit.code?;
-    let last = begun(attempt).checked_sub(1);
+fn exited_early(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
+    let code = recording.exit.code?;
+    let last = begun(recording).checked_sub(1);
     let asked = exits(plan, case).any(|exit| matches!(exit, ExitCheck::Code(_)));
-    let told = attempt.exit.deadline_at.is_some() || lost_process(case, attempt).is_some();
-    let early = !finished(case, attempt);
+    let told = recording.exit.deadline_at.is_some() || lost_process(case, recording).is_some();
+    let early = !finished(case, recording);
     (early && !told && !asked).then(|| format!("exit code {code} at {}", label(case, last)))
 }
 
-fn leaked(attempt: &Attempt) -> Option<String> {
-    let count = attempt.exit.leaked_children;
+fn leaked(recording: &Recording) -> Option<String> {
+    let count = recording.exit.leaked_children;
     (count > 0).then(|| format!("{count} left behind and killed"))
 }
 
-fn injected(attempt: &Attempt) -> Option<String> {
-    attempt.events.iter().find_map(|said| match &said.event {
+fn injected(recording: &Recording) -> Option<String> {
+    recording.events.iter().find_map(|said| match &said.event {
         Event::Ready { injected, .. } if !injected.is_empty() => Some(injected.join(", ")),
         _ => None,
     })
@@ -144,15 +124,15 @@ fn injected(attempt: &Attempt) -> Option<String> {
 
 /// The worker said that it failed itself, or nobody knows how it ended: the harness's own faults,
 /// which the supervisor may have recorded in better words.
-fn broken(attempt: &Attempt) -> Option<String> {
-    let exit = &attempt.exit;
+fn broken(recording: &Recording) -> Option<String> {
+    let exit = &recording.exit;
     let ended = exit.code.is_some() || exit.signal.is_some() || exit.deadline_at.is_some() || exit.unkillable;
-    let said = attempt.events.iter().find_map(|said| match &said.event {
+    let said = recording.events.iter().find_map(|said| match &said.event {
         Event::Broken { message } => Some(message.clone()),
         _ => None,
     });
     // A worker that was not even started is the supervisor's to explain.
-    let unknown = !ended && attempt.invalid.iter().all(|doubt| COMPUTED.contains(&doubt.reason));
+    let unknown = !ended && recording.incidents.is_empty();
     said.or_else(|| unknown.then(|| "how the worker ended is not known".to_string()))
 }
 
@@ -161,11 +141,11 @@ fn broken(attempt: &Attempt) -> Option<String> {
 /// Only in this direction: memory may well change without a primary context (cuInit of the first
 /// client, `cuCtxCreate`, managed memory, another process), but a context without memory cannot
 /// be. With MIG the GPU's memory is not what an instance's context takes from.
-fn contradiction(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Option<String> {
+fn contradiction(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
     let mig = |name: &str| {
         scene.gpus.iter().any(|gpu| plan.gpu_name(&gpu.uuid).as_deref() == Some(name) && gpu.mig == Some(true))
     };
-    let observation = observe(plan, case, attempt, scene);
+    let observation = observe(plan, case, recording, scene);
     observation.steps.iter().find_map(|step| {
         let mut active = step.contexts.iter().flatten().filter(|name| !mig(name));
         let empty = |name: &&String| step.memory.get(*name).is_some_and(|memory| memory.class == Some(Class::None));

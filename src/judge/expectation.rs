@@ -4,9 +4,8 @@ use crate::plan::Plan;
 use crate::scenario::{Check, Expected};
 use crate::verdict::{ExpectationMet, Kind};
 
-use super::decide::in_attempt;
 use super::outcomes::Seen;
-use super::shows::{Shows, applicable};
+use super::shows::{Shows, applicable, shows_polled};
 use super::{Facts, matches};
 
 /// A verdict held against its file.
@@ -71,7 +70,7 @@ fn checked(plan: &Plan, seen: &Seen, check: &Check, facts: &Facts, comparison: &
     let (mut failed, mut hidden) = (Tally::default(), Tally::default());
     let (mut held, mut of_memory) = (0, true);
     for shown in &seen.valid {
-        match in_attempt(std::slice::from_ref(check), shown, plan, facts) {
+        match shows_polled(std::slice::from_ref(check), &shown.observation, shown.peaks_seen, plan, facts) {
             Shows::Yes => held += 1,
             Shows::Partly(_, words) => {
                 held += 1;

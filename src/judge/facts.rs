@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::machine::{Machine, Runtime};
 use crate::plan::Plan;
-use crate::report::Provenance;
 use crate::scenario::{Range, Scalar, When};
+use crate::verdict::Provenance;
 
 /// What `when` can ask about, and who answered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use crate::observe::fixture::Script;
 use crate::plan::fixture::machine;
-use crate::report::{CaseReport, MAJOR, MINOR, Provenance, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use crate::report::{Attempt, CaseReport, MAJOR, MINOR, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// A scenario with this verdict, and a trap with this many attempts.
@@ -36,7 +37,7 @@ pub(crate) fn scenario(
         cases: vec![CaseReport {
             name: "trap".into(),
             outcomes: Vec::new(),
-            attempts: vec![Script::new().attempt(); attempts],
+            attempts: vec![Attempt::new(0, Script::new().recording()); attempts],
         }],
     }
 }

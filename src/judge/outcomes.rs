@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observe::{Hidden, MemoryObservation, Observation, Scene, observe};
 use crate::plan::{CasePlan, Plan};
-use crate::report::{Attempt, CaseReport, Doubt, Outcome};
+use crate::report::{Attempt, CaseReport, Outcome};
 use crate::scenario::Class;
+use crate::verdict::Invalidation;
 
 use super::doubts;
 
@@ -16,7 +17,7 @@ pub(super) struct Seen<'a> {
     /// What the attempts that count showed.
     pub(super) valid: Vec<Shown>,
     /// Why the others do not count, attempt by attempt.
-    pub(super) invalid: Vec<Vec<Doubt>>,
+    pub(super) invalid: Vec<Vec<Invalidation>>,
 }
 
 /// One attempt that counts.
@@ -36,8 +37,8 @@ pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Sc
         for report in cases.iter_mut().filter(|report| report.name == case.name) {
             report.outcomes.clear();
             for attempt in &mut report.attempts {
-                attempt.outcome = None;
-                attempt.invalid = doubts(plan, case, attempt, scene);
+                attempt.judged.outcome = None;
+                attempt.judged.invalid = doubts(plan, case, &attempt.recording, scene);
             }
             count(plan, &mut seen, report, scene);
         }
@@ -50,10 +51,10 @@ fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
     let mut groups: Vec<Group> = Vec::new();
     let mut observed: Vec<(usize, Observation)> = Vec::new();
     for (place, attempt) in report.attempts.iter().enumerate() {
-        if attempt.invalid.is_empty() {
-            observed.push((place, observe(plan, seen.case, attempt, scene)));
+        if attempt.judged.invalid.is_empty() {
+            observed.push((place, observe(plan, seen.case, &attempt.recording, scene)));
         } else {
-            seen.invalid.push(attempt.invalid.clone());
+            seen.invalid.push(attempt.judged.invalid.clone());
         }
     }
     mark_wavering(&mut observed);
@@ -70,7 +71,7 @@ fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
     groups.sort_by_key(|group| std::cmp::Reverse(group.attempts.len()));
     for (number, group) in groups.into_iter().enumerate() {
         for (_, attempt) in report.attempts.iter_mut().enumerate().filter(|(place, _)| group.attempts.contains(place)) {
-            attempt.outcome = Some(number);
+            attempt.judged.outcome = Some(number);
         }
         let count = u32::try_from(group.attempts.len()).unwrap_or(u32::MAX);
         report.outcomes.push(Outcome { count, observation: group.first });
@@ -109,5 +110,5 @@ struct Group {
 }
 
 fn peaks_seen(attempt: &Attempt) -> bool {
-    attempt.free_run.as_ref().is_some_and(|run| !run.truncated)
+    attempt.recording.free_run.as_ref().is_some_and(|run| !run.truncated)
 }

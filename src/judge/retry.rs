@@ -2,7 +2,8 @@
 //! of one or two attempts does not stand on.
 
 use crate::plan::Plan;
-use crate::report::{Attempt, CaseReport, Doubt};
+use crate::report::{Attempt, CaseReport};
+use crate::verdict::Invalidation;
 use crate::verdict::{ExpectationMet, Reason, Verdict};
 
 /// Cases, by place in the plan, of which one more attempt each may be made now; the same place
@@ -34,10 +35,10 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
 
 /// How many valid attempts a case lacks because of contamination.
 fn missing(attempts: &[Attempt], repeat: usize) -> usize {
-    let is_disturbance = |doubt: &Doubt| matches!(doubt.reason, Reason::Contaminated | Reason::Residue);
-    let contaminated = |attempt: &&Attempt| attempt.invalid.iter().any(is_disturbance);
-    let valid = attempts.iter().filter(|attempt| attempt.invalid.is_empty()).count();
-    let lost = attempts.iter().filter(|attempt| !attempt.invalid.is_empty() && !contaminated(attempt)).count();
+    let is_disturbance = |doubt: &Invalidation| matches!(doubt.reason, Reason::Contaminated | Reason::Residue);
+    let contaminated = |attempt: &&Attempt| attempt.judged.invalid.iter().any(is_disturbance);
+    let valid = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).count();
+    let lost = attempts.iter().filter(|attempt| !attempt.judged.invalid.is_empty() && !contaminated(attempt)).count();
     // An attempt lost for another reason is not made up for; nor is one that was not made at all.
     attempts.len().min(repeat).saturating_sub(valid).saturating_sub(lost)
 }
@@ -55,20 +56,21 @@ pub fn confirming_attempts(plan: &Plan, verdict: &Verdict) -> u32 {
 mod tests {
     use super::*;
     use crate::observe::fixture::{Script, case, plan};
-    use crate::report::Doubt;
+    use crate::verdict::Invalidation;
 
     const NONE: [usize; 0] = [];
 
     /// `.` counts, `c` is contaminated, `h` hung.
     fn again(trap: &str, control: &str) -> Vec<usize> {
         let attempt = |letter: char| {
-            let mut attempt = Script::new().attempt();
+            let mut attempt = Attempt::new(0, Script::new().recording());
             let reason = match letter {
                 'c' => Some(Reason::Contaminated),
                 'h' => Some(Reason::Hang),
                 _ => None,
             };
-            attempt.invalid = reason.map(|reason| Doubt { reason, detail: String::new() }).into_iter().collect();
+            attempt.judged.invalid =
+                reason.map(|reason| Invalidation { reason, detail: String::new() }).into_iter().collect();
             attempt
         };
         let plan = plan(1, vec![case("trap", &["mark"]), case("control", &["mark"])]);

@@ -7,12 +7,15 @@ mod shows;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::calibration::Calibration;
 use crate::event::{Event, Value};
+use crate::fact::facts;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
-use crate::report::{Attempt, Calibration, Doubt, Provenance, ScenarioReport};
+use crate::report::{Attempt, Calibrated, ScenarioReport};
 use crate::scenario::{Check, Class, Expectation, Expected, Matcher, Operand, Range, When};
 use crate::verdict::{ExpectationMet, Reason};
+use crate::verdict::{Invalidation, Provenance};
 
 /// A trap and a control of two steps each; the effect is that the count is 1.
 pub(super) fn pitfall() -> Plan {
@@ -32,7 +35,7 @@ pub(super) fn pitfall() -> Plan {
 pub(super) fn count_is(count: i64) -> Check {
     Check {
         at: "cuDeviceGetCount".into(),
-        value: [("count".to_string(), Matcher::equal(Operand::Int(count)))].into(),
+        facts: facts!(value: [("count".to_string(), Matcher::equal(Operand::Int(count)))].into()),
         ..Check::default()
     }
 }
@@ -48,7 +51,7 @@ pub(super) fn counting(count: i64) -> Script {
 }
 
 fn attempts(counts: &[i64]) -> Vec<Attempt> {
-    counts.iter().map(|&count| counting(count).attempt()).collect()
+    counts.iter().map(|&count| Attempt::new(0, counting(count).recording())).collect()
 }
 
 fn cases(trap: Vec<Attempt>, control: Vec<Attempt>) -> Vec<CaseReport> {
@@ -115,31 +118,31 @@ fn too_few_attempts_give_the_most_frequent_doubt() {
     assert_eq!(of(&plan, &[1; 4], &[2; 5]).reason, Some(Reason::TooFewAttempts));
     let mut trap = attempts(&[1; 5]);
     for (attempt, reason) in trap.iter_mut().zip([Reason::Unsettled, Reason::SamplerLost, Reason::SamplerLost]) {
-        attempt.invalid = vec![Doubt { reason, detail: "so it was".into() }];
+        attempt.recording.incidents = vec![Invalidation { reason, detail: "so it was".into() }];
     }
     let verdict = verdict(&plan, &mut cases(trap.clone(), attempts(&[2; 5])));
     assert_eq!(verdict.reason, Some(Reason::SamplerLost));
     assert!(verdict.detail.contains("2 of 5 attempts count"), "{}", verdict.detail);
-    trap[0].invalid.clear();
-    trap[1].invalid.clear();
-    trap[2].invalid = vec![Doubt { reason: Reason::Protocol, detail: "nonsense".into() }];
+    trap[0].recording.incidents.clear();
+    trap[1].recording.incidents.clear();
+    trap[2].recording.incidents = vec![Invalidation { reason: Reason::Protocol, detail: "nonsense".into() }];
     assert_eq!(super::tests::verdict(&plan, &mut cases(trap, attempts(&[2; 5]))).kind, Kind::HarnessError);
 }
 
 #[test]
 fn extra_attempts_make_up_for_invalid_ones() {
     let mut trap = attempts(&[1; 6]);
-    trap[2].invalid = vec![Doubt { reason: Reason::Unsettled, detail: String::new() }];
+    trap[2].recording.incidents = vec![Invalidation { reason: Reason::Unsettled, detail: String::new() }];
     let mut cases = cases(trap, attempts(&[2; 5]));
     assert_eq!(verdict(&pitfall(), &mut cases).kind, Kind::Reproduced);
     assert_eq!(cases[0].outcomes[0].count, 5);
-    assert_eq!(cases[0].attempts[2].outcome, None);
+    assert_eq!(cases[0].attempts[2].judged.outcome, None);
 }
 
 #[test]
 fn what_could_not_be_told_is_unobservable() {
     let mut plan = pitfall();
-    plan.effect[0].value = [("nothing".to_string(), Matcher::equal(Operand::Int(1)))].into();
+    plan.effect[0].facts.value = [("nothing".to_string(), Matcher::equal(Operand::Int(1)))].into();
     let verdict = of(&plan, &[1; 5], &[2; 5]);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     plan.effect = vec![Check { when: When { gpus: Some(Range("> 8".into())), ..When::default() }, ..count_is(1) }];
@@ -151,7 +154,7 @@ fn memory_is_not_judged_without_a_sound_calibration() {
     let mut plan = pitfall();
     plan.effect = vec![Check {
         at: "cuInit".into(),
-        memory: [("gpu0".to_string(), vec![Class::Context])].into(),
+        facts: facts!(memory: [("gpu0".to_string(), vec![Class::Context])].into()),
         ..Check::default()
     }];
     let quiet = || cases(attempts(&[2; 5]), attempts(&[2; 5]));
@@ -164,7 +167,7 @@ fn memory_is_not_judged_without_a_sound_calibration() {
     loud.sweep(None, &[0, 0]);
     loud.sweep(Some(0), &[CONTEXT, 0]);
     loud.sweep_after_exit(&[0, 0]);
-    let loud = vec![loud.attempt(); 5];
+    let loud = vec![Attempt::new(0, loud.recording()); 5];
     let judged =
         |calibration: &[Calibration]| verdict_with(&plan, &mut cases(loud.clone(), attempts(&[2; 5])), calibration);
     assert_eq!(judged(&[calibration("GPU-0")]).kind, Kind::Reproduced);
@@ -176,11 +179,14 @@ fn memory_is_not_judged_without_a_sound_calibration() {
 fn a_peak_that_nobody_looked_for_is_not_absent() {
     let mut plan = pitfall();
     let large = Matcher { ge: Some(Operand::Int(1 << 20)), ..Matcher::default() };
-    plan.effect =
-        vec![Check { at: "cuInit".into(), peak_bytes: [("gpu0".to_string(), large)].into(), ..Check::default() }];
+    plan.effect = vec![Check {
+        at: "cuInit".into(),
+        facts: facts!(peak_bytes: [("gpu0".to_string(), large)].into()),
+        ..Check::default()
+    }];
     assert_eq!(of(&plan, &[2; 5], &[2; 5]).kind, Kind::NotReproduced);
     let mut trap = attempts(&[2; 5]);
-    trap[3].free_run = None;
+    trap[3].recording.free_run = None;
     assert_eq!(verdict(&plan, &mut cases(trap, attempts(&[2; 5]))).reason, Some(Reason::Unobservable));
 }
 
@@ -223,7 +229,8 @@ fn the_first_expectation_for_this_machine_counts() {
     assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::AsExpected);
     plan.cases[1].expect = vec![count_is(3)];
     assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::Unexpected);
-    plan.cases[1].expect = vec![Check { initialised: Some(true), at: "cuInit".into(), ..Check::default() }];
+    plan.cases[1].expect =
+        vec![Check { at: "cuInit".into(), facts: facts!(initialised: Some(true)), ..Check::default() }];
     let unobserved = of(&plan, &[1; 5], &[2; 5]);
     assert_eq!(unobserved.expectation, ExpectationMet::Unexpected);
     assert!(unobserved.unexpected[0].contains("could not be observed"), "{:?}", unobserved.unexpected);
@@ -235,7 +242,7 @@ fn outcomes_are_counted_most_frequent_first() {
     verdict(&pitfall(), &mut cases);
     let counts: Vec<u32> = cases[0].outcomes.iter().map(|outcome| outcome.count).collect();
     assert_eq!(counts, [3, 1, 1]);
-    let places: Vec<_> = cases[0].attempts.iter().map(|attempt| attempt.outcome).collect();
+    let places: Vec<_> = cases[0].attempts.iter().map(|attempt| attempt.judged.outcome).collect();
     assert_eq!(places, [Some(1), Some(0), Some(0), Some(2), Some(0)]);
     assert_eq!(cases[0].outcomes[1].observation.steps[1].values["count"], Value::Int(2));
     assert!(cases[0].outcomes[0].observation.steps[1].elapsed_ns > 0);
@@ -248,10 +255,11 @@ fn judging_again_and_from_json_gives_the_same() {
         let counts: Vec<i64> = (0..5).map(|bit| i64::from(pattern >> bit & 1) + 1).collect();
         let plan = pitfall();
         let mut first = cases(attempts(&counts), attempts(&[2; 5]));
-        first[1].attempts[usize::try_from(pattern % 5).unwrap()].exit.leaked_children = pattern % 3;
+        first[1].attempts[usize::try_from(pattern % 5).unwrap()].recording.exit.leaked_children = pattern % 3;
         first[0].attempts[0]
+            .recording
             .events
-            .push(crate::report::AttemptEvent { process: None, event: Event::Broken { message: "torn".into() } });
+            .push(crate::recording::ProcessEvent { process: None, event: Event::Broken { message: "torn".into() } });
         let original = verdict(&plan, &mut first);
         let mut again = first.clone();
         assert_eq!(verdict(&plan, &mut again), original);
@@ -278,7 +286,8 @@ fn a_report_judged_again_is_the_report() {
     broke_off.verdict.reason = Some(Reason::System);
     let mut report = fixture::report(vec![skipped, ran, never_ran, broke_off], true);
     report.machine = machine(2);
-    report.run.calibration = vec![calibration("GPU-0"), calibration("GPU-1")];
+    report.run.calibration =
+        [calibration("GPU-0"), calibration("GPU-1")].map(|figures| Calibrated { figures, attempts: Vec::new() }).into();
     let stored = serde_json::to_string(&report).unwrap();
     rejudge(&mut report);
     assert_eq!(serde_json::to_string(&report).unwrap(), stored);
@@ -297,7 +306,8 @@ fn a_report_judged_again_is_the_report() {
 #[test]
 fn one_changed_status_in_one_attempt_changes_the_verdict_or_the_expectation() {
     let mut plan = pitfall();
-    let success = |at: &str| Check { at: at.into(), status: vec!["CUDA_SUCCESS".into()], ..Check::default() };
+    let success =
+        |at: &str| Check { at: at.into(), facts: facts!(status: vec!["CUDA_SUCCESS".into()]), ..Check::default() };
     plan.effect.push(success("cuDeviceGetCount"));
     plan.cases[0].expect = vec![success("cuInit")];
     plan.cases[1].expect = vec![success("cuInit"), success("cuDeviceGetCount")];
@@ -309,7 +319,7 @@ fn one_changed_status_in_one_attempt_changes_the_verdict_or_the_expectation() {
             for code in [1, 3, 100, 999, 60000] {
                 for step in 0..2 {
                     let mut changed = whole.clone();
-                    for said in &mut changed[case].attempts[attempt].events {
+                    for said in &mut changed[case].attempts[attempt].recording.events {
                         if let Event::End { step: of, status, .. } = &mut said.event
                             && *of == step
                         {

@@ -6,7 +6,7 @@ use cuda_pitfalls_calls::{self as calls, Call, Effect, Output};
 
 use crate::event::{Event, Probe, Value};
 use crate::plan::{CasePlan, Plan};
-use crate::report::Attempt;
+use crate::recording::Recording;
 use crate::scenario::Step;
 
 use super::memory::epsilon;
@@ -19,23 +19,23 @@ const NOT_INITIALIZED: i64 = 3;
 const NO_DEVICE: i64 = 100;
 
 /// What an attempt showed: one entry per step, up to the last one begun.
-pub fn observe(plan: &Plan, case: &CasePlan, attempt: &Attempt, scene: &Scene) -> Observation {
-    let memory = Memory::of(plan, case, attempt, scene);
-    let begun = begun(attempt);
+pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Observation {
+    let memory = Memory::of(plan, case, recording, scene);
+    let begun = begun(recording);
     let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
-        let mut seen = called(plan, scene, attempt, index, step);
-        if let Some(probe) = last_probe(attempt, index) {
+        let mut seen = called(plan, scene, recording, index, step);
+        if let Some(probe) = last_probe(recording, index) {
             look(plan, probe, &mut seen);
         }
         seen.memory = memory.after(index, seen.returned);
         seen
     });
-    Observation { steps: steps.collect(), end: end(case, attempt) }
+    Observation { steps: steps.collect(), end: end(case, recording) }
 }
 
 /// How many steps were begun; the last of them may not have returned.
-pub(crate) fn begun(attempt: &Attempt) -> usize {
-    let steps = attempt.events.iter().filter_map(|said| match said.event {
+pub(crate) fn begun(recording: &Recording) -> usize {
+    let steps = recording.events.iter().filter_map(|said| match said.event {
         Event::Begin { step, .. } | Event::End { step, .. } => Some(step.saturating_add(1)),
         _ => None,
     });
@@ -44,19 +44,19 @@ pub(crate) fn begun(attempt: &Attempt) -> usize {
 
 /// Whether the worker made every step of its case and then left: when it was told to, or because
 /// that was its last step. One that lost a forked process is told to leave with steps unmade.
-pub(crate) fn finished(case: &CasePlan, attempt: &Attempt) -> bool {
+pub(crate) fn finished(case: &CasePlan, recording: &Recording) -> bool {
     let leaves = case.steps.last().is_some_and(|last| last.has(Effect::ExitsAtOnce));
-    begun(attempt) >= case.steps.len() && (attempt.exit.said_bye || leaves)
+    begun(recording) >= case.steps.len() && (recording.exit.said_bye || leaves)
 }
 
-fn end(case: &CasePlan, attempt: &Attempt) -> String {
-    let exit = &attempt.exit;
+fn end(case: &CasePlan, recording: &Recording) -> String {
+    let exit = &recording.exit;
     if exit.deadline_at.is_some() {
         return "deadline".to_string();
     }
     match (&exit.signal, exit.code) {
         (Some(signal), _) => signal.clone(),
-        (None, Some(0)) if finished(case, attempt) => "0".to_string(),
+        (None, Some(0)) if finished(case, recording) => "0".to_string(),
         (None, Some(0)) => "early exit 0".to_string(),
         (None, Some(code)) => format!("exit {code}"),
         (None, None) => "unknown".to_string(),
@@ -64,10 +64,10 @@ fn end(case: &CasePlan, attempt: &Attempt) -> String {
 }
 
 /// What the call of a step gave back.
-fn called(plan: &Plan, scene: &Scene, attempt: &Attempt, index: usize, step: &Step) -> StepObservation {
+fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step: &Step) -> StepObservation {
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
     let row = calls::find(&step.call);
-    for said in &attempt.events {
+    for said in &recording.events {
         let Event::End { step: of, elapsed_ns, status, values, .. } = &said.event else { continue };
         if *of != index {
             continue;
@@ -80,7 +80,7 @@ fn called(plan: &Plan, scene: &Scene, attempt: &Attempt, index: usize, step: &St
         seen.varying = varying;
     }
     let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);
-    seen.shared = shared.filter(|_| has_company(attempt, scene));
+    seen.shared = shared.filter(|_| has_company(recording, scene));
     seen
 }
 
@@ -96,10 +96,10 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
 
 /// Whether somebody was on some GPU before the worker was started: NVML listed a process, or more
 /// memory was taken than is noise.
-fn has_company(attempt: &Attempt, scene: &Scene) -> bool {
-    let Some(baseline) = baseline(attempt) else { return false };
+fn has_company(recording: &Recording, scene: &Scene) -> bool {
+    let Some(baseline) = baseline(recording) else { return false };
     scene.gpus.iter().zip(&baseline.sweep.gpus).any(|(gpu, reading)| {
-        let noise = epsilon(scene.calibration_of(&gpu.uuid, attempt));
+        let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
         reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
     })
 }
@@ -144,8 +144,8 @@ fn name_of(plan: &Plan, uuid: &str) -> String {
     plan.gpu_name(uuid).unwrap_or_else(|| uuid.to_string())
 }
 
-fn last_probe(attempt: &Attempt, index: usize) -> Option<&Probe> {
-    attempt.events.iter().rev().find_map(|said| match &said.event {
+fn last_probe(recording: &Recording, index: usize) -> Option<&Probe> {
+    recording.events.iter().rev().find_map(|said| match &said.event {
         Event::Probe { step, probe, .. } if *step == index => Some(probe),
         _ => None,
     })
@@ -185,12 +185,12 @@ mod tests {
     use super::*;
     use crate::observe::fixture::{Script, calibration, case, plan};
     use crate::plan::fixture::gpu;
-    use crate::report::Exit;
+    use crate::recording::Exit;
 
     fn seen(script: &Script, case: &CasePlan) -> Observation {
         let plan = plan(2, vec![case.clone()]);
         let scene = Scene { calibration: &[calibration("GPU-0")], gpus: &[gpu("GPU-0"), gpu("GPU-1")] };
-        observe(&plan, case, &script.attempt(), &scene)
+        observe(&plan, case, &script.recording(), &scene)
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use cuda_pitfalls_calls::Library;
 
+use crate::calibration::Calibration;
 use crate::event::{Event, Probe, Status, Value};
 use crate::plan::{CasePlan, Plan};
-use crate::report::{Attempt, AttemptEvent, AttemptSweep, Calibration, Exit};
+use crate::recording::Recording;
+use crate::recording::{BarrierSweep, Exit, ProcessEvent};
 use crate::sample::{FreeRun, Process, Reading, Sweep};
 use crate::scenario::Step;
 
@@ -26,7 +28,6 @@ pub(crate) fn calibration(uuid: &str) -> Calibration {
         pid_listed: true,
         sound: true,
         why_unsound: None,
-        attempts: Vec::new(),
     }
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
 #[derive(Clone)]
 pub(crate) struct Script {
     pub(crate) events: Vec<Event>,
-    pub(crate) sweeps: Vec<AttemptSweep>,
+    pub(crate) sweeps: Vec<BarrierSweep>,
     pub(crate) free_run: Option<FreeRun>,
     pub(crate) exit: Exit,
     pub(crate) pid: u32,
@@ -127,7 +128,7 @@ impl Script {
             ..Reading::default()
         };
         let sweep = Sweep { t_ns: self.tick(), elapsed_ns: 1, gpus: used.iter().map(reading).collect() };
-        self.sweeps.push(AttemptSweep { step, after_exit: false, sweep });
+        self.sweeps.push(BarrierSweep { step, after_exit: false, sweep });
     }
 
     /// Memory is read once more after the worker's end.
@@ -144,24 +145,17 @@ impl Script {
         processes.get_or_insert_default().push(Process { pid, used_bytes });
     }
 
-    /// The attempt as a report holds it.
-    pub(crate) fn attempt(&self) -> Attempt {
-        Attempt {
-            order: 0,
+    /// What the supervisor would have recorded.
+    pub(crate) fn recording(&self) -> Recording {
+        Recording {
             started_ns: 1000,
             wall_ns: self.now - 1000,
-            overhead_ns: 0,
             pid: self.pid,
-            events: self.events.iter().map(|event| AttemptEvent { process: None, event: event.clone() }).collect(),
+            events: self.events.iter().map(|event| ProcessEvent { process: None, event: event.clone() }).collect(),
             sweeps: self.sweeps.clone(),
             free_run: self.free_run.clone(),
             exit: self.exit.clone(),
-            invalid: Vec::new(),
-            stdout_tail: String::new(),
-            stdout_bytes: 0,
-            stderr_tail: String::new(),
-            outcome: None,
-            elsewhere: None,
+            ..Recording::default()
         }
     }
 }

@@ -1,14 +1,11 @@
 //! The size of a change in device memory, in classes: what holds on every GPU model, where bytes
 //! hold on one.
 
-use crate::report::Calibration;
-use crate::scenario::Class;
+use crate::calibration::Calibration;
+use crate::observation::Class;
 
 /// What counts as noise on a GPU that was not calibrated: the granule in which drivers take memory.
 pub const FALLBACK_EPSILON_BYTES: u64 = 2 << 20;
-/// More than `cuInit` takes on any GPU that was measured (3.25 MiB on an H200, charged to the first
-/// client and given back with the last).
-pub const MOST_INIT_BYTES: u64 = 8 << 20;
 /// A context with a kernel or two loaded is still one context.
 const SLACK_BYTES: u64 = 64 << 20;
 

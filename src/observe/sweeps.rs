@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::Effect;
 
+use crate::calibration::Calibration;
 use crate::event::{Event, Value};
 use crate::plan::{CasePlan, Plan};
-use crate::report::{Attempt, AttemptSweep, Calibration};
+use crate::recording::BarrierSweep;
+use crate::recording::Recording;
 use crate::sample::{Gpu, Reading};
 
 use super::memory::{classify, epsilon, is_sound};
@@ -15,15 +17,15 @@ use super::{Hidden, MemoryObservation, Scene};
 /// What is needed to say what memory was after a step.
 pub(super) struct Memory<'a> {
     plan: &'a Plan,
-    attempt: &'a Attempt,
+    recording: &'a Recording,
     scene: &'a Scene<'a>,
-    baseline: Option<&'a AttemptSweep>,
+    baseline: Option<&'a BarrierSweep>,
     pids: Vec<u32>,
 }
 
 impl<'a> Memory<'a> {
-    pub(super) fn of(plan: &'a Plan, case: &CasePlan, attempt: &'a Attempt, scene: &'a Scene<'a>) -> Memory<'a> {
-        Memory { plan, attempt, scene, baseline: baseline(attempt), pids: own_pids(case, attempt) }
+    pub(super) fn of(plan: &'a Plan, case: &CasePlan, recording: &'a Recording, scene: &'a Scene<'a>) -> Memory<'a> {
+        Memory { plan, recording, scene, baseline: baseline(recording), pids: own_pids(case, recording) }
     }
 
     /// Memory by plan name after a step. Empty where nothing was read: without a baseline there is
@@ -46,13 +48,13 @@ impl<'a> Memory<'a> {
     }
 
     fn calibration_of(&self, gpu: &Gpu) -> Option<&'a Calibration> {
-        self.scene.calibration_of(&gpu.uuid, self.attempt)
+        self.scene.calibration_of(&gpu.uuid, self.recording)
     }
 
     /// The sweep taken after a step. One that is missing was equal to the one before, if the step
     /// returned; after one that did not, nobody may have looked.
-    fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a AttemptSweep> {
-        let mut within = self.attempt.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
+    fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSweep> {
+        let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
         if returned {
             within.find(|sweep| sweep.step.is_none_or(|of| of <= step))
         } else {
@@ -61,8 +63,8 @@ impl<'a> Memory<'a> {
     }
 
     /// The last sweep before a step began.
-    fn sweep_before(&self, step: usize) -> Option<&'a AttemptSweep> {
-        let mut within = self.attempt.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
+    fn sweep_before(&self, step: usize) -> Option<&'a BarrierSweep> {
+        let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
         within.find(|sweep| sweep.step.is_none_or(|of| of < step))
     }
 
@@ -72,7 +74,7 @@ impl<'a> Memory<'a> {
         let before = self.sweep_before(step)?.sweep.gpus.get(place)?.used_bytes?;
         let ends = before.max(now.used_bytes?);
         let (from, to) = self.window(step)?;
-        let changes = self.attempt.free_run.as_ref()?.changes.iter();
+        let changes = self.recording.free_run.as_ref()?.changes.iter();
         let within = changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
         let highest = within.map(|change| change.used_bytes).max()?;
         let noise = epsilon(self.calibration_of(gpu));
@@ -84,11 +86,11 @@ impl<'a> Memory<'a> {
     fn window(&self, step: usize) -> Option<(u64, u64)> {
         let from = self.began(step)?;
         let to = self.began(step.saturating_add(1)).unwrap_or_else(|| {
-            let ended = self.attempt.events.iter().filter_map(|said| match said.event {
+            let ended = self.recording.events.iter().filter_map(|said| match said.event {
                 Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
                 _ => None,
             });
-            let swept = self.attempt.sweeps.iter().filter(|sweep| !sweep.after_exit && sweep.step == Some(step));
+            let swept = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit && sweep.step == Some(step));
             let swept = swept.map(|sweep| sweep.sweep.t_ns.saturating_add(sweep.sweep.elapsed_ns));
             ended.chain(swept).max().unwrap_or(from)
         });
@@ -96,7 +98,7 @@ impl<'a> Memory<'a> {
     }
 
     fn began(&self, step: usize) -> Option<u64> {
-        self.attempt.events.iter().find_map(|said| match said.event {
+        self.recording.events.iter().find_map(|said| match said.event {
             Event::Begin { step: of, t_ns } if of == step => Some(t_ns),
             _ => None,
         })
@@ -113,15 +115,15 @@ impl<'a> Memory<'a> {
 }
 
 /// The last sweep before the first step.
-pub(crate) fn baseline(attempt: &Attempt) -> Option<&AttemptSweep> {
-    attempt.sweeps.iter().rev().find(|sweep| sweep.step.is_none() && !sweep.after_exit)
+pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSweep> {
+    recording.sweeps.iter().rev().find(|sweep| sweep.step.is_none() && !sweep.after_exit)
 }
 
 /// The PIDs of the worker and of the processes it forked, as those processes see themselves.
-pub(crate) fn own_pids(case: &CasePlan, attempt: &Attempt) -> Vec<u32> {
+pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
     let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
-    let mut pids = vec![attempt.pid];
-    for said in &attempt.events {
+    let mut pids = vec![recording.pid];
+    for said in &recording.events {
         match &said.event {
             Event::Ready { pid, .. } => pids.push(*pid),
             // A forked child does not introduce itself; its parent knows its PID.
@@ -186,7 +188,7 @@ mod tests {
         plan.gpus.reverse();
         let gpus = [gpu("GPU-0"), gpu("GPU-1")];
         let calibration = [calibration("GPU-0"), Calibration { pid_listed: false, ..calibration("GPU-1") }];
-        observe(&plan, &case, &script.attempt(), &Scene { calibration: &calibration, gpus: &gpus })
+        observe(&plan, &case, &script.recording(), &Scene { calibration: &calibration, gpus: &gpus })
     }
 
     #[test]

@@ -117,22 +117,12 @@ impl Filler<'_> {
 
     fn check(&self, check: &Check) -> Result<Check, Unmet> {
         let mut filled = check.clone();
-        let maps = [
-            &mut filled.value,
-            &mut filled.used_bytes,
-            &mut filled.grown_bytes,
-            &mut filled.peak_bytes,
-            &mut filled.process_bytes,
-        ];
-        for matcher in maps.into_iter().flat_map(BTreeMap::values_mut) {
-            self.matcher(matcher)?;
-        }
+        filled.facts.fill(|matcher| self.matcher(matcher))?;
         Ok(filled)
     }
 
     fn matcher(&self, matcher: &mut Matcher) -> Result<(), Unmet> {
-        let Matcher { eq, ne, ge, le, gt, lt } = matcher;
-        for operand in [eq, ne, ge, le, gt, lt].into_iter().flatten() {
+        for operand in matcher.operands_mut() {
             if let Operand::Text(text) = operand {
                 let filled = self.text(text)?;
                 *operand = integer(&filled).map_or(Operand::Text(filled), Operand::Int);
@@ -205,18 +195,16 @@ mod tests {
     fn operands_become_integers_and_references_stay() {
         let gpus = ["GPU-a".to_string(), "GPU-b".to_string()];
         let reference = Operand::Value { label: "count".into(), name: "count".into() };
-        let check = Check {
-            value: [
-                ("count".to_string(), Matcher::equal(Operand::Text("${gpus}".into()))),
-                ("uuid".to_string(), Matcher::equal(Operand::Text("${gpu1}".into()))),
-                ("again".to_string(), Matcher::equal(reference.clone())),
-            ]
-            .into(),
-            ..Check::default()
-        };
+        let mut check = Check::default();
+        check.facts.value = [
+            ("count".to_string(), Matcher::equal(Operand::Text("${gpus}".into()))),
+            ("uuid".to_string(), Matcher::equal(Operand::Text("${gpu1}".into()))),
+            ("again".to_string(), Matcher::equal(reference.clone())),
+        ]
+        .into();
         let filled = Filler { gpus: &gpus, inventory: &[] }.checks(&[check]).unwrap();
-        assert_eq!(filled[0].value["count"], Matcher::equal(Operand::Int(2)));
-        assert_eq!(filled[0].value["uuid"], Matcher::equal(Operand::Text("GPU-b".into())));
-        assert_eq!(filled[0].value["again"], Matcher::equal(reference));
+        assert_eq!(filled[0].facts.value["count"], Matcher::equal(Operand::Int(2)));
+        assert_eq!(filled[0].facts.value["uuid"], Matcher::equal(Operand::Text("GPU-b".into())));
+        assert_eq!(filled[0].facts.value["again"], Matcher::equal(reference));
     }
 }

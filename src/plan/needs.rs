@@ -10,7 +10,8 @@ use crate::machine::Machine;
 use crate::scenario::{Gpus, Instance, Range, Scenario};
 use crate::verdict::Reason;
 
-use super::resolve::{Options, Unmet};
+use super::options::{Options, Unmet};
+use crate::text::counts::counted;
 
 /// The first need of the scenario that the machine does not meet; none if it can be asked.
 ///
@@ -127,13 +128,13 @@ impl Asked<'_> {
         let needs = &self.scenario.needs;
         let range = |what: &str, range: Option<&Range>| format!("{what} {}", range.map_or("", |range| &range.0));
         match need.reason {
-            Reason::TooFewGpus => gpus(self.wanted()),
+            Reason::TooFewGpus => counted(self.wanted(), "GPU"),
             Reason::Restricted => "a worker without a mask".to_string(),
             Reason::DriverVersion => range("driver", needs.driver.as_ref()),
             Reason::LibcudartVersion => range("libcudart", needs.libcudart.as_ref()),
             Reason::ComputeCapability => range("compute capability", needs.compute_capability.as_ref()),
             Reason::HazardNotAllowed => self.refused().join(" "),
-            Reason::NoGpu => gpus(1),
+            Reason::NoGpu => counted(1, "GPU"),
             _ => need.name.to_string(),
         }
     }
@@ -197,10 +198,6 @@ impl Asked<'_> {
         let flags: Vec<String> = flags.iter().map(|flag| format!("`{flag}`")).collect();
         (!flags.is_empty()).then(|| format!("{} not allowed; {} would", names.join(" and "), flags.join(" with ")))
     }
-}
-
-fn gpus(count: usize) -> String {
-    format!("{count} GPU{}", if count == 1 { "" } else { "s" })
 }
 
 /// Why a version is outside a range. A version that could not be read is outside every range:

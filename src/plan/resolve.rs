@@ -1,42 +1,12 @@
 //! Deciding what is left open: which GPUs, which masks, how often.
 
-use crate::machine::{Machine, Runtime};
-use crate::scenario::{Case, Gpus, Hazard, Instance, Scenario};
-use crate::verdict::Reason;
+use crate::machine::Machine;
+use crate::scenario::{Case, Gpus, Instance, Scenario};
 
 use super::fill::Filler;
 use super::needs::{allowed, first_unmet, unmasked, wanted};
+use super::options::{Options, Unmet};
 use super::{CasePlan, Plan};
-
-/// What the command line and the moment decide.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Attempts of each case, instead of what the file says.
-    pub repeat: Option<u32>,
-    /// One attempt of each case, whatever else is said.
-    pub quick: bool,
-    /// UUIDs of the GPUs that may be used; all of them if absent.
-    pub restrict: Option<Vec<String>>,
-    /// Hazards that may be taken.
-    pub allow: Vec<Hazard>,
-    /// The libcudart that workers are pointed at.
-    pub libcudart: Option<Runtime>,
-    /// Whether workers run as root.
-    pub root: bool,
-    /// UUIDs of GPUs on which other processes are; they are taken last.
-    pub busy: Vec<String>,
-}
-
-/// A need that the machine does not meet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
-    /// A word for it.
-    pub reason: Reason,
-    /// What is missing, in words.
-    pub detail: String,
-    /// What would have to be there, in as few words as a list of such needs has room for: `2 GPUs`.
-    pub lacks: String,
-}
 
 /// One instance of a scenario on this machine, with nothing left to decide.
 ///
@@ -113,6 +83,7 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
 mod tests {
     use super::*;
     use crate::plan::fixture::{instance, machine, scenario};
+    use crate::verdict::Reason;
 
     fn plan(cases: &[(&str, Gpus)], gpus: usize, options: &Options) -> Result<Plan, Unmet> {
         resolve(&scenario(), &instance(cases), &machine(gpus), options)

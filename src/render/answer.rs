@@ -1,5 +1,5 @@
 //! A report as answers for a person: per question one line with **yes** or **no**, the workaround
-//! where the pitfall shows, and details of failures only. [`super::text`] has all the rest.
+//! where the pitfall shows, and details of failures only. [`super::full`] has all the rest.
 //!
 //! Each part is a function of its own, so that a run can print them as it goes.
 
@@ -10,7 +10,7 @@ mod question;
 mod values;
 
 pub use ending::{Ending, ending};
-pub use head::{Asked, head};
+pub use head::{Workload, head};
 pub use question::{is_yes_or_no, question};
 
 use std::collections::HashSet;
@@ -19,8 +19,8 @@ use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::verdict::{Kind, Reason, Verdict};
 
 use super::facts;
+use super::full::Style;
 use super::tally::Standing;
-use super::text::Style;
 
 /// The widest that an answer is laid out: on wider terminals a name would stand too far from its question.
 const WIDEST: usize = 140;

@@ -2,7 +2,8 @@
 
 use crate::report::{Report, ScenarioReport};
 
-use super::escape::terminal;
+use crate::text::counts::tally;
+use crate::text::escape::terminal;
 
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: how many questions there are that
 /// this machine cannot answer, and what each group of them needs. None where there are none.
@@ -34,13 +35,7 @@ pub fn notes(report: &Report) -> Vec<String> {
 
 /// The same for a list of what is lacking, one entry for each question.
 pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
-    let mut groups: Vec<(String, usize)> = Vec::new();
-    for lacks in lacking {
-        match groups.iter_mut().find(|(known, _)| *known == lacks) {
-            Some((_, count)) => *count += 1,
-            None => groups.push((lacks, 1)),
-        }
-    }
+    let mut groups = tally(lacking);
     groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let total: usize = groups.iter().map(|(_, count)| count).sum();
     let mut words: Vec<String> = groups

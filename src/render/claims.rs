@@ -9,7 +9,7 @@ use crate::claim::{Evidence, Ledger};
 
 /// What the claims can be printed as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
-pub enum Format {
+pub enum ClaimsFormat {
     /// Article by article, for a terminal.
     Text,
     /// One document.
@@ -19,11 +19,11 @@ pub enum Format {
 }
 
 /// Renders claims. The text ends with a newline.
-pub fn render(ledger: &Ledger, evidence: &Evidence, format: Format) -> String {
+pub fn render(ledger: &Ledger, evidence: &Evidence, format: ClaimsFormat) -> String {
     match format {
-        Format::Text => text::page(ledger, evidence),
-        Format::Json => format!("{:#}\n", json::document(ledger, evidence)),
-        Format::Markdown => markdown::page(ledger, evidence),
+        ClaimsFormat::Text => text::page(ledger, evidence),
+        ClaimsFormat::Json => format!("{:#}\n", json::document(ledger, evidence)),
+        ClaimsFormat::Markdown => markdown::page(ledger, evidence),
     }
 }
 

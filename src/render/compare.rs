@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::escape;
 use crate::compare::{Change, Comparison, Difference, Only, Side};
-use crate::report::Provenance;
 use crate::survey::keyed;
+use crate::text::counts::grouped;
+use crate::text::escape;
+use crate::verdict::Provenance;
 
 /// The lines that a screen has.
 const MOST_LINES: usize = 40;
@@ -86,8 +87,7 @@ fn change(change: &Change) -> String {
     words.extend(change.step.iter().map(|step| format!("at {step}:")));
     words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
     // Where all attempts agree, how many there were is not news.
-    let is_all = |share: &String| share.split_once('/').is_some_and(|(count, all)| count == all);
-    if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(is_all)) {
+    if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(|share| share.count == share.of)) {
         words.push(format!("(in {a} -> in {b})"));
     }
     words.join(" ")
@@ -98,18 +98,12 @@ fn differences(comparison: &Comparison, differences: &[Difference]) -> Vec<Strin
     let all = comparison.changed.iter().chain(&comparison.explained);
     // One version for all is no news.
     let versions: BTreeSet<&String> = all.filter_map(|difference| difference.libcudart.as_ref()).collect();
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for difference in differences {
+    let told = differences.iter().map(|difference| {
         let version = difference.libcudart.as_deref().filter(|_| versions.len() > 1);
-        let name = keyed(&difference.name, version);
-        let words = words(difference);
-        match groups.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((words, vec![name])),
-        }
-    }
+        (words(difference), keyed(&difference.name, version))
+    });
     let line = |(words, names): (String, Vec<String>)| format!("{}: {words}", several(&names));
-    groups.into_iter().map(line).collect()
+    grouped(told).into_iter().map(line).collect()
 }
 
 fn words(difference: &Difference) -> String {
@@ -138,8 +132,7 @@ fn several(names: &[String]) -> String {
 /// What only one of them has, by why the other one has not.
 fn only(all: &[Only], other: &str) -> Vec<String> {
     let versions: BTreeSet<&String> = all.iter().filter_map(|only| only.libcudart.as_ref()).collect();
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for only in all {
+    let told = all.iter().map(|only| {
         let name = match (&only.name, &only.libcudart) {
             (Some(name), version) => keyed(name, version.as_deref().filter(|_| versions.len() > 1)),
             (None, version) => {
@@ -150,12 +143,9 @@ fn only(all: &[Only], other: &str) -> Vec<String> {
             Some(reason) => format!("not measured in {other} ({reason})"),
             None => format!("not in {other}"),
         };
-        match groups.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((why, vec![name])),
-        }
-    }
-    groups.into_iter().map(|(why, names)| format!("{why}: {}", several(&names))).collect()
+        (why, name)
+    });
+    grouped(told).into_iter().map(|(why, names)| format!("{why}: {}", several(&names))).collect()
 }
 
 fn totals(comparison: &Comparison) -> String {

@@ -2,13 +2,15 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::event::{Status, Value};
-use crate::observe::{MemoryObservation, Observation, StepObservation};
-use crate::report::{Attempt, CaseReport, Outcome, Provenance, ScenarioReport};
-use crate::scenario::{Check, Class};
+use crate::fact::words::{self, in_order};
+use crate::fact::{FactKind, KINDS, Look, Told, Unasked};
+use crate::observation::{Class, MemoryObservation, Observation, StepObservation};
+use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
+use crate::scenario::Check;
+use crate::text::counts::tally;
+use crate::text::units;
+use crate::verdict::Provenance;
 use crate::verdict::Verdict;
-
-use super::units;
 
 /// The verdict with its reason and, where it applies, that it is simulated.
 pub fn verdict(verdict: &Verdict) -> String {
@@ -36,11 +38,6 @@ pub fn libcudart(scenario: &ScenarioReport) -> Option<String> {
     })
 }
 
-/// A case by its name.
-pub fn case<'a>(scenario: &'a ScenarioReport, name: &str) -> Option<&'a CaseReport> {
-    scenario.cases.iter().find(|case| case.name == name)
-}
-
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
 pub fn frequency(case: &CaseReport) -> String {
     format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.attempts.len())
@@ -65,26 +62,27 @@ pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
 pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
     let effect: &[Check] = scenario.plan.as_ref().map_or(&[], |plan| &plan.effect);
     let observation = &outcome.observation;
-    let last = observation.steps.last();
+    let last = Look::all(observation).last();
+    let asked_at = |label: &str| -> Vec<&Check> { effect.iter().filter(|check| check.at == label).collect() };
     let mut facts = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let earlier = effect.iter().take(place).any(|other| other.at == check.at);
-        let Some(step) = observation.step(&check.at) else { continue };
-        if earlier || last.is_some_and(|last| last.label == step.label) {
+        let Some(look) = Look::at(observation, &check.at) else { continue };
+        if earlier || last.is_some_and(|last| last.step.label == check.at) {
             continue;
         }
-        let asked: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
-        let mut words = call(step, &asked);
-        words.extend(surroundings(step, Some(&asked)));
-        facts.push(format!("{}: {}", step.label, words.join(", ")));
+        let asked = asked_at(&check.at);
+        let mut words = call(look.step, &asked);
+        words.extend(surroundings(&look, Some(&asked)));
+        facts.push(format!("{}: {}", check.at, words.join(", ")));
     }
-    if let Some(step) = last {
-        let asked: Vec<&Check> = effect.iter().filter(|check| check.at == step.label).collect();
-        let returned = call(step, &asked);
+    if let Some(last) = last {
+        let label = &last.step.label;
+        let returned = call(last.step, &asked_at(label));
         if !returned.is_empty() {
-            facts.push(format!("{}: {}", step.label, returned.join(", ")));
+            facts.push(format!("{label}: {}", returned.join(", ")));
         }
-        facts.extend(surroundings(step, None));
+        facts.extend(surroundings(&last, None));
     }
     if observation.end != "0" && !observation.end.is_empty() {
         facts.push(format!("ended {}", observation.end));
@@ -99,45 +97,31 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     if !step.returned {
         words.push("did not return".to_owned());
     }
-    let status_asked = asked.iter().any(|check| !check.status.is_empty());
+    let status_asked = asked.iter().any(|check| !check.facts.status.is_empty());
     if let Some(status) = step.status.as_ref().filter(|status| status_asked || status.code != 0) {
-        words.push(self::status(status));
+        words.push(words::status(status));
     }
     for (name, value) in step.values.iter().chain(&step.varying) {
-        if asked.iter().any(|check| check.value.contains_key(name)) {
-            words.push(format!("{name}={}", self::value(value)));
+        if asked.iter().any(|check| check.facts.value.contains_key(name)) {
+            words.push(format!("{name}={}", words::value(value)));
         }
     }
     words
 }
 
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
-fn surroundings(step: &StepObservation, asked: Option<&[&Check]>) -> Vec<String> {
-    let wants = |field: fn(&Check) -> bool| asked.is_none_or(|checks| checks.iter().any(|check| field(check)));
-    let mut words = Vec::new();
-    if let Some(visible) = step.visible.as_ref().filter(|_| wants(|check| check.visible.is_some())) {
-        words.push(format!("sees {}", gpus(visible)));
-    }
-    if let Some(contexts) = step.contexts.as_ref().filter(|_| wants(|check| check.contexts.is_some())) {
-        words.push(if contexts.is_empty() { "no context".to_owned() } else { format!("contexts {}", gpus(contexts)) });
-    }
-    if asked.is_some() {
-        if let Some(current) = step.current.as_ref().filter(|_| wants(|check| check.current.is_some())) {
-            words.push(format!("current {current}"));
-        }
-        if let Some(initialised) = step.initialised.filter(|_| wants(|check| check.initialised.is_some())) {
-            words.push(if initialised { "initialised" } else { "not initialised" }.to_owned());
-        }
-    }
-    let memory_asked: fn(&Check) -> bool = |check| {
-        !(check.memory.is_empty()
-            && check.used_bytes.is_empty()
-            && check.grown_bytes.is_empty()
-            && check.peak_bytes.is_empty()
-            && check.process_bytes.is_empty())
+fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
+    let wants = |kind: &FactKind| match (asked, kind.told) {
+        (None, Told::Alone { unasked: Unasked::Never, .. }) => false,
+        (None, _) => true,
+        (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
     };
-    if wants(memory_asked) && !step.memory.is_empty() {
-        let changed: Vec<String> = in_order(&step.memory)
+    let wanted = || KINDS.iter().filter(|kind| wants(kind));
+    let alone = wanted().filter(|kind| matches!(kind.told, Told::Alone { .. }));
+    let mut words: Vec<String> = alone.filter_map(|kind| (kind.seen)(look, None)).map(|seen| seen.words).collect();
+    let memory = &look.step.memory;
+    if wanted().any(|kind| kind.told == Told::WithMemory) && !memory.is_empty() {
+        let changed: Vec<String> = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
             .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
@@ -162,7 +146,7 @@ pub fn memory(memory: &MemoryObservation) -> String {
 /// Memory after a step, a line per GPU that changed or could not be read and one for all others.
 pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     let quiet = |memory: &MemoryObservation| memory.used_bytes == Some(0) && memory.peak_bytes.is_none();
-    let mut lines: Vec<String> = in_order(&step.memory)
+    let mut lines: Vec<String> = words::in_order(&step.memory)
         .into_iter()
         .filter(|(_, memory)| !quiet(memory))
         .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
@@ -173,25 +157,6 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
         _ => lines.push("others 0".to_owned()),
     }
     lines
-}
-
-/// A status by its C name, or by its number where it has none.
-pub fn status(status: &Status) -> String {
-    status.name.clone().unwrap_or_else(|| format!("status {}", status.code))
-}
-
-/// A value as a word.
-pub fn value(value: &Value) -> String {
-    match value {
-        Value::Int(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Text(value) => value.clone(),
-    }
-}
-
-/// A list of GPUs: `gpu0,gpu1`, or `no GPU`.
-pub fn gpus(names: &[String]) -> String {
-    if names.is_empty() { "no GPU".to_owned() } else { names.join(",") }
 }
 
 /// For each GPU, the change of largest size seen after any step; null where none could be read.
@@ -211,7 +176,7 @@ pub fn largest_change(observation: &Observation) -> Vec<(String, Option<i64>)> {
 /// `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
     let of =
-        |name| case(scenario, name).and_then(|case| case.outcomes.first()).map(|top| largest_change(&top.observation));
+        |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(|top| largest_change(&top.observation));
     let (trap, control) = (of("trap").unwrap_or_default(), of("control").unwrap_or_default());
     let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
     gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
@@ -228,26 +193,13 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    for reason in case.attempts.iter().filter_map(|attempt| attempt.invalid.first()).map(|doubt| doubt.reason.name()) {
-        match counts.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((reason, 1)),
-        }
-    }
-    counts
+    let first = case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
+    tally(first.map(|doubt| doubt.reason.name()))
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example(case: &CaseReport) -> Option<&Attempt> {
-    case.attempts.iter().find(|attempt| attempt.outcome.is_some()).or(case.attempts.first())
-}
-
-/// GPUs in the order of their numbers, which is not the order of the map past `gpu9`.
-pub fn in_order(memory: &std::collections::BTreeMap<String, MemoryObservation>) -> Vec<(&String, &MemoryObservation)> {
-    let mut memory: Vec<_> = memory.iter().collect();
-    memory.sort_by_key(|(gpu, _)| (gpu.len(), *gpu));
-    memory
+    case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
 }
 
 /// The change of larger size, whatever its sign; one that was read before one that was not.

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::report::{Provenance, Report};
+use crate::report::Report;
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason};
 
 const MIB: u64 = 1 << 20;
@@ -90,8 +91,8 @@ pub(super) fn hostile() -> Report {
         scenario.verdict.expectation = expectation;
         scenario.verdict.unexpected = vec![HOSTILE.to_owned()];
         for attempt in scenario.cases.iter_mut().flat_map(|case| &mut case.attempts) {
-            attempt.stderr_tail = HOSTILE.to_owned();
-            attempt.stdout_tail = HOSTILE.to_owned();
+            attempt.recording.stderr_tail = HOSTILE.to_owned();
+            attempt.recording.stdout_tail = HOSTILE.to_owned();
         }
     }
     report.run.warnings = vec![HOSTILE.to_owned()];

@@ -7,9 +7,9 @@ use crate::exit;
 use crate::report::{Report, ScenarioReport};
 
 use super::applicable;
-use super::escape::{github_message, github_property};
 use super::facts;
 use super::tally::{self, Standing};
+use crate::text::escape::{github_message, github_property};
 
 /// The lines. Every one begins with a command of ours.
 pub fn report(report: &Report) -> String {

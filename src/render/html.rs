@@ -11,9 +11,10 @@ use std::fmt::Write as _;
 
 use crate::report::{Report, ScenarioReport};
 
-use super::escape::html;
 use super::tally::{self, Standing};
-use super::{answer, applicable, facts, units, words};
+use super::{answer, applicable, facts, words};
+use crate::text::escape::html;
+use crate::text::units;
 
 /// What the page may load: nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -114,7 +115,7 @@ fn summary(out: &mut String, report: &Report) {
     });
     for (place, scenario) in rows {
         let standing = Standing::of(&scenario.verdict);
-        let seen = |name| facts::case(scenario, name).map_or_else(|| "–".to_owned(), facts::frequency);
+        let seen = |name| scenario.case(name).map_or_else(|| "–".to_owned(), facts::frequency);
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| html(line)).collect();
         let answer = match answer::word(scenario) {
             word @ ("yes" | "no") => format!(" <strong>{word}</strong>"),
@@ -189,8 +190,8 @@ fn machine(out: &mut String, report: &Report) {
     }
     for gpu in &machine.gpus {
         row("GPU", &words::gpu(gpu));
-        for found in report.run.calibration.iter().filter(|found| found.uuid == gpu.uuid) {
-            row("", &words::calibration(found));
+        for found in report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid) {
+            row("", &words::calibration(&found.figures));
         }
     }
     out.push_str("</dl>\n");

@@ -10,11 +10,13 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
 
 use crate::exit;
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::Provenance;
 
-use super::escape::{shorten, tail, xml};
 use super::tally::{self, Standing};
-use super::{applicable, facts, lines, text, units};
+use super::{applicable, facts, full};
+use crate::text::escape::{shorten, tail, xml};
+use crate::text::{lines, units};
 
 /// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
 /// for CI systems that load it whole.
@@ -138,7 +140,7 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
     let mut case = TestCase::new(xml(&name), status);
     let subject = scenario.scenario.split('/').next().unwrap_or_default();
     case.set_classname(xml(&classname(verdict.provenance, subject)));
-    let wall_ns = scenario.cases.iter().flat_map(|case| &case.attempts).map(|attempt| attempt.wall_ns);
+    let wall_ns = scenario.cases.iter().flat_map(|case| &case.attempts).map(|attempt| attempt.recording.wall_ns);
     case.set_time(Duration::from_nanos(wall_ns.fold(0, u64::saturating_add)));
     for (name, value) in [
         ("verdict", verdict.kind.name()),
@@ -154,9 +156,13 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
         case.add_property(Property::new(name, units::delta_or_unread(bytes)));
     }
     // What the terminal shows; its lines cannot be taken for commands of a CI system.
-    case.set_system_out(shorten(&text::scenario(scenario, lines::WIDTH, text::Style::Plain), 2 * LIMIT));
-    let said: String =
-        scenario.cases.iter().filter_map(facts::example).map(|attempt| tail(&attempt.stderr_tail, LIMIT / 2)).collect();
+    case.set_system_out(shorten(&full::scenario(scenario, lines::WIDTH, full::Style::Plain), 2 * LIMIT));
+    let said: String = scenario
+        .cases
+        .iter()
+        .filter_map(facts::example)
+        .map(|attempt| tail(&attempt.recording.stderr_tail, LIMIT / 2))
+        .collect();
     if !said.is_empty() {
         case.set_system_err(shorten(&said, 2 * LIMIT));
     }

@@ -1,16 +1,16 @@
 //! What there is, and what one scenario does: `list` and `show`.
 
-pub(crate) mod sentence;
+mod sentence;
 
 use std::fmt::Write;
 
 use cuda_pitfalls_calls as calls;
 use serde_json::{Value, json};
 
-use super::escape::terminal;
 use super::versions;
 use crate::catalogue::Outline;
 use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
+use crate::text::escape::terminal;
 
 const WIDTH: usize = 100;
 

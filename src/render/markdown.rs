@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use crate::report::{Report, ScenarioReport};
 
-use super::escape::{markdown, shorten};
 use super::tally::{self, Standing};
-use super::{applicable, facts, units, words};
+use super::{applicable, facts, words};
+use crate::text::escape::{markdown, shorten, tail};
+use crate::text::units;
 
 /// Output tails are cut to this many bytes each.
 const TAIL: usize = 2048;
@@ -48,8 +49,8 @@ fn machine(out: &mut String, report: &Report) {
     rows.push(("PIDs", words::pids(&report.machine.isolation)));
     for gpu in &report.machine.gpus {
         rows.push(("GPU", words::gpu(gpu)));
-        let found = report.run.calibration.iter().filter(|found| found.uuid == gpu.uuid);
-        rows.extend(found.map(|found| ("calibration", words::calibration(found))));
+        let found = report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid);
+        rows.extend(found.map(|found| ("calibration", words::calibration(&found.figures))));
     }
     rows.extend(report.machine.unavailable.iter().map(|one| ("missing", format!("{}: {}", one.reason, one.detail))));
     rows.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
@@ -63,7 +64,7 @@ fn summary(out: &mut String, report: &Report) {
     out.push_str("\n| | scenario | question | verdict | expectation | trap | control | memory, trap / control |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for scenario in &report.scenarios {
-        let seen = |name| facts::case(scenario, name).map(facts::frequency).unwrap_or_default();
+        let seen = |name| scenario.case(name).map(facts::frequency).unwrap_or_default();
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| markdown(line)).collect();
         let _ = writeln!(
             out,
@@ -96,13 +97,14 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
             let facts = facts::shown(scenario, outcome).join(" · ");
             let _ = writeln!(out, "  - also {} times: {}", outcome.count, markdown(&facts));
         }
-        for doubt in case.attempts.iter().flat_map(|attempt| &attempt.invalid) {
+        for doubt in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
             let _ = writeln!(out, "  - not counted, {}: {}", markdown(&doubt.reason.name()), markdown(&doubt.detail));
         }
     }
-    let mut said = scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.stderr_tail.as_str());
+    let mut said =
+        scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.recording.stderr_tail.as_str());
     if let Some(stderr) = said.rfind(|text| !text.is_empty()) {
-        let text = super::escape::tail(stderr, TAIL);
+        let text = tail(stderr, TAIL);
         let fence = fence(&text);
         let _ = writeln!(out, "\nThe worker's last words on stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
     }

@@ -4,15 +4,15 @@
 use crate::exit::Exit;
 use crate::report::Report;
 
-use super::escape::{shorten, visible};
 use super::tally::{self, Standing};
+use crate::text::escape::{shorten, visible};
 
 /// What node-problem-detector keeps, the newline included.
 pub const LIMIT: usize = 80;
 
 /// What a plugin of node-problem-detector says with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum PluginStatus {
     /// 0: all is as expected.
     Ok,
     /// 1: a verdict is not as expected, or the host is unsafe to go on with.
@@ -21,31 +21,31 @@ pub enum Status {
     Unknown,
 }
 
-impl Status {
+impl PluginStatus {
     /// What the report says of the machine.
-    pub fn of(report: &Report) -> Status {
+    pub fn of(report: &Report) -> PluginStatus {
         match Exit::of_report(report) {
-            Exit::Ok => Status::Ok,
-            Exit::Unexpected | Exit::HostUnsafe => Status::Problem,
-            _ => Status::Unknown,
+            Exit::Ok => PluginStatus::Ok,
+            Exit::Unexpected | Exit::HostUnsafe => PluginStatus::Problem,
+            _ => PluginStatus::Unknown,
         }
     }
 
     /// The exit code.
     pub const fn code(self) -> i32 {
         match self {
-            Status::Ok => 0,
-            Status::Problem => 1,
-            Status::Unknown => 2,
+            PluginStatus::Ok => 0,
+            PluginStatus::Problem => 1,
+            PluginStatus::Unknown => 2,
         }
     }
 
     /// The word beside the code on stderr.
     pub const fn name(self) -> &'static str {
         match self {
-            Status::Ok => "ok",
-            Status::Problem => "problem",
-            Status::Unknown => "unknown",
+            PluginStatus::Ok => "ok",
+            PluginStatus::Problem => "problem",
+            PluginStatus::Unknown => "unknown",
         }
     }
 }
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn the_status_is_what_the_report_says_of_the_machine() {
-        assert_eq!(Status::of(&fixture::report()), Status::Problem);
-        assert_eq!(Status::of(&fixture::empty()), Status::Unknown);
-        assert_eq!(Status::of(&fixture::partial()), Status::Unknown);
+        assert_eq!(PluginStatus::of(&fixture::report()), PluginStatus::Problem);
+        assert_eq!(PluginStatus::of(&fixture::empty()), PluginStatus::Unknown);
+        assert_eq!(PluginStatus::of(&fixture::partial()), PluginStatus::Unknown);
         let mut fine = fixture::report();
         fine.scenarios.truncate(1);
-        assert_eq!(Status::of(&fine), Status::Ok);
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok);
         fine.run.host_unsafe = Some("a GPU was lost".into());
-        assert_eq!(Status::of(&fine), Status::Problem);
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::preview::Preview;
-use crate::report::Provenance;
+use crate::verdict::Provenance;
 
-use super::escape::terminal;
-use super::{applicable, tally, units};
+use super::{applicable, tally};
+use crate::text::escape::terminal;
+use crate::text::{counts::counted, units};
 
 /// For people: how much, how long, and what does not apply and why.
 pub fn text(preview: &Preview) -> String {
@@ -15,13 +16,13 @@ pub fn text(preview: &Preview) -> String {
         let _ = writeln!(out, "*** {}", tally::SIMULATED);
     }
     let on = terminal(&preview.on);
-    let _ = writeln!(out, "dry run on {on}, {}: nothing is started", counted(preview.gpus as u64, "GPU"));
+    let _ = writeln!(out, "dry run on {on}, {}: nothing is started", counted(preview.gpus, "GPU"));
     if !preview.would_run.is_empty() {
         out.push('\n');
     }
     let longest = preview.would_run.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).min(NAME);
     for one in &preview.would_run {
-        let cases = counted(one.cases.len() as u64, "case");
+        let cases = counted(one.cases.len(), "case");
         let _ = writeln!(
             out,
             "  {:longest$}  {cases} × {}, {}{}",
@@ -49,7 +50,7 @@ pub fn sentence(preview: &Preview) -> String {
     if preview.would_run.is_empty() {
         return "nothing would run here".to_owned();
     }
-    let questions = counted(preview.would_run.len() as u64, "question");
+    let questions = counted(preview.would_run.len(), "question");
     format!("{}: {questions}, {}", about(preview.expected_ms), counted(preview.attempts, "attempt"))
 }
 
@@ -64,10 +65,6 @@ pub fn about(ms: u64) -> String {
 
 /// A longer name is not waited for by the others.
 const NAME: usize = 56;
-
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
 
 #[cfg(test)]
 mod tests {

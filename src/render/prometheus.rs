@@ -5,10 +5,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use crate::report::{Provenance, Report, ScenarioReport};
+use crate::report::{Report, ScenarioReport};
+use crate::verdict::Provenance;
 
-use super::escape::prometheus;
 use super::facts;
+use crate::text::escape::prometheus;
 
 /// One sample: its labels and its value.
 type Sample = (Vec<(&'static str, String)>, String);
@@ -90,7 +91,7 @@ fn outcomes((labels, scenario): &(Labels, &ScenarioReport)) -> Vec<Sample> {
         for (place, outcome) in case.outcomes.iter().enumerate() {
             samples.push((label(place.to_string()), outcome.count.to_string()));
         }
-        let invalid = case.attempts.iter().filter(|attempt| attempt.outcome.is_none()).count();
+        let invalid = case.attempts.iter().filter(|attempt| attempt.judged.outcome.is_none()).count();
         samples.push((label("not_counted".to_owned()), invalid.to_string()));
     }
     samples

@@ -9,21 +9,20 @@ mod changes;
 mod env;
 mod mask;
 mod section;
-#[cfg(test)]
-pub(crate) use cell::sample;
 
 use std::collections::BTreeMap;
 
 use section::Section;
 
-use super::{Format, escape, units, words};
-use crate::report::Provenance;
+use super::Format;
 use crate::survey::document::{Document, LeftOut, Row};
 use crate::survey::{Kind, Survey};
+use crate::text::{escape, units};
+use crate::verdict::Provenance;
 
 /// A survey's document and what its folder is called.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct NamedSurvey {
     /// The folder, such as `survey-calls-h200-x2`.
     pub name: String,
     /// What lies there.
@@ -32,7 +31,7 @@ pub struct Source {
 
 /// The survey as the terminal shows it, with where it is and how it ended.
 pub fn text(survey: &Survey, path: &str) -> String {
-    let sections = sections(std::slice::from_ref(&Source { name: String::new(), survey: survey.clone() }));
+    let sections = sections(std::slice::from_ref(&NamedSurvey { name: String::new(), survey: survey.clone() }));
     let shown = sections.iter().filter(|section| !section.only_on_pages);
     let mut out: Vec<String> = shown.map(Section::text).collect();
     out.push(totals(survey));
@@ -56,19 +55,14 @@ pub fn text(survey: &Survey, path: &str) -> String {
 pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, String> {
     match format {
         Format::Text => Ok(text(survey, path)),
-        Format::Markdown => Ok(page(survey.kind(), &[Source { name: String::new(), survey: survey.clone() }])),
+        Format::Markdown => Ok(page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])),
         _ => Err("a survey can be rendered as text or markdown".to_string()),
     }
 }
 
-/// The path of a survey's page.
-pub fn path(kind: Kind) -> String {
-    format!("docs/surveys/{}.md", kind.name())
-}
-
 /// A page of all that is known from these documents of one survey.
-pub fn page(kind: Kind, sources: &[Source]) -> String {
-    let sources: Vec<Source> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
+pub fn page(kind: Kind, sources: &[NamedSurvey]) -> String {
+    let sources: Vec<NamedSurvey> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
     let (title, opening) = match kind {
         Kind::Calls => ("What each call does as the first of a process", calls::OPENING),
         Kind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
@@ -86,7 +80,7 @@ pub fn page(kind: Kind, sources: &[Source]) -> String {
     out.join("\n")
 }
 
-fn sections(sources: &[Source]) -> Vec<Section> {
+fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         match &source.survey {
@@ -110,12 +104,12 @@ fn sections(sources: &[Source]) -> Vec<Section> {
 }
 
 /// Where the rows come from.
-fn measured_on(sources: &[Source]) -> Section {
-    let row = |source: &Source| {
+fn measured_on(sources: &[NamedSurvey]) -> Section {
+    let row = |source: &NamedSurvey| {
         let survey = &source.survey;
         vec![
             source.name.clone(),
-            words::machine(survey.machine()),
+            survey.machine().summary(),
             format!("{}{}", rows(survey), if survey.is_complete() { "" } else { ", not finished" }),
             attempts(survey),
             units::duration(survey.header().elapsed_ns),

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use super::escape::html;
-use super::units;
+use crate::text::escape::html;
+use crate::text::units;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! How the answers of a run stand: what each calls for, and how many there are of each.
 
-use super::{escape, lines};
-use crate::report::{Provenance, Report, Requirement};
+use crate::report::{Report, Requirement};
+use crate::text::{counts, escape, lines};
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Verdict};
 
 /// What a verdict calls for, mildest first. Renderers choose marks, colours and elements by this,
@@ -88,14 +89,9 @@ pub fn sentence(report: &Report) -> String {
 
 /// How many scenarios have each kind of verdict with each expectation, without zeros.
 pub fn by_verdict(report: &Report) -> Vec<(Kind, ExpectationMet, usize)> {
-    let mut counts: Vec<(Kind, ExpectationMet, usize)> = Vec::new();
-    for verdict in report.scenarios.iter().map(|scenario| &scenario.verdict) {
-        let known = counts.iter_mut().find(|(kind, met, _)| (*kind, *met) == (verdict.kind, verdict.expectation));
-        match known {
-            Some((_, _, count)) => *count += 1,
-            None => counts.push((verdict.kind, verdict.expectation, 1)),
-        }
-    }
+    let verdicts = report.scenarios.iter().map(|scenario| (scenario.verdict.kind, scenario.verdict.expectation));
+    let mut counts: Vec<(Kind, ExpectationMet, usize)> =
+        counts::tally(verdicts).into_iter().map(|((kind, met), count)| (kind, met, count)).collect();
     counts.sort_by_key(|(kind, met, _)| (*kind, met.name()));
     counts
 }

@@ -2,12 +2,12 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
+use crate::calibration::Calibration;
 use crate::machine::{Isolation, Machine};
-use crate::report::Calibration;
 use crate::sample::Gpu;
 use crate::verdict::Reason;
 
-use super::units;
+use crate::text::units;
 
 /// The driver and what it runs on, in a line.
 pub fn driver(machine: &Machine) -> String {
@@ -26,23 +26,6 @@ pub fn driver(machine: &Machine) -> String {
         None => words.push_str(&format!(", {}", machine.architecture)),
     }
     words
-}
-
-/// The GPUs and the driver, shortly: `2× NVIDIA H200, driver 580.159.04`.
-pub fn machine(machine: &Machine) -> String {
-    let mut models: Vec<(&str, usize)> = Vec::new();
-    for name in machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")) {
-        match models.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => models.push((name, 1)),
-        }
-    }
-    let mut words: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}× {name}")).collect();
-    if words.is_empty() {
-        words.push("no GPU".to_owned());
-    }
-    words.extend(machine.driver_version.as_ref().map(|version| format!("driver {version}")));
-    words.join(", ")
 }
 
 /// Whether memory can be told apart by process, in words.

@@ -34,19 +34,8 @@ impl Attempt {
     pub fn light(&self, elsewhere: Elsewhere) -> Attempt {
         Attempt {
             order: self.order,
-            started_ns: self.started_ns,
-            wall_ns: self.wall_ns,
-            overhead_ns: self.overhead_ns,
-            pid: self.pid,
-            events: Vec::new(),
-            sweeps: Vec::new(),
-            free_run: None,
-            exit: self.exit.clone(),
-            invalid: self.invalid.clone(),
-            stdout_tail: self.stdout_tail.clone(),
-            stdout_bytes: self.stdout_bytes,
-            stderr_tail: self.stderr_tail.clone(),
-            outcome: self.outcome,
+            recording: self.recording.light(),
+            judged: self.judged.clone(),
             elsewhere: Some(elsewhere),
         }
     }

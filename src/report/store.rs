@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MAJOR, Report, SCHEMA, ScenarioReport};
 use crate::input;
-use crate::render::escape::terminal;
+use crate::text::escape::terminal;
 
 /// The report's file in the folder of a run.
 const REPORT: &str = "report.json";

@@ -13,12 +13,14 @@ mod reading;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::stage::Stage;
+use super::session::Session;
+use crate::calibration::Calibration;
 use crate::clock;
 use crate::judge;
 use crate::observe::Scene;
 use crate::plan::CasePlan;
-use crate::report::{Attempt, Calibration, CaseReport, CoTenancy, Report};
+use crate::recording::Recording;
+use crate::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
 use crate::sample::{FreeRun, Sweep};
 use controls::{ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case};
 use reading::{change, is_listed, largest_change, used_before};
@@ -41,34 +43,34 @@ pub(super) struct Calibrator {
 
 impl Calibrator {
     /// Records who is there, measures every GPU that may be used, and warns of what it could not tell.
-    pub(super) fn calibrate(stage: &mut Stage, report: &mut Report) -> Calibrator {
-        let all: Vec<String> = stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-        let restrict = stage.restrict.clone().unwrap_or_else(|| all.clone());
+    pub(super) fn calibrate(session: &mut Session, report: &mut Report) -> Calibrator {
+        let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
         let usable: Vec<String> = restrict.into_iter().filter(|uuid| all.contains(uuid)).collect();
-        if let Ok(sweep) = stage.supervisor.sampler.sweep() {
+        if let Ok(sweep) = session.supervisor.sampler.sweep() {
             report.run.co_tenants = co_tenants(&all, &sweep);
         }
         let mut calibrator = Calibrator { usable, again: 0 };
-        calibrator.measure(stage, report, &calibrator.usable.clone());
-        calibrator.tell(stage, report);
+        calibrator.measure(session, report, &calibrator.usable.clone());
+        calibrator.tell(session, report);
         calibrator
     }
 
     /// Calibrates again where it is needed: on GPUs whose memory is not what it was when they were
     /// calibrated, and, if `unsound_too`, where the last calibration was not sound. At most a few
     /// times in a run, so that a busy machine does not keep it from asking. True if it did.
-    pub(super) fn renew(&mut self, stage: &mut Stage, report: &mut Report, unsound_too: bool) -> bool {
-        if self.again >= MOST_AGAIN || stage.supervisor.interrupt.check() {
+    pub(super) fn renew(&mut self, session: &mut Session, report: &mut Report, unsound_too: bool) -> bool {
+        if self.again >= MOST_AGAIN || session.supervisor.interrupt.check() {
             return false;
         }
-        let Ok(sweep) = stage.supervisor.sampler.sweep() else { return false };
+        let Ok(sweep) = session.supervisor.sampler.sweep() else { return false };
         let is_stale = |uuid: &&String| {
-            let last = report.run.calibration.iter().rfind(|calibration| calibration.uuid == **uuid);
-            let Some(last) = last else { return unsound_too };
+            let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == **uuid);
+            let Some(Calibrated { figures: last, .. }) = last else { return unsound_too };
             if !last.sound {
                 return unsound_too;
             }
-            let place = stage.machine.gpus.iter().position(|gpu| gpu.uuid == **uuid);
+            let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == **uuid);
             let now = place.and_then(|place| sweep.gpus.get(place)?.used_bytes);
             now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
         };
@@ -77,26 +79,26 @@ impl Calibrator {
             return false;
         }
         self.again += 1;
-        self.measure(stage, report, &stale);
+        self.measure(session, report, &stale);
         true
     }
 
     /// Calibrates some GPUs, each until it is sound or its tries are used up.
-    fn measure(&mut self, stage: &mut Stage, report: &mut Report, gpus: &[String]) {
+    fn measure(&mut self, session: &mut Session, report: &mut Report, gpus: &[String]) {
         let mut left = gpus.to_vec();
         for turn in 1..=TRIES {
-            let quiet = quiet(stage, &self.usable);
-            let null = made(stage, null_case());
+            let quiet = quiet(session, &self.usable);
+            let null = made(session, null_case());
             let mut taken = Vec::new();
             for uuid in &left {
-                if stage.supervisor.interrupt.check() {
+                if session.supervisor.interrupt.check() {
                     return;
                 }
-                taken.push(gpu(stage, uuid, &quiet, &null));
+                taken.push(gpu(session, uuid, &quiet, &null));
             }
-            left = taken.iter().filter(|found| !found.sound).map(|found| found.uuid.clone()).collect();
+            left = taken.iter().filter(|found| !found.figures.sound).map(|found| found.figures.uuid.clone()).collect();
             // Of an unsound one the last try is kept.
-            report.run.calibration.extend(taken.into_iter().filter(|found| found.sound || turn == TRIES));
+            report.run.calibration.extend(taken.into_iter().filter(|found| found.figures.sound || turn == TRIES));
             if left.is_empty() {
                 return;
             }
@@ -104,8 +106,8 @@ impl Calibrator {
     }
 
     /// What the first calibration means for the whole run.
-    fn tell(&self, stage: &mut Stage, report: &mut Report) {
-        let found = &report.run.calibration;
+    fn tell(&self, session: &mut Session, report: &mut Report) {
+        let found = report.run.calibrations();
         let warnings: Vec<String> = found
             .iter()
             .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
@@ -116,7 +118,7 @@ impl Calibrator {
         let own = (!found.is_empty()).then(|| found.iter().all(|found| found.pid_listed));
         report.run.warnings.extend(warnings);
         report.machine.isolation.own_pid_listed = own;
-        stage.machine.isolation.own_pid_listed = own;
+        session.machine.isolation.own_pid_listed = own;
         if own == Some(false) {
             report.run.warnings.push(
                 "NVML does not list the worker's own PID (a PID namespace?): memory per process cannot be told, and \
@@ -144,14 +146,14 @@ fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
 
 /// Watches memory while no worker is there. Who is at work on one GPU may come to any other, so a
 /// change on one of ours disturbs them all.
-fn quiet(stage: &mut Stage, usable: &[String]) -> Result<(), String> {
-    let sampler = &mut stage.supervisor.sampler;
+fn quiet(session: &mut Session, usable: &[String]) -> Result<(), String> {
+    let sampler = &mut session.supervisor.sampler;
     let watched = sampler.free_run().and_then(|()| {
         std::thread::sleep(QUIET);
         sampler.stop_free_run()
     });
     let run: FreeRun = watched.map_err(|trouble| trouble.to_string())?;
-    let is_ours = |gpu: usize| stage.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
+    let is_ours = |gpu: usize| session.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
     let mut seen = BTreeSet::new();
     // The first entry of a GPU is what was there.
     match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
@@ -162,11 +164,11 @@ fn quiet(stage: &mut Stage, usable: &[String]) -> Result<(), String> {
 
 /// One GPU, measured twice.
 fn gpu(
-    stage: &mut Stage,
+    session: &mut Session,
     uuid: &str,
     quiet: &Result<(), String>,
-    null: &Result<(CasePlan, Attempt), String>,
-) -> Calibration {
+    null: &Result<(CasePlan, Recording), String>,
+) -> Calibrated {
     let at_ns = clock::now_ns();
     let mut found = Calibration {
         uuid: uuid.to_string(),
@@ -181,10 +183,9 @@ fn gpu(
         pid_listed: false,
         sound: false,
         why_unsound: None,
-        attempts: Vec::new(),
     };
-    let place = stage.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
-    let mut tries: Vec<(CasePlan, Attempt)> = Vec::new();
+    let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
+    let mut tries: Vec<(CasePlan, Recording)> = Vec::new();
     let mut why = quiet.as_ref().err().cloned();
     match null {
         Ok(null) => tries.push(null.clone()),
@@ -195,25 +196,26 @@ fn gpu(
         if why.is_some() {
             break;
         }
-        match made(stage, case) {
+        match made(session, case) {
             Ok(made) => tries.push(made),
             Err(words) => why = Some(words),
         }
     }
     read(&mut found, &tries, place);
-    why = why.or_else(|| disturbed(stage, &found, &tries)).or_else(|| differs(&found, &tries, place));
+    why = why.or_else(|| disturbed(session, &found, &tries)).or_else(|| differs(&found, &tries, place));
     found.sound = why.is_none();
     found.why_unsound = why;
-    found.attempts = tries
-        .into_iter()
-        .map(|(case, attempt)| CaseReport { name: case.name, outcomes: Vec::new(), attempts: vec![attempt] })
-        .collect();
-    found
+    let as_attempt = |(case, recording): (CasePlan, Recording)| CaseReport {
+        name: case.name,
+        outcomes: Vec::new(),
+        attempts: vec![Attempt::new(0, recording)],
+    };
+    Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
 }
 
 /// Takes the figures from the attempts: those of the first of each kind.
-fn read(found: &mut Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) {
-    let of = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, attempt)| attempt);
+fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
+    let of = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
     if let Some(null) = of(NULL) {
         found.null_bytes = largest_change(null, gpu);
         found.epsilon_bytes = SMALLEST_EPSILON.max(3 * found.null_bytes);
@@ -230,26 +232,26 @@ fn read(found: &mut Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) {
 }
 
 /// Whether an attempt does not count, by the rules that every attempt is held against.
-fn disturbed(stage: &Stage, found: &Calibration, tries: &[(CasePlan, Attempt)]) -> Option<String> {
+fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recording)]) -> Option<String> {
     let provisional = [found.clone()];
-    let scene = Scene { calibration: &provisional, gpus: &stage.machine.gpus };
-    tries.iter().find_map(|(case, attempt)| {
-        let doubts = judge::doubts(&plan_of(case), case, attempt, &scene);
+    let scene = Scene { calibration: &provisional, gpus: &session.machine.gpus };
+    tries.iter().find_map(|(case, recording)| {
+        let doubts = judge::doubts(&plan_of(case), case, recording, &scene);
         doubts.first().map(|doubt| format!("{}: {}", doubt.reason.name(), doubt.detail))
     })
 }
 
 /// Whether controls did not show what they must, or two that are alike did not show the same.
-fn differs(found: &Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) -> Option<String> {
+fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
     let near = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2);
-    for (case, attempt) in tries {
-        let baseline = used_before(attempt, gpu);
+    for (case, recording) in tries {
+        let baseline = used_before(recording, gpu);
         if !near(baseline, found.baseline_bytes) {
             return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));
         }
         let (again, first) = match case.name.as_str() {
-            INIT => (change(attempt, None, 0, gpu), found.init_bytes),
-            POSITIVE => (change(attempt, None, 1, gpu), Some(found.context_bytes)),
+            INIT => (change(recording, None, 0, gpu), found.init_bytes),
+            POSITIVE => (change(recording, None, 1, gpu), Some(found.context_bytes)),
             _ => continue,
         };
         if !near(again, first) {
@@ -265,9 +267,9 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Attempt)], gpu: usize) -> Op
     None
 }
 
-fn made(stage: &mut Stage, case: CasePlan) -> Result<(CasePlan, Attempt), String> {
-    match stage.supervisor.attempt(TIMEOUTS, &case, 0) {
-        Ok(attempt) => Ok((case, attempt)),
+fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), String> {
+    match session.record(&case.experiment(TIMEOUTS)) {
+        Ok(recording) => Ok((case, recording)),
         Err(trouble) => Err(format!("`{}` could not be run: {trouble}", case.name)),
     }
 }

@@ -8,12 +8,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;
 use crate::output;
-use crate::render::answer::{self, Answer, Asked, Ending};
-use crate::render::escape;
-use crate::render::text::{self, Style};
+use crate::render::answer::{self, Answer, Ending, Workload};
+use crate::render::full::{self, Style};
 use crate::report::{Report, ScenarioReport};
 use crate::scenario::Scenario;
 use crate::terminal;
+use crate::text::escape;
 
 /// Where a run speaks. With `--json`, stdout is for one document and people read stderr.
 pub(super) struct Console {
@@ -22,7 +22,7 @@ pub(super) struct Console {
     width: usize,
     style: Style,
     bar: ProgressBar,
-    asked: Asked,
+    asked: Workload,
     /// How many instances of each scenario are still to come.
     coming: BTreeMap<String, usize>,
     /// What is known of scenarios of which an instance is still to come.
@@ -48,7 +48,7 @@ impl Console {
             width,
             style: if colour { Style::Colour } else { Style::Plain },
             bar,
-            asked: Asked::default(),
+            asked: Workload::default(),
             coming: BTreeMap::new(),
             known: BTreeMap::new(),
             spoken: false,
@@ -108,7 +108,7 @@ impl Console {
             self.asked.variants = planned().count();
         }
         if self.verbose {
-            self.say(&text::header(&report.run, &report.machine, report.provenance, self.width));
+            self.say(&full::header(&report.run, &report.machine, report.provenance, self.width));
         } else {
             self.say(&answer::head(report, Some(&self.asked), self.width));
         }
@@ -121,7 +121,7 @@ impl Console {
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
         if self.verbose {
-            self.say(&text::scenario(done, self.width, self.style));
+            self.say(&full::scenario(done, self.width, self.style));
             return;
         }
         self.known.entry(done.scenario.clone()).or_default().push(Answer::of(done));
@@ -168,7 +168,7 @@ impl Console {
         let file = path;
         let path = path.to_string_lossy();
         if self.verbose {
-            self.say(&text::totals(report, &path, (exit.code(), exit.name()), self.width));
+            self.say(&full::totals(report, &path, (exit.code(), exit.name()), self.width));
         } else {
             // Of an interrupted run some instances are not done: what is known is told all the same.
             for answers in std::mem::take(&mut self.known).values() {

@@ -1,7 +1,7 @@
 //! `--dry-run`: what would run on this machine. No worker is started and no report is written.
 
 use super::console::Console;
-use super::stage::Stage;
+use super::session::Session;
 use super::{Options, question, require};
 use crate::catalogue::Selection;
 use crate::exit::Exit;
@@ -10,25 +10,25 @@ use crate::render::preview;
 use crate::report::Required;
 
 /// Says what the options would run, and how that would end.
-pub(super) fn run(options: &Options, stage: &mut Stage, selection: &Selection, console: &mut Console) -> Exit {
-    console.warn(&stage.notes);
-    let preview = look_ahead(options, stage, selection);
+pub(super) fn run(options: &Options, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
+    console.warn(&session.notes);
+    let preview = look_ahead(options, session, selection);
     let document = serde_json::to_string(&preview).unwrap_or_default();
     console.previewed(&preview::text(&preview), &document, preview.exit())
 }
 
 /// What the options would run here.
-pub(super) fn look_ahead(options: &Options, stage: &mut Stage, selection: &Selection) -> Preview {
-    let mut preview = Preview::new(&stage.on, &stage.machine, stage.provenance);
-    for place in 0..stage.runtimes.len().max(1) {
-        let planning = question::planning(stage, options, place);
+pub(super) fn look_ahead(options: &Options, session: &mut Session, selection: &Selection) -> Preview {
+    let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
+    for place in 0..session.runtimes.len().max(1) {
+        let planning = question::planning(session, options, place);
         let instances = selection.instances().map(|(of, one)| (of, one, selection.is_by_name(one)));
-        preview.add(instances, &stage.machine, &planning);
+        preview.add(instances, &session.machine, &planning);
     }
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require.clone_from(&options.require);
     for requirement in preview.require.iter_mut().filter(|one| one.what == Required::Gpus) {
-        *requirement = requirement.with(require::usable(stage));
+        *requirement = requirement.with(require::usable(session));
     }
     preview
 }

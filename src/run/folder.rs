@@ -10,7 +10,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::output;
-use crate::render::escape;
+use crate::text::escape;
 
 const PREFIX: &str = "cuda-pitfalls-";
 /// Locked as long as the run lives; the kernel unlocks it however the run ends.

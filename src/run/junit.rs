@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
-use crate::render::{self, Format, escape};
+use crate::render::{self, Format};
 use crate::report::Report;
+use crate::text::escape;
 
 /// A JUnit file that a run is to leave.
 pub(super) struct JunitFile {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::clock;
-use crate::render::escape;
 use crate::supervisor::Interrupt;
+use crate::text::escape;
 
 /// Where locks are, unless `--lock-dir` says otherwise.
 pub const FOLDER: &str = "/tmp/cuda-pitfalls-locks";

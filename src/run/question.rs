@@ -4,19 +4,19 @@
 //! second, so that one that is stopped has an answer to all of them; a survey asks one question to
 //! its end and then the next.
 
-mod libraries;
 mod open;
 
 use std::collections::VecDeque;
 
 use super::Options;
-use super::stage::Stage;
+use super::session::Session;
+use crate::experiment::Experiment;
 use crate::judge::{self, Facts};
 use crate::observe::Scene;
 use crate::plan::{self, CasePlan, Plan, Unmet};
-use crate::report::{CaseReport, Run, ScenarioReport};
+use crate::report::{Attempt, CaseReport, Run, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
-use crate::supervisor::Trouble;
+use crate::supervisor::SupervisorError;
 use crate::verdict::{Kind, Reason, Verdict};
 pub(super) use open::host_unsafe;
 use open::{nothing, open, troubled};
@@ -46,7 +46,7 @@ enum State {
 
 /// Plans an instance on a libcudart. One that the machine cannot answer is done.
 pub(super) fn plan(
-    stage: &mut Stage,
+    session: &mut Session,
     scenario: &Scenario,
     instance: &Instance,
     run: &Run,
@@ -63,14 +63,14 @@ pub(super) fn plan(
         sha256: scenario.sha256.clone(),
         asked_by_name: false,
         lacks: None,
-        libcudart: stage.runtime(runtime),
+        libcudart: session.runtime(runtime),
         plan: None,
-        verdict: open(stage.provenance, "not asked yet".to_string()),
+        verdict: open(session.provenance, "not asked yet".to_string()),
         cases: Vec::new(),
     };
     let mut question = Question { runtime, pending: VecDeque::new(), made: 0, rounds: 0, state: State::Planned };
-    let planning = planning(stage, options, runtime);
-    match plan::resolve(scenario, instance, &stage.machine, &planning) {
+    let planning = planning(session, options, runtime);
+    match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
             question.pending = plan::order(plan.cases.len(), plan.repeat, run.seed).into();
             let blank =
@@ -80,7 +80,7 @@ pub(super) fn plan(
         }
         Err(Unmet { reason, detail, lacks }) => {
             done.lacks = Some(lacks);
-            done.verdict = nothing(stage.provenance, Kind::Skipped, reason, detail);
+            done.verdict = nothing(session.provenance, Kind::Skipped, reason, detail);
             question.state = State::Done;
         }
     }
@@ -112,15 +112,15 @@ impl Question {
     }
 
     /// Makes one attempt of every case. A question that cannot be asked after all is done then.
-    pub(super) fn round(&mut self, stage: &mut Stage, run: &Run, done: &mut ScenarioReport, tick: &dyn Fn()) {
+    pub(super) fn round(&mut self, session: &mut Session, run: &Run, done: &mut ScenarioReport, tick: &dyn Fn()) {
         let Some(plan) = done.plan.clone() else { return };
-        let asked = self.ask(stage, run, &plan, done, plan.cases.len(), tick);
+        let asked = self.ask(session, run, &plan, done, plan.cases.len(), tick);
         match asked {
-            Err(trouble) => self.give_up(stage, done, &trouble),
+            Err(trouble) => self.give_up(session, done, &trouble),
             Ok(is_whole) => {
                 self.rounds += u32::from(is_whole);
                 let words = format!("{} of {} attempts of each case are made", self.rounds, plan.repeat);
-                done.verdict = open(stage.provenance, words);
+                done.verdict = open(session.provenance, words);
             }
         }
     }
@@ -130,7 +130,7 @@ impl Question {
     /// If `is_over`, no more attempts are made: what is there in full rounds is judged.
     pub(super) fn conclude(
         &mut self,
-        stage: &mut Stage,
+        session: &mut Session,
         run: &Run,
         done: &mut ScenarioReport,
         is_over: bool,
@@ -139,37 +139,37 @@ impl Question {
         if self.is_done() {
             return;
         }
-        let concluded = self.make_sure(stage, run, done, is_over, tick);
+        let concluded = self.make_sure(session, run, done, is_over, tick);
         match concluded {
-            Err(trouble) => self.give_up(stage, done, &trouble),
+            Err(trouble) => self.give_up(session, done, &trouble),
             Ok(()) => self.state = State::Done,
         }
     }
 
     fn make_sure(
         &mut self,
-        stage: &mut Stage,
+        session: &mut Session,
         run: &Run,
         done: &mut ScenarioReport,
         is_over: bool,
         tick: &dyn Fn(),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SupervisorError> {
         let Some(mut plan) = done.plan.clone() else { return Ok(()) };
         if is_over && self.rounds > 0 {
             plan.repeat = plan.repeat.min(self.rounds);
         }
         if !is_over {
-            self.make_again(stage, run, &plan, done, tick)?;
+            self.make_again(session, run, &plan, done, tick)?;
         }
-        done.verdict = judged(stage, run, &plan, done);
+        done.verdict = judged(session, run, &plan, done);
         let confirming = judge::confirming_attempts(&plan, &done.verdict);
         if confirming > 0 && !is_over {
             plan.repeat += confirming;
             self.pending.extend(plan::order(plan.cases.len(), confirming, run.seed));
             let attempts = self.pending.len();
-            self.ask(stage, run, &plan, done, attempts, tick)?;
-            self.make_again(stage, run, &plan, done, tick)?;
-            done.verdict = judged(stage, run, &plan, done);
+            self.ask(session, run, &plan, done, attempts, tick)?;
+            self.make_again(session, run, &plan, done, tick)?;
+            done.verdict = judged(session, run, &plan, done);
         }
         done.plan = Some(plan);
         Ok(())
@@ -178,71 +178,73 @@ impl Question {
     /// Makes attempts again that somebody else disturbed, within bounds.
     fn make_again(
         &mut self,
-        stage: &mut Stage,
+        session: &mut Session,
         run: &Run,
         plan: &Plan,
         done: &mut ScenarioReport,
         tick: &dyn Fn(),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SupervisorError> {
         loop {
             let again = judge::additional_attempts(plan, &done.cases);
-            if again.is_empty() || stage.supervisor.interrupt.check() || is_stuck(&done.cases) {
+            if again.is_empty() || session.supervisor.interrupt.check() || is_stuck(&done.cases) {
                 return Ok(());
             }
             self.pending.extend(again);
             let attempts = self.pending.len();
-            self.ask(stage, run, plan, done, attempts, tick)?;
+            self.ask(session, run, plan, done, attempts, tick)?;
         }
     }
 
     /// Makes so many of the attempts that are pending. False if it had to stop before.
     fn ask(
         &mut self,
-        stage: &mut Stage,
+        session: &mut Session,
         run: &Run,
         plan: &Plan,
         done: &mut ScenarioReport,
         attempts: usize,
         tick: &dyn Fn(),
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, SupervisorError> {
+        let timeouts = plan.timeouts();
         // Of a single case the first attempt tells.
         if self.state == State::Planned && plan.cases.len() > 1 {
-            stage.supervisor.look_for_needs(plan.timeouts(), &plan.cases)?;
+            let experiments: Vec<Experiment> = plan.cases.iter().map(|case| case.experiment(timeouts)).collect();
+            session.supervisor.look_for_needs(&experiments)?;
         }
         self.state = State::Begun;
-        let gpus = stage.machine.gpus.clone();
-        let scene = Scene { calibration: &run.calibration, gpus: &gpus };
+        let gpus = session.machine.gpus.clone();
+        let figures = run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &gpus };
         for _ in 0..attempts {
-            if stage.supervisor.interrupt.check() || is_stuck(&done.cases) {
+            if session.supervisor.interrupt.check() || is_stuck(&done.cases) {
                 return Ok(false);
             }
             let Some(place) = self.pending.pop_front() else { break };
             let (Some(case), Some(kept)) = (plan.cases.get(place), done.cases.get_mut(place)) else { continue };
-            let mut attempt = stage.supervisor.attempt(plan.timeouts(), case, self.made)?;
+            let mut attempt = Attempt::new(self.made, session.record(&case.experiment(timeouts))?);
             self.made += 1;
-            libraries::keep(stage, case, &mut attempt);
-            attempt.invalid = judge::doubts(plan, case, &attempt, &scene);
+            attempt.judged.invalid = judge::doubts(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
             tick();
         }
         // An attempt that was interrupted is not one.
-        Ok(!stage.supervisor.interrupt.check())
+        Ok(!session.supervisor.interrupt.check())
     }
 
-    fn give_up(&mut self, stage: &Stage, done: &mut ScenarioReport, trouble: &Trouble) {
-        if let Trouble::Missing(what) = trouble {
+    fn give_up(&mut self, session: &Session, done: &mut ScenarioReport, trouble: &SupervisorError) {
+        if let SupervisorError::Missing(what) = trouble {
             done.lacks = Some(what.join(" and "));
         }
-        done.verdict = troubled(stage.provenance, trouble);
+        done.verdict = troubled(session.provenance, trouble);
         self.state = State::Done;
     }
 
     /// Nothing more is started on a host that is unsafe.
-    pub(super) fn refuse(&mut self, stage: &Stage, done: &mut ScenarioReport, why: &str) {
+    pub(super) fn refuse(&mut self, session: &Session, done: &mut ScenarioReport, why: &str) {
         if self.state == State::Planned {
             done.plan = None;
             done.cases.clear();
-            done.verdict = nothing(stage.provenance, Kind::Skipped, Reason::HostUnsafe, why.to_string());
+            done.verdict = nothing(session.provenance, Kind::Skipped, Reason::HostUnsafe, why.to_string());
             self.state = State::Done;
         }
     }
@@ -255,7 +257,7 @@ pub(super) fn repeat(done: &ScenarioReport) -> u32 {
 
 /// Asks one instance to its end.
 pub(super) fn answer(
-    stage: &mut Stage,
+    session: &mut Session,
     scenario: &Scenario,
     instance: &Instance,
     run: &Run,
@@ -263,49 +265,50 @@ pub(super) fn answer(
     runtime: usize,
     tick: &dyn Fn(),
 ) -> ScenarioReport {
-    let (mut question, mut done) = plan(stage, scenario, instance, run, options, runtime);
+    let (mut question, mut done) = plan(session, scenario, instance, run, options, runtime);
     if let Some(why) = &run.host_unsafe {
-        question.refuse(stage, &mut done, why);
+        question.refuse(session, &mut done, why);
     }
     while !question.is_done() {
         let is_last = question.is_last_round(&done);
-        question.round(stage, run, &mut done, tick);
-        let is_over = stage.supervisor.interrupt.check();
+        question.round(session, run, &mut done, tick);
+        let is_over = session.supervisor.interrupt.check();
         if is_last || is_over || is_stuck(&done.cases) {
-            question.conclude(stage, run, &mut done, is_over, tick);
+            question.conclude(session, run, &mut done, is_over, tick);
         }
     }
     done
 }
 
 /// What the command line and the moment decide about plans.
-pub(super) fn planning(stage: &mut Stage, options: &Options, runtime: usize) -> plan::Options {
+pub(super) fn planning(session: &mut Session, options: &Options, runtime: usize) -> plan::Options {
     plan::Options {
         repeat: options.repeat,
         quick: options.quick,
-        restrict: stage.restrict.clone(),
+        restrict: session.restrict.clone(),
         allow: options.allow.clone(),
-        libcudart: stage.runtime(runtime),
+        libcudart: session.runtime(runtime),
         root: rustix::process::geteuid().is_root(),
-        busy: busy(stage),
+        busy: busy(session),
     }
 }
 
-fn judged(stage: &Stage, run: &Run, plan: &Plan, done: &mut ScenarioReport) -> Verdict {
-    let facts = Facts::new(&stage.machine, done.libcudart.as_ref(), plan, stage.provenance);
-    let scene = Scene { calibration: &run.calibration, gpus: &stage.machine.gpus };
+fn judged(session: &Session, run: &Run, plan: &Plan, done: &mut ScenarioReport) -> Verdict {
+    let facts = Facts::new(&session.machine, done.libcudart.as_ref(), plan, session.provenance);
+    let figures = run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &session.machine.gpus };
     judge::judge(plan, &mut done.cases, &scene, &facts)
 }
 
 /// Whether a process could not be killed: nothing more may be started then.
 fn is_stuck(cases: &[CaseReport]) -> bool {
-    cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.exit.unkillable)
+    cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.recording.exit.unkillable)
 }
 
 /// GPUs on which somebody else's processes run right now.
-fn busy(stage: &mut Stage) -> Vec<String> {
-    let Ok(sweep) = stage.supervisor.sampler.sweep() else { return Vec::new() };
+fn busy(session: &mut Session) -> Vec<String> {
+    let Ok(sweep) = session.supervisor.sampler.sweep() else { return Vec::new() };
     let is_busy = |reading: &crate::sample::Reading| reading.processes.as_ref().is_some_and(|list| !list.is_empty());
-    let gpus = stage.machine.gpus.iter().zip(&sweep.gpus);
+    let gpus = session.machine.gpus.iter().zip(&sweep.gpus);
     gpus.filter(|(_, reading)| is_busy(reading)).map(|(gpu, _)| gpu.uuid.clone()).collect()
 }

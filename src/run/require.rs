@@ -1,14 +1,14 @@
 //! `--require`: what a run must have, so that a runner that lost a GPU is not taken for a healthy
 //! one.
 
-use super::stage::Stage;
+use super::session::Session;
 use crate::report::{Report, Required, Requirement};
 
 /// Holds what is required of the machine against it, before anything runs.
-pub(super) fn gpus(report: &mut Report, stage: &Stage) {
+pub(super) fn gpus(report: &mut Report, session: &Session) {
     for requirement in &mut report.run.require {
         if requirement.what == Required::Gpus {
-            *requirement = requirement.with(usable(stage));
+            *requirement = requirement.with(usable(session));
         }
     }
 }
@@ -19,7 +19,7 @@ pub(super) fn is_met(report: &Report) -> bool {
 }
 
 /// How many GPUs of the machine may be used.
-pub(super) fn usable(stage: &Stage) -> u64 {
-    let may_be_used = |uuid: &String| stage.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
-    stage.machine.gpus.iter().filter(|gpu| may_be_used(&gpu.uuid)).count() as u64
+pub(super) fn usable(session: &Session) -> u64 {
+    let may_be_used = |uuid: &String| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
+    session.machine.gpus.iter().filter(|gpu| may_be_used(&gpu.uuid)).count() as u64
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::calibrate::Calibrator;
 use super::console::Console;
 use super::question::{self, Question};
+use super::session::Session;
 use super::spool::{self, Spool};
-use super::stage::Stage;
 use super::{Failure, Options, unkillable};
 use crate::catalogue::Selection;
 use crate::clock;
@@ -24,7 +24,7 @@ const QUICK_WRITE_NS: u64 = 50_000_000;
 /// All questions of a run, and where what is known of them goes. The place of a question is that of
 /// its part in the report.
 pub(super) struct Rounds<'a> {
-    stage: &'a mut Stage,
+    session: &'a mut Session,
     report: &'a mut Report,
     console: &'a mut Console,
     store: &'a Store,
@@ -43,19 +43,19 @@ pub(super) struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     /// Plans every instance of a selection on every libcudart.
     pub(super) fn plan(
-        stage: &'a mut Stage,
+        session: &'a mut Session,
         report: &'a mut Report,
         console: &'a mut Console,
         store: &'a Store,
         options: &'a Options,
         selection: &Selection,
     ) -> Result<Rounds<'a>, Failure> {
-        let spool = Spool::create(stage.folder())
+        let spool = Spool::create(session.folder())
             .map_err(|error| Failure::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
         let (mut questions, mut faulting) = (Vec::new(), Vec::new());
-        for runtime in 0..stage.runtimes.len().max(1) {
+        for runtime in 0..session.runtimes.len().max(1) {
             for (scenario, instance) in in_order(&selection.scenarios) {
-                let (question, mut done) = question::plan(stage, scenario, instance, &report.run, options, runtime);
+                let (question, mut done) = question::plan(session, scenario, instance, &report.run, options, runtime);
                 done.asked_by_name = selection.is_by_name(instance);
                 report.scenarios.push(done);
                 questions.push(question);
@@ -64,7 +64,7 @@ impl<'a> Rounds<'a> {
         }
         let written_ns = clock::now_ns();
         Ok(Rounds {
-            stage,
+            session,
             report,
             console,
             store,
@@ -112,7 +112,7 @@ impl<'a> Rounds<'a> {
 
     /// Whether nothing more may be started.
     fn is_over(&mut self) -> bool {
-        self.stage.supervisor.interrupt.check()
+        self.session.supervisor.interrupt.check()
             || self.report.run.stopped_by.is_some()
             || self.report.run.host_unsafe.is_some()
     }
@@ -132,20 +132,20 @@ impl<'a> Rounds<'a> {
                 continue;
             }
             self.console.status(&format!("round {} · {}", round + 1, done.name));
-            self.stage.use_runtime(question.runtime).map_err(Failure::Internal)?;
+            self.session.use_runtime(question.runtime).map_err(Failure::Internal)?;
             let is_last = question.is_last_round(done);
             let console = &*self.console;
-            question.round(self.stage, &self.report.run, done, &|| console.tick());
+            question.round(self.session, &self.report.run, done, &|| console.tick());
             if is_last {
                 spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
-                question.conclude(self.stage, &self.report.run, done, false, &|| console.tick());
+                question.conclude(self.session, &self.report.run, done, false, &|| console.tick());
             }
             let (is_done, unsafe_host) = (question.is_done(), question::host_unsafe(done));
             if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
                 self.report.run.stopped_by.get_or_insert(done.name.clone());
             }
             self.put_away(place)?;
-            if let Some(why) = unsafe_host.or_else(|| unkillable(self.stage)) {
+            if let Some(why) = unsafe_host.or_else(|| unkillable(self.session)) {
                 self.report.run.host_unsafe.get_or_insert(why);
             }
             if is_done {
@@ -160,7 +160,7 @@ impl<'a> Rounds<'a> {
     /// Calibrates again where co-tenants came or left.
     fn renew(&mut self, unsound_too: bool) {
         if let Some(calibrator) = &mut self.calibrator {
-            calibrator.renew(self.stage, self.report, unsound_too);
+            calibrator.renew(self.session, self.report, unsound_too);
         }
     }
 
@@ -181,7 +181,7 @@ impl<'a> Rounds<'a> {
     /// What is left open when nothing more may be started is judged by the rounds that it has; what
     /// was never begun is listed and leaves the report.
     fn close(&mut self) -> Result<(), Failure> {
-        let is_interrupted = self.stage.supervisor.interrupt.check();
+        let is_interrupted = self.session.supervisor.interrupt.check();
         let host_unsafe = self.report.run.host_unsafe.clone();
         for place in 0..self.questions.len() {
             let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
@@ -195,10 +195,10 @@ impl<'a> Rounds<'a> {
                 && !is_interrupted
                 && let Some(why) = &host_unsafe
             {
-                question.refuse(self.stage, done, why);
+                question.refuse(self.session, done, why);
             } else if question.has_begun() {
                 spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
-                question.conclude(self.stage, &self.report.run, done, true, &|| {});
+                question.conclude(self.session, &self.report.run, done, true, &|| {});
                 self.put_away(place)?;
             } else {
                 continue;
@@ -206,7 +206,7 @@ impl<'a> Rounds<'a> {
             self.tell(place);
         }
         // The last report of a run is written by the caller, and not every answer was.
-        self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
+        self.report.machine.libraries.clone_from(&self.session.machine.libraries);
         let questions = &self.questions;
         let mut answered = questions.iter().map(Question::is_done);
         let not_run = &mut self.report.run.not_run;
@@ -238,7 +238,7 @@ impl<'a> Rounds<'a> {
         self.report.run.elapsed_ns = now - self.report.run.started_ns;
         let is_due = now - self.written_ns >= WRITE_EVERY_NS;
         if is_due || (is_answer && self.writing_ns <= QUICK_WRITE_NS) {
-            self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
+            self.report.machine.libraries.clone_from(&self.session.machine.libraries);
             self.store.write(self.report)?;
             self.written_ns = clock::now_ns();
             self.writing_ns = self.written_ns - now;

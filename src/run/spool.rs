@@ -69,8 +69,7 @@ pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), String> {
         let whole: Attempt = serde_json::from_str(&elsewhere.0.text()?)
             .map_err(|error| format!("an attempt cannot be read back: {error}"))?;
         // What is in memory was judged last.
-        let (invalid, outcome) = (std::mem::take(&mut attempt.invalid), attempt.outcome);
-        *attempt = Attempt { invalid, outcome, ..whole };
+        *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
     }
     Ok(())
 }
@@ -85,7 +84,7 @@ mod tests {
             let mut script = Script::new();
             script.sweep(None, &[step as u64]);
             script.step(step, 0, &[]);
-            script.attempt()
+            Attempt::new(0, script.recording())
         };
         vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: (0..count).map(attempt).collect() }]
     }
@@ -96,7 +95,12 @@ mod tests {
         let whole = cases(3);
         let mut kept = whole.clone();
         spool.put_away(&mut kept).unwrap();
-        assert!(kept[0].attempts.iter().all(|attempt| attempt.events.is_empty() && attempt.sweeps.is_empty()));
+        assert!(
+            kept[0]
+                .attempts
+                .iter()
+                .all(|attempt| attempt.recording.events.is_empty() && attempt.recording.sweeps.is_empty())
+        );
         // As a document it is what it was.
         assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&whole).unwrap());
         kept[0].attempts.push(whole[0].attempts[1].clone());

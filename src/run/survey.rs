@@ -13,7 +13,7 @@ mod select;
 use std::path::{Path, PathBuf};
 
 use super::console::Console;
-use super::stage::Stage;
+use super::session::Session;
 use super::{Failure, Options, blank, calibrate, catching, locks, question};
 use crate::catalogue;
 use crate::clock;
@@ -86,10 +86,10 @@ pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> 
 }
 
 /// A survey in progress.
-struct Sitting<'a> {
+struct SurveyRun<'a> {
     options: &'a SurveyOptions,
     run: Options,
-    stage: Stage,
+    session: Session,
     report: Report,
     /// Where the report and the survey go.
     folder: PathBuf,
@@ -102,36 +102,36 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
     // What cannot be asked is better known before the machine is touched.
     select::check(options).map_err(Failure::Usage)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
-    let mut stage = Stage::set(&run, program, interrupt)?;
+    let mut session = Session::set(&run, program, interrupt)?;
     if let Some(restrict) = &run.gpus {
-        stage.check_gpus(restrict).map_err(Failure::Usage)?;
+        session.check_gpus(restrict).map_err(Failure::Usage)?;
     }
     let (mut report, folder) = match (&options.resume, stored) {
         (Some(folder), Some(survey)) => {
             resume::same_question(&survey, options)?;
-            resume::same_machine(&survey, &stage)?;
+            resume::same_machine(&survey, &session)?;
             run.seed = Some(survey.header().seed);
             (read(folder)?, folder.clone())
         }
         _ => {
-            let report = blank(&run, &stage);
+            let report = blank(&run, &session);
             let folder = run.out.join(&report.run.id);
             (report, folder)
         }
     };
-    let _locks = locks(&run, &mut stage, &mut report, console)?;
-    console.warn(&stage.notes);
-    let sitting = Sitting { options, run, stage, report, folder, console };
+    let _locks = locks(&run, &mut session, &mut report, console)?;
+    console.warn(&session.notes);
+    let survey_run = SurveyRun { options, run, session, report, folder, console };
     match options.kind {
-        Kind::Calls => sitting.sit(ask::calls),
-        Kind::Mask => sitting.sit(ask::mask),
-        Kind::Env => sitting.sit(ask::env),
+        Kind::Calls => survey_run.make(ask::calls),
+        Kind::Mask => survey_run.make(ask::mask),
+        Kind::Env => survey_run.make(ask::env),
     }
 }
 
-impl Sitting<'_> {
+impl SurveyRun<'_> {
     /// Chooses the questions, proves the instrument, and asks.
-    fn sit<R: Row>(mut self, asked: impl Fn(&Sitting<'_>) -> Result<ask::Asked<R>, Failure>) -> Result<Exit, Failure>
+    fn make<R: Row>(mut self, asked: impl Fn(&SurveyRun<'_>) -> Result<ask::Asked<R>, Failure>) -> Result<Exit, Failure>
     where
         Survey: From<Document<R>>,
     {
@@ -163,13 +163,13 @@ impl Sitting<'_> {
         self.calibrate();
         let names = CONTROLS.map(str::to_string);
         let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
-        self.stage.use_runtime(0).map_err(Failure::Internal)?;
+        self.session.use_runtime(0).map_err(Failure::Internal)?;
         self.report.run.selectors = names.to_vec();
         for scenario in &scenarios {
             self.control(scenario);
             store.write(&self.report)?;
         }
-        let signal = self.stage.supervisor.interrupt.signal();
+        let signal = self.session.supervisor.interrupt.signal();
         self.report.run.interrupted = signal.map(signal_name);
         self.report.complete = signal.is_none();
         self.report.run.finished_at = Some(clock::utc());
@@ -183,26 +183,26 @@ impl Sitting<'_> {
     }
 
     fn calibrate(&mut self) {
-        if self.stage.supervisor.sampler.inventory.is_ok() {
+        if self.session.supervisor.sampler.inventory.is_ok() {
             self.console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate(&mut self.stage, &mut self.report);
+            calibrate::Calibrator::calibrate(&mut self.session, &mut self.report);
         }
     }
 
     fn control(&mut self, scenario: &Scenario) {
         for instance in &scenario.instances {
-            if self.stage.supervisor.interrupt.check() {
+            if self.session.supervisor.interrupt.check() {
                 return;
             }
             self.console.status(&instance.name);
-            let done = question::answer(&mut self.stage, scenario, instance, &self.report.run, &self.run, 0, &|| {
+            let done = question::answer(&mut self.session, scenario, instance, &self.report.run, &self.run, 0, &|| {
                 self.console.tick()
             });
             if let Some(unsafe_host) = question::host_unsafe(&done) {
                 self.report.run.host_unsafe.get_or_insert(unsafe_host);
             }
             self.report.scenarios.push(done);
-            self.report.machine.libraries.clone_from(&self.stage.machine.libraries);
+            self.report.machine.libraries.clone_from(&self.session.machine.libraries);
         }
     }
 

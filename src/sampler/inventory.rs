@@ -5,20 +5,9 @@ use std::collections::BTreeMap;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::read::Gpus;
+use super::gpus::Gpus;
+use crate::mapped::mapped_nvml;
 use crate::sample::{Event, Gpu, Inventory};
-use crate::worker::versions::mapped_nvml;
-
-/// Why NVML cannot be used, as a closed word and in its own words.
-pub(super) fn unavailable(error: &NvmlError) -> Event {
-    let reason = match error {
-        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
-        NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => "no_driver",
-        NvmlError::NotFound => "no_gpu",
-        _ => "nvml_error",
-    };
-    Event::Unavailable { reason: reason.to_string(), detail: error.to_string() }
-}
 
 /// Reads the facts that do not change during a run. Without a library that is known to be real or
 /// simulated there is nobody whose answers could be believed.

@@ -7,27 +7,23 @@ mod arguments;
 mod cases;
 mod checks;
 mod conditions;
-mod diagnostic;
-mod matchers;
+mod excerpt;
 mod parameters;
-mod reader;
-mod tree;
 
-pub use diagnostic::Diagnostic;
-pub(crate) use diagnostic::nearest;
+pub(crate) use excerpt::Excerpts;
 
 use sha2::{Digest, Sha256};
 use toml::de::DeTable;
 
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
-use self::diagnostic::suggest;
 use self::parameters::{Combination, Parameters};
-use self::reader::{Reader, get};
-use self::tree::{Entry, Node, Place};
-use super::size;
 use super::symptom;
 use super::{Gpus, Instance, Needs, Scenario};
+use crate::source::diagnostic::{self, Diagnostic, suggest};
+use crate::source::reader::{self, Reader, get};
+use crate::source::size;
+use crate::source::tree::{self, Entry, Node, Place};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
@@ -156,7 +152,7 @@ impl<'r> File<'r, '_> {
             nondeterministic: nondeterministic.unwrap_or(false),
             parameters: parameters.into_list(),
             instances,
-            sha256: Sha256::digest(self.reader.source).iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: sha256(self.reader.source),
         })
     }
 
@@ -286,6 +282,11 @@ impl<'r> File<'r, '_> {
         }
         why_none
     }
+}
+
+/// The hash by which a reader knows the text of a file, in hexadecimal digits.
+pub fn sha256(source: &str) -> String {
+    Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

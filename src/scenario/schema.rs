@@ -2,15 +2,22 @@
 //! with while a file is written. [`super::load`] is the judge; what a schema cannot say (labels that
 //! exist, handles that are bound) only it checks.
 
+mod shared;
 mod steps;
 
-use cuda_pitfalls_calls::{SIGNALS, status};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Class, Hazard, environment, symptom};
+use super::{Hazard, environment, symptom};
+use crate::fact;
+use crate::source::schema::{BYTES, object, one_or_more, or_parameter, reference, sentence, set};
 
 /// The schema of a scenario file (JSON Schema 2020-12).
 pub fn file_schema() -> Value {
+    shared::shared(whole())
+}
+
+/// The same with each part written wherever it stands.
+fn whole() -> Value {
     let mut schema = object(
         json!({
             "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
@@ -78,7 +85,7 @@ pub fn file_schema() -> Value {
 }
 
 fn definitions() -> Value {
-    json!({
+    let mut definitions = json!({
         "parameter": {
             "description": "A parameter of the file, or a GPU that the plan fills in.",
             "type": "string", "pattern": "\\$\\{[a-z0-9_]+\\}",
@@ -86,57 +93,17 @@ fn definitions() -> Value {
         "range": { "type": "string", "pattern": RANGE },
         "bytes": or_parameter(json!([{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": BYTES }])),
         "variable": or_parameter(json!([{ "enum": environment::NAMES }])),
-        "status": or_parameter(json!([{ "enum": statuses() }])),
-        "gpu": or_parameter(json!([{ "type": "string", "pattern": GPU }])),
-        "gpus": or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }])),
-        "class": or_parameter(json!([{ "enum": [
-            Class::None.name(), Class::Touch.name(), Class::Context.name(), Class::Allocation.name(),
-        ] }])),
-        "matcher": matcher(json!({ "type": ["integer", "string"] })),
-        "bytes_matcher": matcher(or_parameter(json!([
-            { "type": "integer" }, { "type": "string", "pattern": BYTES }, { "type": "string", "pattern": "^@.+\\..+$" },
-        ]))),
         "when": when(),
         "expectation": expectation(),
         "check": check(),
         "case": case(),
         "step": steps::step(),
-    })
+    });
+    fact::definitions().into_iter().for_each(|(name, schema)| set(&mut definitions, name, schema));
+    definitions
 }
 
 const RANGE: &str = r"^\s*(>=|<=|>|<|=)\s*[0-9]+(\.[0-9]+)*\s*$";
-const BYTES: &str = "^[0-9]+ *(B|KiB|MiB|GiB)$";
-const GPU: &str = "^gpu([0-9]|[1-5][0-9]|6[0-3])$";
-
-fn object(properties: Value, required: &[&str]) -> Value {
-    json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
-}
-
-fn set(schema: &mut Value, key: &str, value: Value) {
-    if let Value::Object(map) = schema {
-        map.insert(key.to_string(), value);
-    }
-}
-
-fn reference(definition: &str) -> Value {
-    json!({ "$ref": format!("#/$defs/{definition}") })
-}
-
-fn sentence(description: &str) -> Value {
-    json!({ "description": description, "type": "string", "minLength": 1 })
-}
-
-/// One of these forms, or a `${parameter}` in its place.
-fn or_parameter(forms: Value) -> Value {
-    let mut forms = if let Value::Array(forms) = forms { forms } else { vec![forms] };
-    forms.push(reference("parameter"));
-    json!({ "anyOf": forms })
-}
-
-fn one_or_more(form: Value) -> Value {
-    json!({ "anyOf": [form, { "type": "array", "minItems": 1, "items": form }] })
-}
-
 fn duration(description: &str, default: &str) -> Value {
     json!({ "description": description, "type": "string", "pattern": "^[0-9]+ *(ms|s|m)$", "default": default })
 }
@@ -144,13 +111,6 @@ fn duration(description: &str, default: &str) -> Value {
 fn gpus(description: &str) -> Value {
     let forms = or_parameter(json!([{ "const": "all" }, { "type": "integer", "minimum": 0, "maximum": 64 }]));
     json!({ "description": description, "anyOf": forms["anyOf"] })
-}
-
-fn statuses() -> Vec<&'static str> {
-    let mut names: Vec<&str> = status::names().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 fn symptoms() -> Vec<&'static str> {
@@ -201,51 +161,15 @@ fn expectation() -> Value {
     )
 }
 
-fn matcher(operand: Value) -> Value {
-    let names = ["eq", "ne", "ge", "le", "gt", "lt"];
-    let bounds: Map<String, Value> = names.iter().map(|name| (name.to_string(), operand.clone())).collect();
-    let mut table = object(Value::Object(bounds), &[]);
-    set(&mut table, "minProperties", json!(1));
-    json!({ "anyOf": [operand, table] })
-}
-
-fn by_gpu(value: Value, description: &str) -> Value {
-    json!({
-        "description": description,
-        "type": "object", "additionalProperties": false,
-        "properties": { "gpu0": value, "gpu1": value, "others": value },
-        "patternProperties": { GPU: value, "\\$\\{[a-z0-9_]+\\}": value },
-    })
-}
-
 fn check() -> Value {
-    let signals = SIGNALS.values.iter().map(|(name, _)| *name).chain(["deadline"]);
-    let endings = json!([{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": signals.collect::<Vec<_>>() }]);
-    let current = json!([{ "const": "none" }, { "type": "string", "pattern": GPU }]);
-    let mut schema = object(
-        json!({
-            "at": sentence("The label of a step, or its C name where that is unique."),
-            "status": one_or_more(reference("status")),
-            "value": {
-                "description": "What the call gave back, by name.",
-                "type": "object", "additionalProperties": reference("matcher"),
-            },
-            "visible": reference("gpus"),
-            "contexts": reference("gpus"),
-            "current": or_parameter(current),
-            "initialised": { "type": "boolean" },
-            "memory": by_gpu(one_or_more(reference("class")), "The class of the change in device memory."),
-            "used_bytes": by_gpu(reference("bytes_matcher"), "The change in device memory since the baseline."),
-            "grown_bytes": by_gpu(reference("bytes_matcher"), "The change in device memory since the step before."),
-            "peak_bytes": by_gpu(reference("bytes_matcher"), "The largest change seen since the step before."),
-            "process_bytes": by_gpu(reference("bytes_matcher"), "What NVML says the worker itself uses."),
-            "exit": or_parameter(endings),
-            "when": reference("when"),
-            "because": sentence("The reason, in a sentence."),
-            "evidence": sentence("The committed report it stands on."),
-        }),
-        &[],
-    );
+    let mut properties = json!({
+        "at": sentence("The label of a step, or its C name where that is unique."),
+        "when": reference("when"),
+        "because": sentence("The reason, in a sentence."),
+        "evidence": sentence("The committed report it stands on."),
+    });
+    fact::schemas().for_each(|(key, schema)| set(&mut properties, key, schema));
+    let mut schema = object(properties, &[]);
     set(&mut schema, "oneOf", json!([{ "required": ["at"] }, { "required": ["exit"] }]));
     schema
 }
@@ -327,7 +251,7 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
 
     #[test]
     fn every_step_is_described() {
-        let schema = file_schema();
+        let schema = whole();
         for kind in calls::all() {
             let step = &schema["$defs"]["step"]["properties"][kind.name];
             assert!(step["description"].as_str().is_some_and(|text| text.starts_with(kind.summary)), "{}", kind.name);

@@ -1,4 +1,4 @@
-//! One attempt: a fresh worker makes the steps of a case, and every GPU is read at each of them.
+//! One attempt of an experiment: a fresh worker makes its steps, and every GPU is read at each of them.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -8,25 +8,25 @@ use cuda_pitfalls_calls::{Effect, SIGNALS};
 use super::conversation::{Conversation, Waited, Want};
 use super::launch::{fresh_process, missing_in, process_of};
 use super::output::Tail;
-use super::reading::doubt;
-use super::{Supervisor, end};
+use super::reading::incident;
+use super::{Supervisor, end, libraries};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
-use crate::plan::{CasePlan, Timeouts};
-use crate::report::{Attempt, Exit};
+use crate::experiment::{Experiment, Program};
+use crate::recording::Recording;
 use crate::verdict::Reason;
 
 /// Why an attempt could not be made, or not be finished.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum SupervisorError {
     /// Libraries or symbols that the steps need are not there.
     #[error("missing: {}", .0.join(", "))]
     Missing(Vec<String>),
     /// The system refused something.
     #[error("the system refused: {0}")]
     System(String),
-    /// A process of ours spoke nonsense.
+    /// A process of the run sent an invalid message.
     #[error("{0}")]
     Protocol(String),
     /// The sampler is lost.
@@ -37,10 +37,10 @@ pub enum Trouble {
     Unkillable(u32),
 }
 
-impl Trouble {
+impl SupervisorError {
     /// An error of the system.
-    pub(super) fn system(error: std::io::Error) -> Trouble {
-        Trouble::System(error.to_string())
+    pub(super) fn system(error: std::io::Error) -> SupervisorError {
+        SupervisorError::System(error.to_string())
     }
 }
 
@@ -52,9 +52,11 @@ struct Deadlines {
 
 impl Deadlines {
     /// The deadlines of an attempt that begins now.
-    fn from_now(timeouts: Timeouts) -> Deadlines {
+    fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
+        // A command makes its calls without telling: only its end can be late.
+        let step_ms = if *program == Program::Worker { timeouts.step_ms } else { timeouts.attempt_ms };
         let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
-        Deadlines { step_ns: timeouts.step_ms * 1_000_000, last_ns }
+        Deadlines { step_ns: step_ms * 1_000_000, last_ns }
     }
 
     /// The deadline of something that begins now.
@@ -81,60 +83,70 @@ impl Supervisor {
     ///
     /// # Errors
     /// What is missing, or why it could not be looked for.
-    pub fn look_for_needs(&mut self, timeouts: Timeouts, cases: &[CasePlan]) -> Result<(), Trouble> {
-        let Some(first) = cases.first() else { return Ok(()) };
-        let steps = cases.iter().flat_map(|case| case.steps.iter().cloned()).collect();
-        let all = CasePlan { steps, probes: cases.iter().any(|case| case.probes), ..first.clone() };
-        let mut attempt = blank(0);
-        let (before, deadlines) = (Before::now(), Deadlines::from_now(timeouts));
-        let (mut talk, ready) = self.launch(timeouts, &all)?;
+    pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
+        let Some(first) = experiments.first() else { return Ok(()) };
+        let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
+        let all = Experiment { steps, probes: experiments.iter().any(|it| it.probes), ..first.clone() };
+        let mut recording = Recording::default();
+        let (before, deadlines) = (Before::now(), Deadlines::from_now(&all));
+        let (mut talk, ready) = self.launch(&all)?;
         let missing = missing_in(&talk);
-        self.note(&mut attempt, &mut talk, ready, None);
-        self.see_off(&deadlines, &mut attempt, &mut talk);
-        bury(talk, &before, self.sampler.pid(), &mut attempt);
-        if attempt.exit.unkillable {
-            self.lost = Some(attempt.pid);
-            return Err(Trouble::Unkillable(attempt.pid));
+        self.note(&mut recording, &mut talk, ready, None);
+        self.shut_down(&deadlines, &mut recording, &mut talk);
+        reap(talk, &before, self.sampler.pid(), &mut recording);
+        if recording.exit.unkillable {
+            self.lost = Some(recording.pid);
+            return Err(SupervisorError::Unkillable(recording.pid));
         }
         // Whatever else went wrong the attempts will meet, and keep.
-        if missing.is_empty() { Ok(()) } else { Err(Trouble::Missing(missing)) }
+        if missing.is_empty() { Ok(()) } else { Err(SupervisorError::Missing(missing)) }
     }
 
-    /// Makes one attempt. `order` is its place among the scenario's attempts. What goes wrong while
-    /// the worker runs is a fact about the attempt and is kept with it.
-    pub fn attempt(&mut self, timeouts: Timeouts, case: &CasePlan, order: u32) -> Result<Attempt, Trouble> {
-        let mut attempt = blank(order);
-        self.read(&mut attempt, None, false);
+    /// Makes one attempt of an experiment. What goes wrong while the worker runs is a fact about the
+    /// attempt and is recorded.
+    ///
+    /// # Errors
+    /// The worker could not be started, or lacks what its steps need.
+    pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
+        let mut recording = Recording::default();
+        self.read(&mut recording, None, false);
         if self.sampler.free_run().is_err() {
-            doubt(&mut attempt, Reason::SamplerLost, "it could not be started before the worker");
+            incident(&mut recording, Reason::SamplerLost, "it could not be started before the worker");
         }
         let before = Before::now();
-        attempt.started_ns = clock::now_ns();
-        let deadlines = Deadlines::from_now(timeouts);
-        let (mut talk, ready) = self.launch(timeouts, case)?;
+        recording.started_ns = clock::now_ns();
+        let deadlines = Deadlines::from_now(experiment);
+        let (mut talk, ready) = self.launch(experiment)?;
         let missing = missing_in(&talk);
-        self.note(&mut attempt, &mut talk, ready, None);
-        if attempt.invalid.is_empty() && missing.is_empty() {
-            self.make_steps(case, &deadlines, &mut attempt, &mut talk);
+        self.note(&mut recording, &mut talk, ready, None);
+        if recording.incidents.is_empty() && missing.is_empty() {
+            self.make_steps(experiment, &deadlines, &mut recording, &mut talk);
         }
-        self.see_off(&deadlines, &mut attempt, &mut talk);
-        attempt.wall_ns = clock::now_ns() - attempt.started_ns;
-        bury(talk, &before, self.sampler.pid(), &mut attempt);
-        self.lost = attempt.exit.unkillable.then_some(attempt.pid);
+        self.shut_down(&deadlines, &mut recording, &mut talk);
+        recording.wall_ns = clock::now_ns() - recording.started_ns;
+        reap(talk, &before, self.sampler.pid(), &mut recording);
+        self.lost = recording.exit.unkillable.then_some(recording.pid);
         match self.sampler.stop_free_run() {
             Ok(run) => {
-                attempt.free_run = Some(run);
-                self.read_after_exit(&mut attempt);
+                recording.free_run = Some(run);
+                self.read_after_exit(&mut recording);
             }
-            Err(error) => doubt(&mut attempt, Reason::SamplerLost, error.to_string()),
+            Err(error) => incident(&mut recording, Reason::SamplerLost, error.to_string()),
         }
-        if missing.is_empty() { Ok(attempt) } else { Err(Trouble::Missing(missing)) }
+        libraries::take(&mut recording, experiment, self.provenance);
+        if missing.is_empty() { Ok(recording) } else { Err(SupervisorError::Missing(missing)) }
     }
 
     /// One step after the other, each read before the next begins.
-    fn make_steps(&mut self, case: &CasePlan, deadlines: &Deadlines, attempt: &mut Attempt, talk: &mut Conversation) {
-        for (index, step) in case.steps.iter().enumerate() {
-            let process = process_of(step, &case.steps);
+    fn make_steps(
+        &mut self,
+        experiment: &Experiment,
+        deadlines: &Deadlines,
+        recording: &mut Recording,
+        talk: &mut Conversation,
+    ) {
+        for (index, step) in experiment.steps.iter().enumerate() {
+            let process = process_of(step, &experiment.steps);
             if !process.is_empty() && talk.channels.get(&process).is_none_or(Channel::is_closed) {
                 // The child left at an earlier step, as it was told or by accident.
                 continue;
@@ -144,30 +156,33 @@ impl Supervisor {
             {
                 talk.say(&child.to_string(), &Command::Finish);
             }
-            talk.say(&process, &Command::Run { step: index, bytes: talk.bytes_for(&case.steps, step) });
-            let want = Want::Step { step: index, probe: case.probes };
+            talk.say(
+                &process,
+                &Command::Run { step: index, call: step.clone(), bytes: talk.bytes_for(&experiment.steps, step) },
+            );
+            let want = Want::Step { step: index, probe: experiment.probes };
             let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
-                waited = talk.introduce(case, fresh, deadlines.of_next(), &mut self.interrupt);
+                waited = talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
             }
             if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
-                self.read(attempt, Some(index), false);
+                self.read(recording, Some(index), false);
             }
             if waited == Waited::Done {
                 continue;
             }
-            self.note(attempt, talk, waited, Some(index).filter(|_| !step.has(Effect::ExitsAtOnce)));
+            self.note(recording, talk, waited, Some(index).filter(|_| step.call != "_exit"));
             // The first process's channel may close a moment before its end is seen.
             let over = process.is_empty() || talk.ended;
-            if over || !attempt.invalid.is_empty() || !attempt.exit.sent.is_empty() {
+            if over || !recording.incidents.is_empty() || !recording.exit.sent.is_empty() {
                 return;
             }
         }
     }
 
     /// Asks every process to leave, children first, and waits for the worker's end.
-    fn see_off(&mut self, deadlines: &Deadlines, attempt: &mut Attempt, talk: &mut Conversation) {
-        if talk.ended || !attempt.exit.sent.is_empty() {
+    fn shut_down(&mut self, deadlines: &Deadlines, recording: &mut Recording, talk: &mut Conversation) {
+        if talk.ended || !recording.exit.sent.is_empty() {
             return;
         }
         let names: Vec<String> = talk.channels.keys().rev().cloned().collect();
@@ -175,47 +190,47 @@ impl Supervisor {
             talk.say(&name, &Command::Finish);
         }
         let waited = talk.wait("", Want::End, deadlines.of_next(), &mut self.interrupt);
-        self.note(attempt, talk, waited, None);
+        self.note(recording, talk, waited, None);
     }
 
     /// Keeps what went wrong, and ends a worker that will not go on.
-    fn note(&mut self, attempt: &mut Attempt, talk: &mut Conversation, waited: Waited, step: Option<usize>) {
+    fn note(&mut self, recording: &mut Recording, talk: &mut Conversation, waited: Waited, step: Option<usize>) {
         match waited {
             Waited::Done => return,
             Waited::Gone => {
-                attempt.exit.died_at = step;
+                recording.exit.died_at = step;
                 // A forked child died; its parent is still to be asked to leave.
                 if !talk.ended {
                     return;
                 }
             }
             Waited::Deadline => {
-                attempt.exit.deadline_at = step;
+                recording.exit.deadline_at = step;
                 if step.is_none() {
-                    doubt(attempt, Reason::Hang, "the worker did not get ready, or did not leave, in time");
+                    incident(recording, Reason::Hang, "the worker did not get ready, or did not leave, in time");
                 }
             }
-            Waited::Interrupted => doubt(attempt, Reason::Interrupted, "the run was interrupted"),
-            Waited::Nonsense(what) => doubt(attempt, Reason::Protocol, what),
-            Waited::Failed(what) => doubt(attempt, Reason::System, what),
+            Waited::Interrupted => incident(recording, Reason::Interrupted, "the run was interrupted"),
+            Waited::ProtocolError(what) => incident(recording, Reason::Protocol, what),
+            Waited::Failed(what) => incident(recording, Reason::System, what),
         }
         if !talk.ended {
             let (sent, gone) = end::kill(&mut talk.child, self.interrupt.is_impatient());
-            attempt.exit.sent.extend(sent);
-            attempt.exit.unkillable = !gone;
+            recording.exit.sent.extend(sent);
+            recording.exit.unkillable = !gone;
             talk.ended = gone;
         }
     }
 }
 
 /// Takes the exit status, everything that was said and printed, and whatever was left behind.
-fn bury(talk: Conversation, before: &Before, sampler: Option<i32>, attempt: &mut Attempt) {
+fn reap(talk: Conversation, before: &Before, sampler: Option<i32>, recording: &mut Recording) {
     let Conversation { child, channels, events, .. } = talk;
     // Forked processes that still listen are told by this that nobody will speak to them.
     drop(channels);
     let ours: Vec<i32> = sampler.into_iter().chain([child.pid.as_raw_nonzero().get()]).collect();
     let (leaked, gone) = end::reap_orphans(&before.children, &ours);
-    let exit = &mut attempt.exit;
+    let exit = &mut recording.exit;
     exit.leaked_children = leaked;
     exit.unkillable |= !gone;
     if !exit.unkillable {
@@ -235,33 +250,12 @@ fn bury(talk: Conversation, before: &Before, sampler: Option<i32>, attempt: &mut
         Event::End { elapsed_ns, .. } => elapsed_ns,
         _ => 0,
     });
-    attempt.overhead_ns = attempt.wall_ns.saturating_sub(in_calls.sum());
-    attempt.pid = child.pid.as_raw_nonzero().get() as u32;
-    attempt.events = events;
+    recording.overhead_ns = recording.wall_ns.saturating_sub(in_calls.sum());
+    recording.pid = child.pid.as_raw_nonzero().get() as u32;
+    recording.events = events;
     let finish = |tail: Option<Tail>| tail.map(Tail::finish).unwrap_or_default();
-    (attempt.stdout_bytes, attempt.stdout_tail) = finish(child.stdout);
-    (_, attempt.stderr_tail) = finish(child.stderr);
-}
-
-/// An attempt of which nothing is known yet.
-fn blank(order: u32) -> Attempt {
-    Attempt {
-        order,
-        started_ns: 0,
-        wall_ns: 0,
-        overhead_ns: 0,
-        pid: 0,
-        events: Vec::new(),
-        sweeps: Vec::new(),
-        free_run: None,
-        exit: Exit::default(),
-        invalid: Vec::new(),
-        stdout_tail: String::new(),
-        stdout_bytes: 0,
-        stderr_tail: String::new(),
-        outcome: None,
-        elsewhere: None,
-    }
+    (recording.stdout_bytes, recording.stdout_tail) = finish(child.stdout);
+    (_, recording.stderr_tail) = finish(child.stderr);
 }
 
 /// A signal by its C name, or by its number where we have none.

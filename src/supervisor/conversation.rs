@@ -11,7 +11,7 @@ use super::spawn::Child;
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
 use crate::event::{Command, Event};
-use crate::report::AttemptEvent;
+use crate::recording::ProcessEvent;
 
 /// What the parent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(super) enum Waited {
     Deadline,
     /// The user wants to stop.
     Interrupted,
-    /// Nonsense was said.
-    Nonsense(String),
+    /// ProtocolError was said.
+    ProtocolError(String),
     /// A channel, or waiting itself, failed.
     Failed(String),
 }
@@ -46,7 +46,7 @@ pub(super) struct Conversation {
     pub(super) child: Child,
     /// The first process's channel under an empty name, then those of forked processes.
     pub(super) channels: BTreeMap<String, Channel>,
-    pub(super) events: Vec<AttemptEvent>,
+    pub(super) events: Vec<ProcessEvent>,
     pub(super) ended: bool,
     /// What failed of our own. Nothing is waited for then: the answer may never come.
     failed: Option<String>,
@@ -75,7 +75,7 @@ impl Conversation {
         loop {
             match self.take() {
                 Ok(()) => {}
-                Err(nonsense) => return Waited::Nonsense(nonsense),
+                Err(nonsense) => return Waited::ProtocolError(nonsense),
             }
             if self.is_satisfied(process, want, from) {
                 return Waited::Done;
@@ -101,7 +101,7 @@ impl Conversation {
 
     fn is_satisfied(&self, process: &str, want: Want, from: usize) -> bool {
         let said = |test: &dyn Fn(&Event) -> bool| {
-            let own = |event: &&AttemptEvent| event.process.as_deref().unwrap_or("") == process;
+            let own = |event: &&ProcessEvent| event.process.as_deref().unwrap_or("") == process;
             self.events.iter().skip(from).filter(own).any(|event| test(&event.event))
         };
         match want {
@@ -124,7 +124,7 @@ impl Conversation {
                     Ok(Some(Event::Broken { message })) => return Err(message),
                     Ok(Some(event)) => {
                         let process = (!name.is_empty()).then(|| name.clone());
-                        self.events.push(AttemptEvent { process, event });
+                        self.events.push(ProcessEvent { process, event });
                     }
                     Ok(None) | Err(ChannelError::Closed) => break,
                     Err(error) => return Err(error.to_string()),

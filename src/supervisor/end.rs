@@ -11,13 +11,13 @@ use rustix::process::{
 };
 
 use super::spawn::Child;
-use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, TERM_GRACE_MS, Trouble};
+use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SupervisorError, TERM_GRACE_MS};
 use crate::clock;
 
 /// Makes this process the parent of processes that lose theirs, so that none escapes by
 /// `setsid` or a double fork.
-pub(super) fn adopt_orphans() -> Result<(), Trouble> {
-    set_child_subreaper(Some(getpid())).map_err(|error| Trouble::system(error.into()))
+pub(super) fn adopt_orphans() -> Result<(), SupervisorError> {
+    set_child_subreaper(Some(getpid())).map_err(|error| SupervisorError::system(error.into()))
 }
 
 /// Waits for the end of a process. False if it still runs.

@@ -7,49 +7,61 @@ use cuda_pitfalls_calls::Effect;
 
 use super::conversation::{Conversation, Waited, Want};
 use super::spawn::{self, Spawn};
-use super::{Interrupt, Supervisor, Trouble, environment, role};
+use super::{Interrupt, Supervisor, SupervisorError, environment, role};
 use crate::channel::Channel;
 use crate::clock;
-use crate::event::{Command, Event};
-use crate::plan::{CasePlan, Timeouts};
-use crate::scenario::Step;
+use crate::event::{Command, Event, SetAside};
+use crate::experiment::{Experiment, Program, Step};
 
 impl Supervisor {
-    /// Starts the worker and hands it its steps.
-    pub(super) fn launch(&mut self, timeouts: Timeouts, case: &CasePlan) -> Result<(Conversation, Waited), Trouble> {
+    /// Starts the program of an experiment. A worker is told what it needs, and waited for until it
+    /// is ready.
+    pub(super) fn launch(&mut self, experiment: &Experiment) -> Result<(Conversation, Waited), SupervisorError> {
         if let Some(pid) = self.lost {
-            return Err(Trouble::Unkillable(pid));
+            return Err(SupervisorError::Unkillable(pid));
         }
-        let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
-        let mut arguments = vec![OsString::from(role::WORKER)];
-        arguments.push(spawn::descriptor(&theirs));
+        let mut extra = experiment.environment.clone();
+        if let Some(gpus) = &experiment.gpus {
+            extra.insert("CUDA_VISIBLE_DEVICES".to_string(), gpus.join(","));
+        }
+        let environment = environment(Some(&self.links), &self.home, &extra);
+        let program = self.program.as_path();
+        if let Program::Command(command) = &experiment.program {
+            let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();
+            let (role, inherit) = (role::COMMAND, Vec::new());
+            let child = spawn::start(Spawn { program, role, arguments, environment, inherit, capture: true })?;
+            return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
+        }
+        let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+        let arguments = vec![spawn::descriptor(&theirs)];
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
-        let mut numbers = BTreeMap::new();
-        for step in case.steps.iter().filter(|step| step.starts_process()) {
+        let mut set_aside = BTreeMap::new();
+        for step in experiment.steps.iter().filter(|step| step.starts_process()) {
             let Some(name) = &step.bind else { continue };
-            let (ours, theirs) = Channel::pair().map_err(Trouble::system)?;
-            numbers.insert(name.clone(), spawn::number(&theirs));
+            let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+            let forked_by = step.on.clone().filter(|_| step.has(Effect::Forks));
+            set_aside.insert(name.clone(), SetAside { fd: spawn::number(&theirs), forked_by });
             channels.insert(name.clone(), ours);
             inherit.push(theirs);
         }
-        let mut extra = case.env.clone();
-        if let Some(mask) = &case.mask {
-            extra.insert("CUDA_VISIBLE_DEVICES".to_string(), mask.join(","));
-        }
-        let child = spawn::start(Spawn {
-            program: &self.program,
-            arguments,
-            environment: environment(Some(&self.links), &self.home, &extra),
-            inherit,
-            capture: true,
-        })?;
+        let role = role::WORKER;
+        let child = spawn::start(Spawn { program, role, arguments, environment, inherit, capture: true })?;
         let mut talk = Conversation::new(child, channels);
-        let steps = case.steps.clone();
-        talk.say("", &Command::Prepare { steps, channels: numbers, probes: case.probes, process: None });
-        let deadline = clock::running_ns() + timeouts.step_ms * 1_000_000;
+        talk.say("", &prepare(experiment, set_aside, None));
+        let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
+    }
+}
+
+/// What a process of the worker is told first.
+fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, process: Option<&str>) -> Command {
+    Command::Prepare {
+        calls: experiment.steps.iter().map(|step| step.call.clone()).collect(),
+        channels,
+        probes: experiment.probes,
+        process: process.map(str::to_string),
     }
 }
 
@@ -60,15 +72,14 @@ pub(super) fn fresh_process(step: &Step) -> Option<&str> {
 
 impl Conversation {
     /// Tells a fresh process its steps and waits until it is ready.
-    pub(super) fn introduce(
+    pub(super) fn prepare_fresh(
         &mut self,
-        case: &CasePlan,
+        experiment: &Experiment,
         process: &str,
         deadline_ns: u64,
         interrupt: &mut Interrupt,
     ) -> Waited {
-        let (steps, name) = (case.steps.clone(), Some(process.to_string()));
-        self.say(process, &Command::Prepare { steps, channels: BTreeMap::new(), probes: case.probes, process: name });
+        self.say(process, &prepare(experiment, BTreeMap::new(), Some(process)));
         self.wait(process, Want::Ready, deadline_ns, interrupt)
     }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{Supervisor, is_overdue};
 use crate::clock;
-use crate::report::{Attempt, AttemptSweep, Doubt};
+use crate::recording::{BarrierSweep, Recording};
 use crate::sample::Sweep;
-use crate::verdict::Reason;
+use crate::verdict::{Invalidation, Reason};
 
 /// Two readings this far apart must agree: while a context goes away, NVML shows a new figure every
 /// few tenths of a millisecond.
@@ -19,13 +19,13 @@ const BACK_BYTES: u64 = 2 << 20;
 impl Supervisor {
     /// Reads every GPU until two readings agree, and keeps the last. `step` is the step that has
     /// just ended; none for the baseline and for what is left after the worker's end.
-    pub(super) fn read(&mut self, attempt: &mut Attempt, step: Option<usize>, after_exit: bool) {
+    pub(super) fn read(&mut self, recording: &mut Recording, step: Option<usize>, after_exit: bool) {
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         let mut before: Option<Sweep> = None;
         let sweep = loop {
             let sweep = match self.sampler.sweep() {
                 Ok(sweep) => sweep,
-                Err(error) => return doubt(attempt, Reason::SamplerLost, error.to_string()),
+                Err(error) => return incident(recording, Reason::SamplerLost, error.to_string()),
             };
             if before.as_ref().is_some_and(|before| differ_by(before, &sweep) == Some(0)) {
                 break sweep;
@@ -34,23 +34,23 @@ impl Supervisor {
                 let when =
                     step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
                 let detail = format!("memory did not come to rest within {SETTLE_MS} ms {when}");
-                doubt(attempt, Reason::Unsettled, detail);
+                incident(recording, Reason::Unsettled, detail);
                 break sweep;
             }
             before = Some(sweep);
             std::thread::sleep(APART);
         };
         // A sweep that says what the one before said is left out: reports stay small.
-        let same = attempt.sweeps.last().is_some_and(|last| last.sweep.gpus == sweep.gpus);
+        let same = recording.sweeps.last().is_some_and(|last| last.sweep.gpus == sweep.gpus);
         if !same || after_exit || step.is_none() {
-            attempt.sweeps.push(AttemptSweep { step, after_exit, sweep });
+            recording.sweeps.push(BarrierSweep { step, after_exit, sweep });
         }
     }
 
     /// After the worker's end: reads until memory is back where it was, or it is late. Whether it is
     /// back is judged later, from what is kept.
-    pub(super) fn read_after_exit(&mut self, attempt: &mut Attempt) {
-        let Some(baseline) = attempt.sweeps.first().map(|sweep| sweep.sweep.clone()) else { return };
+    pub(super) fn read_after_exit(&mut self, recording: &mut Recording) {
+        let Some(baseline) = recording.sweeps.first().map(|sweep| sweep.sweep.clone()) else { return };
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         while let Ok(sweep) = self.sampler.sweep() {
             let back = differ_by(&baseline, &sweep).is_none_or(|bytes| bytes < BACK_BYTES);
@@ -59,13 +59,13 @@ impl Supervisor {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.read(attempt, None, true);
+        self.read(recording, None, true);
     }
 }
 
-/// Keeps a reason for which an attempt does not count.
-pub(super) fn doubt(attempt: &mut Attempt, reason: Reason, detail: impl Into<String>) {
-    attempt.invalid.push(Doubt { reason, detail: detail.into() });
+/// Keeps what went wrong with the measurement itself.
+pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl Into<String>) {
+    recording.incidents.push(Invalidation { reason, detail: detail.into() });
 }
 
 /// The largest difference in memory between two readings, over the GPUs that both could read; none

@@ -1,6 +1,5 @@
 //! The parent's side of the sampler: asking with a deadline, and starting it again if it is lost.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -8,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::end::{self, timespec};
 use super::spawn::{self, Child, Spawn};
-use super::{STARTS, Trouble, environment, is_overdue, role};
+use super::{STARTS, SupervisorError, environment, is_overdue, role};
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
 use crate::sample::{Command, Event, FreeRun, Inventory, REST_US, Sweep};
@@ -63,13 +62,14 @@ impl SamplerClient {
         client
     }
 
-    fn launch(&mut self) -> Result<(), Trouble> {
-        let (mut channel, theirs) = Channel::pair().map_err(Trouble::system)?;
-        let mut arguments = vec![OsString::from(role::SAMPLER), spawn::descriptor(&theirs)];
+    fn launch(&mut self) -> Result<(), SupervisorError> {
+        let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+        let mut arguments = vec![spawn::descriptor(&theirs)];
         let library = self.links.join("libnvidia-ml.so.1");
         arguments.extend(library.exists().then(|| library.into_os_string()));
         let child = spawn::start(Spawn {
             program: &self.program,
+            role: role::SAMPLER,
             arguments,
             environment: environment(Some(&self.links), &self.home, &Default::default()),
             inherit: vec![theirs],
@@ -90,7 +90,7 @@ impl SamplerClient {
                 drop(channel);
                 self.stop();
                 let why = other.err().map_or_else(|| "it said something else".to_string(), |error| error.to_string());
-                return Err(Trouble::Sampler(format!("it did not say that it was ready: {why}")));
+                return Err(SupervisorError::Sampler(format!("it did not say that it was ready: {why}")));
             }
         }
         Ok(())
@@ -100,7 +100,7 @@ impl SamplerClient {
     ///
     /// # Errors
     /// The sampler was lost; another has been started if that may help.
-    pub fn sweep(&mut self) -> Result<Sweep, Trouble> {
+    pub fn sweep(&mut self) -> Result<Sweep, SupervisorError> {
         match self.ask(Command::Sweep)? {
             Event::Sweep(sweep) => Ok(sweep),
             _ => Err(self.lost("it answered something else", 1)),
@@ -111,7 +111,7 @@ impl SamplerClient {
     ///
     /// # Errors
     /// As for [`SamplerClient::sweep`].
-    pub fn free_run(&mut self) -> Result<(), Trouble> {
+    pub fn free_run(&mut self) -> Result<(), SupervisorError> {
         let command = Command::FreeRun { rest_us: self.rest_us };
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
@@ -124,14 +124,14 @@ impl SamplerClient {
     ///
     /// # Errors
     /// As for [`SamplerClient::sweep`].
-    pub fn stop_free_run(&mut self) -> Result<FreeRun, Trouble> {
+    pub fn stop_free_run(&mut self) -> Result<FreeRun, SupervisorError> {
         match self.ask(Command::Stop)? {
             Event::FreeRun(run) => Ok(run),
             _ => Err(self.lost("it answered something else", 1)),
         }
     }
 
-    fn ask(&mut self, command: Command) -> Result<Event, Trouble> {
+    fn ask(&mut self, command: Command) -> Result<Event, SupervisorError> {
         let Some(channel) = &mut self.channel else {
             return Err(self.lost("it is not running", 1));
         };
@@ -143,13 +143,13 @@ impl SamplerClient {
     }
 
     /// Gives up on a sampler and starts another, if that may help.
-    fn lost(&mut self, why: &str, cost: u32) -> Trouble {
+    fn lost(&mut self, why: &str, cost: u32) -> SupervisorError {
         self.stop();
         self.losses += cost;
         if self.losses <= MOST_LOSSES && self.unkillable.is_none() && !is_overdue() {
             let _ = self.launch();
         }
-        Trouble::Sampler(why.to_string())
+        SupervisorError::Sampler(why.to_string())
     }
 
     /// Its PID, which is no stranger among our children.

@@ -10,13 +10,17 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
 
-use super::Trouble;
+use super::SupervisorError;
 use super::output::Tail;
 use crate::channel::Channel;
+use crate::event::PROTOCOL;
 
 /// What to start.
 pub(super) struct Spawn<'a> {
     pub(super) program: &'a Path,
+    /// What it is to be: a word of [`super::role`].
+    pub(super) role: &'static str,
+    /// What it is told beside what every process of a run is.
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
     /// The child's ends of channels; ours are closed once it runs.
@@ -53,19 +57,21 @@ static STARTING: Mutex<()> = Mutex::new(());
 ///
 /// Nothing of ours runs between fork and exec: the child does the rest itself, in [`begin`]. So
 /// the standard library takes `posix_spawn`, which has no pipe from the child to wait on.
-pub(super) fn start(spawn: Spawn) -> Result<Child, Trouble> {
-    let mut arguments = spawn.arguments;
+pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
+    let mut arguments = vec![OsString::from(spawn.role)];
     arguments.extend([OsString::from("--parent"), OsString::from(getpid().as_raw_nonzero().to_string())]);
+    arguments.extend([OsString::from("--protocol"), OsString::from(PROTOCOL.to_string())]);
     for channel in &spawn.inherit {
         arguments.extend([OsString::from("--keep"), descriptor(channel)]);
     }
+    arguments.extend(spawn.arguments);
     let mut command = duct::cmd(spawn.program, &arguments).full_env(&spawn.environment).stdin_null().unchecked();
     let (mut stdout, mut stderr) = (None, None);
     if spawn.capture {
-        let (tail, end) = Tail::pipe().map_err(Trouble::system)?;
+        let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;
         command = command.stdout_file(end);
         stdout = Some(tail);
-        let (tail, end) = Tail::pipe().map_err(Trouble::system)?;
+        let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;
         command = command.stderr_file(end);
         stderr = Some(tail);
     } else {
@@ -78,21 +84,22 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, Trouble> {
     let handle = {
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         for channel in &spawn.inherit {
-            rustix::io::fcntl_setfd(channel, FdFlags::empty()).map_err(|error| Trouble::system(error.into()))?;
+            rustix::io::fcntl_setfd(channel, FdFlags::empty())
+                .map_err(|error| SupervisorError::system(error.into()))?;
         }
         let started = command.start();
         // Ours are closed here, started or not.
         drop(spawn.inherit);
-        started.map_err(Trouble::system)?
+        started.map_err(SupervisorError::system)?
     };
     let pid = handle.pids().first().and_then(|pid| Pid::from_raw(*pid as i32));
-    let pid = pid.ok_or_else(|| Trouble::System("the started process has no PID".to_string()))?;
+    let pid = pid.ok_or_else(|| SupervisorError::System("the started process has no PID".to_string()))?;
     let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
         Err(error) => {
             // A process that cannot be watched must not be left to itself.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
-            return Err(Trouble::system(error.into()));
+            return Err(SupervisorError::system(error.into()));
         }
     };
     Ok(Child { handle, pid, pidfd, stdout, stderr })

@@ -5,6 +5,8 @@
 //! visible GPU is enough to tell, and a start of the driver is the price of an attempt.
 
 mod answer;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod recipe;
 mod showed;
 #[cfg(test)]
@@ -106,7 +108,7 @@ impl Row for CallRow {
 /// What is wrong with a recipe.
 pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
     let item = |recipe: Recipe| -> Result<Item<CallRow>, Invalid> {
-        let question = recipe.question()?;
+        let question = recipe.question();
         Ok(Item {
             question,
             repeat: None,

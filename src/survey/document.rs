@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Kind;
 use super::row::Standing;
 use crate::machine::Machine;
-use crate::report::{ExitCode, Provenance, SchemaId};
+use crate::report::{ExitCode, SchemaId};
+use crate::verdict::Provenance;
 
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;

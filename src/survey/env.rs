@@ -83,7 +83,7 @@ impl Row for EnvRow {
 /// What is wrong with the list, or with a question that was made of it.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
     let item = |variable: Variable| -> Result<Item<EnvRow>, Invalid> {
-        let question = variable.question()?;
+        let question = variable.question();
         Ok(Item { question, repeat: None, reduce: Box::new(move |answered| row(&variable, answered)) })
     };
     variables()?.into_iter().map(item).collect()
@@ -125,9 +125,9 @@ fn effect(case: &str, answered: &Answered<'_>, standing: &mut Standing) -> Optio
     let planned = plan.case(case)?;
     let made = answered.report.cases.iter().find(|made| made.name == case)?;
     let facts = Facts::new(answered.machine, answered.report.libcudart.as_ref(), plan, answered.provenance);
-    let counting = made.attempts.iter().filter(|attempt| attempt.invalid.is_empty());
+    let counting = made.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
     let shown: Vec<Shows> = counting
-        .map(|attempt| shows(&plan.effect, &observe(plan, planned, attempt, answered.scene), plan, &facts))
+        .map(|attempt| shows(&plan.effect, &observe(plan, planned, &attempt.recording, answered.scene), plan, &facts))
         .collect();
     let told = shown.iter().filter_map(|shown| match shown {
         Shows::Yes => Some(true),

@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Kind;
 use super::document::{Document, LeftOut, Row};
-use super::question::{Draft, DraftCase, Item, Question, step};
+use super::question::{Draft, DraftCase, Item, Question};
 use super::row::Standing;
 use crate::catalogue::Invalid;
 use crate::event::Value;
+use crate::experiment::Step;
 use crate::mask::{self, Form, Needs, Template};
 use crate::observe::{Scene, observe};
-use crate::report::ScenarioReport;
+use crate::report::{Attempt, ScenarioReport};
 
 /// The group of forms that were generated.
 pub const GENERATED: &str = "Generated";
@@ -100,11 +101,11 @@ pub struct Generated {
 /// UUIDs, in NVML order, has too few GPUs for.
 ///
 /// # Errors
-/// What is wrong with the list, or a text that no scenario can hold.
+/// What is wrong with the list.
 pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {
-        match item(&form, &group, uuids)? {
+        match item(&form, &group, uuids) {
             Ok(item) => {
                 known.insert(item.question.key.clone());
                 items.push(item);
@@ -120,7 +121,7 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
     let mut missing = generated.masks;
     for template in mask::generate(generated.seed, most, uuids.len()) {
         let form = Form { mask: Some(template), order: None, note: String::new() };
-        let Ok(item) = item(&form, GENERATED, uuids)? else { continue };
+        let Ok(item) = item(&form, GENERATED, uuids) else { continue };
         if missing > 0 && known.insert(item.question.key.clone()) {
             missing -= 1;
             items.push(Item { repeat: Some(generated.repeat), ..item });
@@ -132,18 +133,14 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
 /// A mask to be asked about, on a machine whose GPUs have these UUIDs in NVML order.
 ///
 /// # Errors
-/// A text that no scenario can hold.
-fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Result<Item<MaskRow>, Needs>, Invalid> {
-    let text = match form.mask.as_ref().map(|template| template.fill(uuids)).transpose() {
-        Ok(text) => text,
-        Err(needs) => return Ok(Err(needs)),
-    };
+/// What the machine lacks for it.
+fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, Needs> {
+    let text = form.mask.as_ref().map(|template| template.fill(uuids)).transpose()?;
     let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
     let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
-    let mut scenario = draft().write()?;
+    let mut scenario = draft().scenario();
     let env = scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).map(|case| &mut case.env);
     for env in env {
-        // Not by way of the file: a mask may hold what means something there.
         env.extend(text.iter().map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.clone())));
         env.extend(form.order.iter().map(|order| ("CUDA_DEVICE_ORDER".to_string(), order.clone())));
     }
@@ -151,15 +148,11 @@ fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Result<Item<MaskRo
     let sets = vec![group.clone()];
     let reduce =
         move |answered: &super::Answered<'_>| row(&form, &group, predicted.clone(), answered.report, answered.scene);
-    Ok(Ok(Item {
-        question: Question { key, sets, of_libcudart: false, scenario },
-        repeat: None,
-        reduce: Box::new(reduce),
-    }))
+    Ok(Item { question: Question { key, sets, of_libcudart: false, scenario }, repeat: None, reduce: Box::new(reduce) })
 }
 
 fn draft() -> Draft {
-    let steps = vec![step("cuInit", [], Some("init")), step("cuDeviceGetCount", [], Some("count"))];
+    let steps = vec![Step::call("cuInit", "init"), Step::call("cuDeviceGetCount", "count")];
     let case = DraftCase { name: "trap".into(), does: "the mask, then cuInit".into(), steps, ..DraftCase::default() };
     Draft {
         name: "survey-mask/mask".to_string(),
@@ -242,9 +235,9 @@ fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {
         let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
         u32::try_from(scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
     };
-    let counting = case.attempts.iter().filter(|attempt| attempt.invalid.is_empty());
-    let of = |attempt| {
-        let shown = observe(plan, planned, attempt, scene);
+    let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
+    let of = |attempt: &Attempt| {
+        let shown = observe(plan, planned, &attempt.recording, scene);
         let init = shown.step("init")?.status.clone()?;
         let counted = shown.step("count")?;
         let count = match counted.values.get("count") {

@@ -1,21 +1,22 @@
-//! A question of a survey: a scenario, written by a recipe.
-//!
-//! The recipe is put into words as a scenario file and read by the reader of such files, so that a
-//! survey can ask nothing that a scenario could not, and a mistake in a recipe is told like any.
+//! A question of a survey: a scenario that a recipe makes.
 
 use std::collections::BTreeMap;
 
-use toml::{Table, Value};
-
-use crate::catalogue::{Invalid, kernel_names};
+use crate::experiment::Step;
+use crate::fact::{ExitCheck, FactSet};
 use crate::machine::Machine;
 use crate::observe::Scene;
-use crate::report::{Provenance, ScenarioReport};
-use crate::scenario::{self, Scenario};
+use crate::report::ScenarioReport;
+use crate::scenario::{Case, Check, Gpus, Instance, Needs, Scenario};
+use crate::verdict::Provenance;
 
 /// The most that one step of a survey may take: the slowest start of a driver takes a few seconds,
 /// and a call that hangs is met in every attempt.
-const STEP_TIMEOUT: &str = "10s";
+const STEP_TIMEOUT_MS: u64 = 10_000;
+/// The most that one attempt may take.
+const TIMEOUT_MS: u64 = 120_000;
+/// Attempts of each case, unless the command line or the survey says otherwise.
+const REPEAT: u32 = 5;
 
 /// One question of a survey.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +55,7 @@ pub struct Answered<'a> {
     pub provenance: Provenance,
 }
 
-/// A scenario to be written. Steps and checks are as in a scenario file.
+/// What a question asks, before it is a scenario.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     /// The scenario's name, such as `survey-calls/cudaMalloc`.
@@ -64,7 +65,7 @@ pub(super) struct Draft {
     /// How many GPUs the worker's mask names; no mask if none is given.
     pub(super) gpus: Option<u32>,
     /// The checks that make the effect; only that the worker left in good order if there are none.
-    pub(super) effect: Vec<Value>,
+    pub(super) effect: Vec<Check>,
     /// The cases; the first is the `trap`.
     pub(super) cases: Vec<DraftCase>,
 }
@@ -79,94 +80,53 @@ pub(super) struct DraftCase {
     /// Environment at exec.
     pub(super) env: BTreeMap<String, String>,
     /// The calls.
-    pub(super) steps: Vec<Value>,
+    pub(super) steps: Vec<Step>,
 }
 
 impl Draft {
     /// The scenario.
-    ///
-    /// # Errors
-    /// What is wrong with the recipe, with the text that was made of it.
-    pub(super) fn write(self) -> Result<Scenario, Invalid> {
-        let (name, path) = (self.name.clone(), format!("{}.toml, as written by its survey", self.name));
-        let source = self.text();
-        scenario::load(&name, &path, &source, &kernel_names()).map_err(|diagnostics| Invalid {
-            path,
-            source,
-            diagnostics,
-        })
-    }
-
-    fn text(self) -> String {
-        let effect = if self.effect.is_empty() {
-            vec![Value::Table(Table::from_iter([("exit".to_string(), Value::Integer(0))]))]
-        } else {
-            self.effect
+    pub(super) fn scenario(self) -> Scenario {
+        let gpus = self.gpus.map_or(Gpus::All, Gpus::Masked);
+        let case = |DraftCase { name, does, env, steps }| Case {
+            name,
+            does,
+            gpus,
+            env,
+            probes: true,
+            steps,
+            expect: Vec::new(),
         };
-        let mut file = Table::new();
-        file.insert("question".into(), self.question.into());
-        file.insert("folklore".into(), "Asked by a survey.".into());
-        file.insert("effect".into(), Value::Array(effect));
-        file.insert("step_timeout".into(), STEP_TIMEOUT.into());
-        if !self.cases.iter().any(|case| case.name == "control") {
-            file.insert("no_control".into(), "a survey asks what is, not what should be".into());
+        let has_control = self.cases.iter().any(|case| case.name == "control");
+        let left = FactSet { exit: Some(ExitCheck::Code(0)), ..FactSet::default() };
+        let left = Check { facts: left, ..Check::default() };
+        let instance = Instance {
+            name: self.name.clone(),
+            values: BTreeMap::new(),
+            cases: self.cases.into_iter().map(case).collect(),
+            effect: if self.effect.is_empty() { vec![left] } else { self.effect },
+            expect: Vec::new(),
+        };
+        let no_control = if has_control { "" } else { "a survey asks what is, not what should be" };
+        Scenario {
+            name: self.name,
+            question: self.question,
+            why: String::new(),
+            folklore: String::new(),
+            answer: String::new(),
+            remedy: String::new(),
+            no_control: no_control.to_string(),
+            tags: Vec::new(),
+            symptoms: Vec::new(),
+            sources: Vec::new(),
+            needs: Needs { gpus: self.gpus.unwrap_or(1), ..Needs::default() },
+            hazards: Vec::new(),
+            repeat: REPEAT,
+            step_timeout_ms: STEP_TIMEOUT_MS,
+            timeout_ms: TIMEOUT_MS,
+            nondeterministic: false,
+            parameters: Vec::new(),
+            instances: vec![instance],
+            sha256: String::new(),
         }
-        match self.gpus {
-            None => file.insert("gpus".into(), "all".into()),
-            Some(count) => {
-                let needs = Table::from_iter([("gpus".to_string(), Value::Integer(count.into()))]);
-                file.insert("needs".into(), needs.into())
-            }
-        };
-        let cases = self.cases.into_iter().map(|case| (case.name.clone(), Value::Table(case.table())));
-        file.insert("cases".into(), Value::Table(cases.collect()));
-        toml::to_string(&file).unwrap_or_default()
-    }
-}
-
-impl DraftCase {
-    fn table(self) -> Table {
-        let mut table = Table::new();
-        table.insert("does".into(), self.does.into());
-        let env = self.env.into_iter().map(|(name, value)| (name, Value::String(value)));
-        table.insert("env".into(), Value::Table(env.collect()));
-        table.insert("steps".into(), Value::Array(self.steps));
-        table
-    }
-}
-
-/// A step of one call with arguments, as a scenario file has it.
-pub(super) fn step<const N: usize>(call: &str, arguments: [(&str, &str); N], label: Option<&str>) -> Value {
-    let arguments = arguments.into_iter().map(|(name, value)| (name.to_string(), Value::String(value.to_string())));
-    let mut step = Table::from_iter([(call.to_string(), Value::Table(arguments.collect()))]);
-    if let Some(label) = label {
-        step.insert("label".into(), label.into());
-    }
-    Value::Table(step)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn draft(steps: Vec<Value>) -> Draft {
-        let case = DraftCase { name: "trap".into(), does: "it".into(), steps, ..DraftCase::default() };
-        let question = "Does it?".into();
-        Draft { name: "survey-test/x".into(), question, gpus: Some(1), cases: vec![case], ..Draft::default() }
-    }
-
-    #[test]
-    fn a_recipe_becomes_a_scenario() {
-        let mask = step("setenv", [("name", "CUDA_VISIBLE_DEVICES"), ("value", "")], Some("mask"));
-        let scenario = draft(vec![step("cuInit", [], None), mask]).write().unwrap();
-        let labels: Vec<&str> = scenario.instances[0].cases[0].steps.iter().map(|step| step.label.as_str()).collect();
-        assert_eq!(labels, ["cuInit", "mask"]);
-    }
-
-    #[test]
-    fn a_mistake_in_a_recipe_is_told_with_the_text() {
-        let wrong = draft(vec![step("cuInti", [], None)]).write().unwrap_err();
-        let told = wrong.diagnostics[0].render(&wrong.source, false);
-        assert!(told.contains("cuInti") && told.contains("cuInit"), "{told}");
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Provenance, ScenarioReport};
+use crate::report::ScenarioReport;
+use crate::verdict::Provenance;
 use crate::verdict::Reason;
 
 /// How the attempts of a row went.
@@ -41,9 +42,9 @@ impl Standing {
     /// How the attempts of a question went, from what was kept of them.
     pub fn of(done: &ScenarioReport) -> Standing {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
-        let counting = attempts().filter(|attempt| attempt.invalid.is_empty()).count();
+        let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
         let mut invalid = BTreeMap::new();
-        for doubt in attempts().filter_map(|attempt| attempt.invalid.first()) {
+        for doubt in attempts().filter_map(|attempt| attempt.judged.invalid.first()) {
             *invalid.entry(doubt.reason.name()).or_insert(0) += 1;
         }
         Standing {

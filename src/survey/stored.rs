@@ -6,7 +6,8 @@ use super::document::{Document, Header, MAJOR};
 use super::env::EnvRow;
 use super::mask::MaskRow;
 use crate::machine::Machine;
-use crate::report::{Provenance, StoreError, Stored};
+use crate::report::{StoreError, Stored};
+use crate::verdict::Provenance;
 
 /// A survey of any kind, as it is read back.
 #[derive(Clone, Debug, PartialEq)]

@@ -144,11 +144,8 @@ fn pthread_create(worker: &Arc<Worker>, channel: &Channel, step: &Step) -> Resul
     let handle = std::thread::Builder::new()
         .name(name.clone())
         .spawn(move || {
-            while let Ok(index) = incoming.recv() {
-                let index: usize = index;
-                if let Some(step) = shared.steps.get(index) {
-                    shared.make(&lent, index, step);
-                }
+            while let Ok((index, step)) = incoming.recv() {
+                shared.make(&lent, index, &step);
                 if finished.send(()).is_err() {
                     return;
                 }

@@ -151,14 +151,7 @@ unsafe fn text_at(at: *const u8, bytes: usize) -> String {
 
 /// A UUID as NVML writes it.
 pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
-    let mut text = String::from("GPU");
-    for (place, byte) in bytes.iter().enumerate() {
-        if matches!(place, 0 | 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    format!("GPU-{}", uuid::Uuid::from_bytes(*bytes))
 }
 
 /// Calls a C function with integer arguments. Of the word that it returns, the bits beyond the width

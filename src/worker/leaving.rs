@@ -77,13 +77,13 @@ fn serve(name: &str) {
             None => channel.receive(),
         };
         match command {
-            Ok(Command::Run { step, bytes }) => {
-                let Some(at) = worker.steps.get(step).filter(|at| at.on.as_deref() == Some(name)) else {
-                    *lock(&PENDING) = Some(Command::Run { step, bytes });
+            Ok(Command::Run { step, call, bytes }) => {
+                if call.on.as_deref() != Some(name) {
+                    *lock(&PENDING) = Some(Command::Run { step, call, bytes });
                     return;
-                };
+                }
                 worker.know(bytes);
-                worker.make(&channel, step, at);
+                worker.make(&channel, step, &call);
             }
             Ok(Command::Finish) => {
                 if lock(&HANDLERS).is_empty() {

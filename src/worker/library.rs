@@ -1,21 +1,15 @@
-//! Opening the libraries and finding out what was really opened.
+//! Opening the libraries and finding functions in them.
 //!
 //! libcuda and libcudart are opened by cudarc, by name; the private folder of links that the
 //! parent put first in `LD_LIBRARY_PATH` decides which files those names mean. cudarc panics when
 //! a library is missing and stays usable afterwards, so the panic is caught and said.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::CString;
 use std::sync::{Mutex, OnceLock};
 
+use crate::mapped::{is_any_simulated, mapped};
 use cuda_pitfalls_calls::{Library, status::SIM_NOT_MODELLED};
-
-use super::maps;
-use crate::event::MappedLibrary;
-
-/// What the simulated node exports and no real library does.
-const MARKER: &str = "cuda_pitfalls_simulated";
 
 /// The address of a function, or what is missing, in words.
 pub(super) fn address(library: Library, name: &str) -> Result<usize, String> {
@@ -116,80 +110,4 @@ fn nvml() -> Result<&'static libloading::Library, String> {
 fn this() -> &'static libloading::Library {
     static THIS: OnceLock<libloading::Library> = OnceLock::new();
     THIS.get_or_init(|| libloading::os::unix::Library::this().into())
-}
-
-/// What this process has mapped of the libraries of interest.
-#[derive(Default)]
-pub(super) struct Mapped {
-    /// Those whose origin is known, with links resolved.
-    pub(super) known: Vec<MappedLibrary>,
-    /// Files of which it could not be told whether they are the simulated machine's. They are
-    /// neither real nor simulated, and nothing may be measured on them.
-    pub(super) unknown: Vec<String>,
-}
-
-/// The libraries of interest that are mapped, with links resolved.
-pub(super) fn mapped() -> Mapped {
-    let mut mapped = Mapped::default();
-    let Ok(maps) = std::fs::read("/proc/self/maps") else {
-        mapped.unknown.push("/proc/self/maps could not be read".to_string());
-        return mapped;
-    };
-    let mut paths: Vec<Vec<u8>> = maps::paths(&maps).collect();
-    paths.dedup();
-    for path in paths {
-        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
-        let library = match file {
-            _ if file.starts_with(b"libcudart") => Library::Runtime,
-            _ if file.starts_with(b"libcuda.") => Library::Driver,
-            _ if file.starts_with(b"libnvidia-ml") => Library::Nvml,
-            _ if file.starts_with(b"libcuda_pitfalls_node") => Library::Driver,
-            _ => continue,
-        };
-        let unescaped = maps::unescaped(&path);
-        let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
-        // A report is text: bytes that are none are shown as what stands for them.
-        let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
-        match known {
-            Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
-                let name = if simulated { "simulated node" } else { library.name() };
-                mapped.known.push(MappedLibrary { name: name.to_string(), path: shown, simulated });
-            }
-            Some(_) => {}
-            None => mapped.unknown.push(shown),
-        }
-    }
-    mapped
-}
-
-/// Whether this worker runs on the simulated machine. What is unknown counts as simulated here: a
-/// step that only a real driver can answer is then not made.
-pub(super) fn is_any_simulated() -> bool {
-    let mapped = mapped();
-    !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)
-}
-
-/// Whether a library that is already mapped carries the simulated machine's marker; none if the
-/// loader does not know it by this path, so that nobody can tell.
-fn is_simulated(path: &[u8]) -> Option<bool> {
-    use libloading::os::unix::{Library, RTLD_LAZY};
-    const RTLD_NOLOAD: i32 = 4;
-    // SAFETY: with RTLD_NOLOAD nothing is loaded and no constructor runs.
-    let library = unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
-    // SAFETY: only the presence of the symbol is asked for.
-    Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
-}
-
-/// Libraries that something outside put into this process.
-pub(super) fn injected() -> Vec<String> {
-    let mut found = Vec::new();
-    for name in ["LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
-        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
-            found.push(name.to_string());
-        }
-    }
-    if std::fs::read_to_string("/etc/ld.so.preload").is_ok_and(|text| !text.trim().is_empty()) {
-        found.push("/etc/ld.so.preload".to_string());
-    }
-    found
 }

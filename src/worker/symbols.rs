@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use cuda_pitfalls_calls::{self as calls, Library};
 
 use super::library;
-use crate::scenario::Step;
 
 /// What the probes between steps call.
 pub(super) const PROBES: [&str; 5] =
@@ -18,15 +17,15 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Looks up what the steps and the probes need, and says what is not there.
+    /// Looks up what the calls and the probes need, and says what is not there.
     ///
     /// Opening a library here makes no call into it; whether opening alone changes anything is a
     /// question that a scenario answers, not an assumption.
-    pub(super) fn resolve(steps: &[Step], probes: bool) -> (Symbols, Vec<String>) {
+    pub(super) fn resolve(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);
-        for name in steps.iter().map(|step| step.call.as_str()).chain(probed) {
+        for name in wanted.iter().map(String::as_str).chain(probed) {
             let Some(call) = calls::find(name) else { continue };
             if call.library == Library::Harness || addresses.contains_key(call.name) {
                 continue;

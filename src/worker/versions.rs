@@ -3,28 +3,11 @@
 
 use std::ffi::OsString;
 
-use cuda_pitfalls_calls::Library;
-use serde::{Deserialize, Serialize};
-
 use super::{call, library};
 use crate::channel::Channel;
-use crate::event::MappedLibrary;
-
-/// What one look at the libraries found.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Versions {
-    /// What was mapped.
-    pub libraries: Vec<MappedLibrary>,
-    /// `cuDriverGetVersion`, such as 13000; null if libcuda is missing.
-    pub cuda_driver: Option<i32>,
-    /// `cudaRuntimeGetVersion`, such as 13000; null if libcudart is missing.
-    pub runtime: Option<i32>,
-    /// The loader's words for what is missing.
-    pub missing: Vec<String>,
-    /// What is mapped and cannot be told to be real or simulated.
-    #[serde(default)]
-    pub unknown: Vec<String>,
-}
+use crate::event::Versions;
+use crate::mapped::mapped;
+use cuda_pitfalls_calls::Library;
 
 /// Opens the libraries by name (or a libcudart by path), asks their versions and says them.
 ///
@@ -43,7 +26,7 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     if let Err(what) = library::address(Library::Nvml, "nvmlInit_v2") {
         found.missing.push(what);
     }
-    let mapped = library::mapped();
+    let mapped = mapped();
     (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
     let _ = channel.send(&found);
     std::process::exit(0)
@@ -73,11 +56,4 @@ fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<
     // SAFETY: both functions take a pointer to an int.
     let result = unsafe { call::raw(address, &[(&raw mut number).addr() as u64]) } as u32;
     (result == 0).then_some(number)
-}
-
-/// The NVML that this process has mapped; none if it cannot be told which that is.
-pub fn mapped_nvml() -> Option<MappedLibrary> {
-    let of_nvml = |library: &MappedLibrary| library.simulated || library.name == Library::Nvml.name();
-    let mapped = library::mapped();
-    mapped.known.into_iter().find(of_nvml).filter(|_| mapped.unknown.is_empty())
 }

@@ -37,7 +37,8 @@ struct Tally {
 
 impl Tally {
     fn take(&mut self, report: &Report) {
-        let scene = Scene { calibration: &report.run.calibration, gpus: &report.machine.gpus };
+        let figures = report.run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
         for scenario in &report.scenarios {
             let Some(plan) = &scenario.plan else { continue };
             let facts = Facts::new(&report.machine, scenario.libcudart.as_ref(), plan, report.provenance);

@@ -1,9 +1,11 @@
 //! What was recorded, with one fact changed that an expectation names.
 
 use cuda_pitfalls::event::{Event, Probe, Status, Value};
+use cuda_pitfalls::fact::FactSet;
 use cuda_pitfalls::judge::{Facts, matches};
 use cuda_pitfalls::plan::Plan;
-use cuda_pitfalls::report::{Attempt, AttemptSweep, CaseReport};
+use cuda_pitfalls::recording::BarrierSweep;
+use cuda_pitfalls::report::{Attempt, CaseReport};
 use cuda_pitfalls::sample::Reading;
 use cuda_pitfalls::scenario::{Check, Class, Matcher};
 
@@ -42,9 +44,24 @@ pub(crate) fn all(plan: &Plan, cases: &[CaseReport], facts: &Facts) -> Vec<(Stri
 
 /// What a check names and can be changed by what the worker said, or what was read.
 fn changes(check: &Check) -> Vec<Change> {
+    // Every fact by name: one that is added does not compile until it is changed here too.
+    let FactSet {
+        status,
+        value,
+        visible,
+        contexts,
+        current,
+        initialised,
+        memory,
+        used_bytes,
+        grown_bytes,
+        peak_bytes: _, // is read from background polling, which no expectation relies on yet
+        process_bytes,
+        exit,
+    } = &check.facts;
     let mut changes: Vec<Change> = Vec::new();
     let mut add = |name: &str, make: Make| changes.push(Change { name: name.into(), make });
-    if !check.status.is_empty() {
+    if !status.is_empty() {
         add(
             "status",
             Box::new(|attempt, step| {
@@ -54,7 +71,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    for (name, matcher) in check.value.clone() {
+    for (name, matcher) in value.clone() {
         let wants_more = is_at_least(&matcher);
         add(
             "value",
@@ -67,7 +84,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.visible.is_some() {
+    if visible.is_some() {
         add(
             "visible",
             Box::new(|attempt, step| {
@@ -80,7 +97,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.contexts.is_some() {
+    if contexts.is_some() {
         add(
             "contexts",
             Box::new(|attempt, step| {
@@ -93,7 +110,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.current.is_some() {
+    if current.is_some() {
         add(
             "current",
             Box::new(|attempt, step| {
@@ -104,7 +121,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.initialised.is_some() {
+    if initialised.is_some() {
         add(
             "initialised",
             Box::new(|attempt, step| {
@@ -115,9 +132,9 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if !(check.memory.is_empty() && check.used_bytes.is_empty() && check.grown_bytes.is_empty()) {
-        let wants_much = check.memory.values().any(|classes| classes.contains(&Class::Allocation))
-            || check.used_bytes.values().chain(check.grown_bytes.values()).any(is_at_least);
+    if !(memory.is_empty() && used_bytes.is_empty() && grown_bytes.is_empty()) {
+        let wants_much = memory.values().any(|classes| classes.contains(&Class::Allocation))
+            || used_bytes.values().chain(grown_bytes.values()).any(is_at_least);
         add(
             "memory",
             Box::new(move |attempt, step| {
@@ -127,7 +144,7 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if !check.process_bytes.is_empty() {
+    if !process_bytes.is_empty() {
         add(
             "process_bytes",
             Box::new(|attempt, step| {
@@ -139,8 +156,13 @@ fn changes(check: &Check) -> Vec<Change> {
             }),
         );
     }
-    if check.exit.is_some() {
-        add("exit", Box::new(|attempt, _| attempt.exit.code = Some(attempt.exit.code.unwrap_or_default() + 77)));
+    if exit.is_some() {
+        add(
+            "exit",
+            Box::new(|attempt, _| {
+                attempt.recording.exit.code = Some(attempt.recording.exit.code.unwrap_or_default() + 77)
+            }),
+        );
     }
     changes
 }
@@ -165,7 +187,7 @@ type Values = std::collections::BTreeMap<String, Value>;
 
 /// Changes what a step returned.
 fn returned(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Option<Status>, &mut Values)) {
-    for event in &mut attempt.events {
+    for event in &mut attempt.recording.events {
         if let Event::End { step, status, values, .. } = &mut event.event
             && *step == at
         {
@@ -176,7 +198,7 @@ fn returned(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Option<Status
 
 /// Changes what was seen after a step.
 fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
-    for event in &mut attempt.events {
+    for event in &mut attempt.recording.events {
         if let Event::Probe { step, probe, .. } = &mut event.event
             && *step == at
         {
@@ -187,14 +209,14 @@ fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
 
 /// Changes what was read after a step. A reading that was equal to the one before was left out.
 fn read(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Reading)) {
-    let is_before = |sweep: &AttemptSweep| !sweep.after_exit && sweep.step.is_none_or(|step| step <= at);
-    let Some(last) = attempt.sweeps.iter().rposition(is_before) else { return };
-    let mut changed = attempt.sweeps[last].clone();
+    let is_before = |sweep: &BarrierSweep| !sweep.after_exit && sweep.step.is_none_or(|step| step <= at);
+    let Some(last) = attempt.recording.sweeps.iter().rposition(is_before) else { return };
+    let mut changed = attempt.recording.sweeps[last].clone();
     changed.step = Some(at);
     changed.sweep.gpus.iter_mut().for_each(change);
-    if attempt.sweeps[last].step == Some(at) {
-        attempt.sweeps[last] = changed;
+    if attempt.recording.sweeps[last].step == Some(at) {
+        attempt.recording.sweeps[last] = changed;
     } else {
-        attempt.sweeps.insert(last + 1, changed);
+        attempt.recording.sweeps.insert(last + 1, changed);
     }
 }

@@ -37,14 +37,14 @@ fn what_the_driver_and_a_context_take() {
     let init_mib = init as f64 / f64::from(1 << 20);
     let whole = |bytes: i64| (bytes as f64 / f64::from(1 << 20)).round();
     Page::open("README.md")
-        .says(format!("`cuInit` takes {init_mib} MiB on every visible GPU that nobody else is on"))
-        .says(format!("A context takes {} MiB in all there", whole(context)))
-        .says(format!("and {} MiB beside others", whole(context - init)))
+        .says(format!("`cuInit` takes {init_mib} MiB on every visible GPU that no other process uses"))
+        .says(format!("A context takes {} MiB in total there", whole(context)))
+        .says(format!("and {} MiB beside other processes", whole(context - init)))
         .says(format!("a guard that \"restores\" device 0 takes {} MiB there", whole(restored - init)));
     Page::open("docs/findings.md")
-        .says(format!("{} MiB ({} bytes) on an H200 that nobody else is on", mib(context), thousands(context)))
+        .says(format!("{} MiB ({} bytes) on an H200 that no other process uses", mib(context), thousands(context)))
         .says(format!("{init_mib} MiB of it come with `cuInit`"))
-        .says(format!("restoring device 0 makes a context there: +{} MiB", mib(restored - init)));
+        .says(format!("restoring device 0 creates a context there: +{} MiB", mib(restored - init)));
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn one_of_the_queries_without_a_device_makes_a_context() {
     let of = |one: &&Value| one["scenario"] == "context/query-of-the-thread";
     let queries: Vec<&Value> = report["scenarios"].as_array().expect("scenarios").iter().filter(of).collect();
     let makes: Vec<&Value> = queries.iter().filter(|one| one["verdict"]["kind"] == "reproduced").copied().collect();
-    assert_eq!((queries.len(), makes.len()), (9, 1), "of nine … alone");
+    assert_eq!((queries.len(), makes.len()), (9, 1), "of nine … only");
     assert_eq!(makes[0]["parameters"]["call"], "cudaDeviceGetStreamPriorityRange");
     Page::open("docs/findings.md")
-        .says("of nine that only ask, and name no device, `cudaDeviceGetStreamPriorityRange` alone does".to_string());
+        .says("Of nine queries that name no device only `cudaDeviceGetStreamPriorityRange` does".to_string());
 }
 
 #[test]

@@ -70,12 +70,12 @@ fn rows_of_libcudart_are_told_from_functions() {
     let after = count(&|row| row.is_initialised_before() && !has_context(row));
     let (asked, all) = (functions(&runtime), runtime.len());
     Page::open("README.md")
-        .says(format!("Of libcudart 13.0 it asked {asked} functions in {all} rows"))
-        .says(format!("{context} make a context, {only} only initialise the driver and freeze the mask, one does"))
-        .says(format!("{after} make no context where the driver was initialised before"));
+        .says(format!("For libcudart 13.0 it asked {asked} functions in {all} rows"))
+        .says(format!("{context} create a context, {only} only initialise the driver and so read the mask, one does"))
+        .says(format!("{after} create no context where the driver was initialised before"));
     Page::open("docs/findings.md")
         .says(format!("{asked} functions of libcudart 13.0 have {all} rows"))
-        .says(format!("of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
+        .says(format!("Of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
         .says(format!("Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"));
     let free: Vec<&str> =
         runtime.iter().filter(|row| row.freezes_visibility == Some(false)).map(|row| row.function()).collect();
@@ -98,12 +98,12 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
     let other: Vec<&str> = other.into_iter().map(|(_, row)| row.function()).collect();
     assert_eq!(other, ["cudaDeviceEnablePeerAccess"]);
     Page::open("README.md").says(format!(
-        "{} were asked again with ones that work, and {} of them",
+        "{} were asked again with arguments that work, and {} of them",
         alike.len() + 1,
         alike.len()
     ));
     Page::open("docs/findings.md").says(format!(
-        "of {} functions of libcudart 13.0 that refused the plainest arguments, {} succeed with others, and {} of these",
+        "Of {} functions of libcudart 13.0 that refused the plainest arguments, {} succeed with others, and {} of these",
         pairs.len(),
         alike.len() + 1,
         alike.len()
@@ -138,9 +138,9 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     let freeze: Vec<&str> =
         driver.iter().filter(|row| row.freezes_visibility == Some(true)).map(|row| row.function()).collect();
     assert_eq!(freeze, ["cuInit"]);
-    Page::open("README.md").says(format!("Of {} rows of libcuda only `cuInit` freezes it", driver.len()));
+    Page::open("README.md").says(format!("Of {} rows of libcuda only `cuInit` reads it", driver.len()));
     Page::open("docs/findings.md").says(format!(
-        "of {} functions of libcuda only `cuInit` does; {refused} rows of the others find fault",
+        "Of {} functions of libcuda only `cuInit` does. {refused} rows of the others reject their arguments",
         functions(&driver)
     ));
 }
@@ -193,7 +193,7 @@ fn functions_that_differ_between_versions_are_counted() {
     let differ: BTreeSet<&str> = differ.map(|(call, _)| call.split('-').next().unwrap_or(call)).collect();
     let words = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
     println!("{differ:?}");
-    Page::open("README.md").says(format!("{} of these functions do something else in some", words[differ.len()]));
+    Page::open("README.md").says(format!("{} of these functions behave differently in some", words[differ.len()]));
 }
 
 #[test]
@@ -205,16 +205,15 @@ fn masks_and_variables_are_counted() {
     let unexpected = masks.iter().filter(|row| row["as_predicted"] != true).count();
     assert_eq!(unexpected, 0, "and none was read otherwise");
     Page::open("README.md").says(format!("of {} masks, {generated} of them generated, none", masks.len()));
-    Page::open("docs/findings.md")
-        .says(format!("{forms} forms of the mask, and {generated} masks that a generator wrote"));
+    Page::open("docs/findings.md").says(format!("{forms} forms of the mask, and {generated} generated masks"));
     Page::open("docs/surveys/README.md")
         .says(format!("{forms} forms three times and {generated} generated masks once"));
     let variables = document("survey-env-h200-x2/survey-env.json")["rows"].take();
     let variables: Vec<Value> = serde_json::from_value(variables).expect("rows");
     let effective = variables.iter().filter(|row| row["has_effect"] == true).count();
     let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
-    Page::open("README.md").says(format!("{at_init} of the {effective} that take effect by `cuInit`"));
+    Page::open("README.md").says(format!("{at_init} of the {effective} that take effect are read at `cuInit`"));
     Page::open("docs/findings.md")
-        .says(format!("of {effective} variables that take effect, {at_init} are latched by `cuInit`"))
+        .says(format!("Of {effective} variables that take effect, {at_init} are read at `cuInit`"))
         .says(format!("{} environment variables", variables.len()));
 }

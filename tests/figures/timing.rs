@@ -15,7 +15,7 @@ fn calls(report: &Report, of: impl Fn(&str, &str, &str, &str) -> bool) -> Vec<(u
         let Some(plan) = &scenario.plan else { continue };
         for case in &scenario.cases {
             let Some(planned) = plan.case(&case.name) else { continue };
-            for attempt in case.attempts.iter().filter(|attempt| attempt.invalid.is_empty()) {
+            for attempt in case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()) {
                 for (step, elapsed, visible) in ends(attempt) {
                     let Some(step) = planned.steps.get(step) else { continue };
                     if of(&scenario.scenario, &case.name, &step.call, &step.label) {
@@ -31,7 +31,7 @@ fn calls(report: &Report, of: impl Fn(&str, &str, &str, &str) -> bool) -> Vec<(u
 /// The steps of the first process that returned: which, how long, and how many GPUs were visible then.
 fn ends(attempt: &Attempt) -> Vec<(usize, u64, Option<usize>)> {
     let mut ends: Vec<(usize, u64, Option<usize>)> = Vec::new();
-    for event in attempt.events.iter().filter(|event| event.process.is_none()) {
+    for event in attempt.recording.events.iter().filter(|event| event.process.is_none()) {
         match &event.event {
             Event::End { step, elapsed_ns, status, .. } if status.as_ref().is_some_and(|it| it.code == 0) => {
                 ends.push((*step, *elapsed_ns, None));
@@ -137,7 +137,7 @@ fn attempts_that_do_not_count_are_counted() {
     for (name, report) in reports() {
         for scenario in &report.scenarios {
             let attempts = scenario.cases.iter().flat_map(|case| &case.attempts);
-            let count = attempts.filter(|attempt| !attempt.invalid.is_empty()).count();
+            let count = attempts.filter(|attempt| !attempt.judged.invalid.is_empty()).count();
             let is_finding = scenario.scenario == "device/second-runtime-reset-hurts-the-first";
             let entry = invalid.entry(name.clone()).or_default();
             entry.0 += count;
@@ -158,5 +158,5 @@ fn attempts_that_do_not_count_are_counted() {
             named(contexts.0)
         ))
         .says(format!("{five} of these end with the SIGSEGV"))
-        .says(format!("{} crashed by a fault of this program", named(look.0 + contexts.0 - look.1 - contexts.1)));
+        .says(format!("{} crashed because of a bug in this program", named(look.0 + contexts.0 - look.1 - contexts.1)));
 }

@@ -1,7 +1,7 @@
 //! Status codes of libcuda and libcudart by their C names, sorted by code.
 //!
-//! The simulated driver is compiled with this same file (`sim/src/model/names.rs` is a link to it), which
-//! therefore uses nothing else.
+//! The simulated driver is compiled with this same file (`sim/src/model.rs`), which therefore uses
+//! nothing else.
 
 use std::ffi::CStr;
 

@@ -1,43 +1,40 @@
-//! Initialisation, versions and error texts.
+//! Initialisation, versions, error texts and the log of errors. None of them but `cuInit` initialises the driver or needs it to be.
 
-use crate::c::put;
-use crate::model::entry::enter;
+use crate::entry::enter;
+use crate::machine::machine;
 use crate::model::names::{self, DRIVER};
-use crate::model::node::node;
-use crate::model::process::no_node;
-use crate::model::status::{INVALID_VALUE, code};
+use crate::model::status::{INVALID_VALUE, Outcome, code, no_machine};
 use crate::model::texts::sentence;
-use std::ffi::c_char;
+use crate::pointer::Out;
+use crate::symbols::symbols;
+use std::ffi::{CStr, c_char};
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
-    enter(|process, _| if flags == 0 { process.init() } else { Err(INVALID_VALUE) })
+symbols! {
+    fn cuInit(flags: u32) = enter(|process, _| if flags == 0 { process.init() } else { Err(INVALID_VALUE) });
+
+    fn cuDriverGetVersion(version: Out<i32>) =
+        code(machine().map_err(no_machine).and_then(|found| version.put(found.description.cuda_driver_version)));
+
+    fn cuGetErrorName(error: u32, text: Out<*const c_char>) = code(put_static(names::name(DRIVER, error), &text));
+
+    fn cuGetErrorString(error: u32, text: Out<*const c_char>) =
+        code(put_static(names::name(DRIVER, error).map(|name| sentence(error).unwrap_or(name)), &text));
+
+    fn cuLogsCurrent(iterator: Out<u32>, _flags: u32) = enter(|process, _| iterator.put(process.log_end()?));
+
+    fn cuLogsDumpToMemory(_iterator: Out<u32>, text: Out<c_char>, bytes: Out<usize>, _flags: u32) =
+        enter(|process, _| put_log(process.log_end()?, &text, &bytes));
 }
 
-/// Needs no initialisation and does none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
-    // SAFETY: the caller passes a pointer to an int.
-    code(node().map_err(no_node).and_then(|node| unsafe { put(version, node.machine.cuda_driver_version) }))
+fn put_static(found: Option<&'static CStr>, text: &Out<*const c_char>) -> Outcome {
+    text.put(found.map_or(std::ptr::null(), CStr::as_ptr))?;
+    found.map(drop).ok_or(INVALID_VALUE)
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetErrorName(error: u32, text: *mut *const c_char) -> u32 {
-    // SAFETY: the caller passes a pointer to a text pointer; the texts are static.
-    unsafe { put_static(names::name(DRIVER, error), text) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetErrorString(error: u32, text: *mut *const c_char) -> u32 {
-    // SAFETY: as above.
-    unsafe { put_static(names::name(DRIVER, error).map(|name| sentence(error).unwrap_or(name)), text) }
-}
-
-/// # Safety
-/// `text` is null or valid for a write.
-unsafe fn put_static(found: Option<&'static std::ffi::CStr>, text: *mut *const c_char) -> u32 {
-    let pointer = found.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
-    // SAFETY: the caller vouches for the pointer.
-    let stored = unsafe { put(text, pointer) };
-    code(stored.and(found.map(|_| ()).ok_or(INVALID_VALUE)))
+/// Writes the log up to `end`, which is an empty text: a log with something in it is not modelled.
+pub fn put_log(end: u32, text: &Out<c_char>, bytes: &Out<usize>) -> Outcome {
+    text.given()?;
+    bytes.given()?;
+    text.put(0)?;
+    bytes.put(end as usize)
 }

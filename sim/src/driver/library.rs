@@ -1,71 +1,48 @@
-//! Libraries, which are of no context.
+//! Libraries, which belong to no context.
 
-use super::module::{Text, ptx};
 use super::{call, call_on};
-use crate::c::{put, text};
-use crate::model::status::{INVALID_HANDLE, INVALID_VALUE, SIM_NOT_MODELLED};
+use crate::model::status::{INVALID_HANDLE, SIM_NOT_MODELLED};
+use crate::pointer::{Image, Out, Text};
+use crate::symbols::symbols;
 use std::ffi::c_void;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuLibraryLoadData(
-    library: *mut u64,
-    image: Text,
-    _jit_options: *mut c_void,
-    _jit_values: *mut c_void,
-    jit_count: u32,
-    _options: *mut c_void,
-    _values: *mut c_void,
-    count: u32,
-) -> u32 {
-    call(|process, thread| {
-        if library.is_null() {
-            return Err(INVALID_VALUE);
-        }
+symbols! {
+    fn cuLibraryLoadData(
+        library: Out<u64>,
+        image: Image,
+        _jit_options: *mut c_void,
+        _jit_values: *mut c_void,
+        jit_count: u32,
+        _options: *mut c_void,
+        _values: *mut c_void,
+        count: u32,
+    ) = call(|process, thread| {
+        library.given()?;
         if jit_count != 0 || count != 0 {
             return Err(SIM_NOT_MODELLED);
         }
-        // SAFETY: here and below pointers are what the C prototypes say, or null.
-        unsafe { put(library, process.load_library(ptx(image)?.as_bytes(), process.current(thread).ok())?) }
-    })
-}
+        library.put(process.load_library(&image.ptx()?, process.current(thread).ok())?)
+    });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuLibraryUnload(library: u64) -> u32 {
-    call_on(library, INVALID_HANDLE, |process, _| process.unload_library(library))
-}
+    fn cuLibraryUnload(library: u64) =
+        call_on(library, INVALID_HANDLE, |process, _| process.unload_library(library));
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuLibraryGetKernel(kernel: *mut u64, library: u64, name: Text) -> u32 {
-    call_on(library, INVALID_HANDLE, |process, _| {
-        // SAFETY: see above.
-        let name = unsafe { text(name) }.ok_or(INVALID_VALUE)?;
-        // SAFETY: see above.
-        unsafe { put(kernel, process.kernel_of_library(library, name.to_str().map_err(|_| INVALID_VALUE)?)?) }
-    })
-}
+    fn cuLibraryGetKernel(kernel: Out<u64>, library: u64, name: Text) =
+        call_on(library, INVALID_HANDLE, |process, _| kernel.put(process.kernel_of_library(library, &name.name()?)?));
 
-/// Needs a current context (context/library-load-makes-one).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuKernelGetFunction(function: *mut u64, kernel: u64) -> u32 {
-    call_on(kernel, INVALID_HANDLE, |process, thread| {
-        let current = process.current(thread)?;
-        // SAFETY: see above.
-        unsafe { put(function, process.function_in(kernel, current)?) }
-    })
-}
+    /// Needs a current context (context/library-load-makes-one).
+    fn cuKernelGetFunction(function: Out<u64>, kernel: u64) =
+        call_on(kernel, INVALID_HANDLE, |process, thread| {
+            function.put(process.function_in(kernel, process.current(thread)?)?)
+        });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuLibraryGetGlobal(address: *mut u64, bytes: *mut usize, library: u64, name: Text) -> u32 {
-    call_on(library, INVALID_HANDLE, |process, thread| {
-        let current = process.current(thread)?;
-        // SAFETY: see above.
-        let name = unsafe { text(name) }.ok_or(INVALID_VALUE)?;
-        let module = process.module_of_library(library, current)?;
-        let (found, size) = process.variable(module, name.to_str().map_err(|_| INVALID_VALUE)?)?;
-        // SAFETY: see above.
-        unsafe {
-            put(address, found)?;
-            put(bytes, size as usize)
-        }
-    })
+    fn cuLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: u64, name: Text) =
+        call_on(library, INVALID_HANDLE, |process, thread| {
+            let current = process.current(thread)?;
+            let name = name.name()?;
+            let module = process.module_of_library(library, current)?;
+            let (found, size) = process.variable(module, &name)?;
+            address.put(found)?;
+            bytes.put(size as usize)
+        });
 }

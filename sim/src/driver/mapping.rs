@@ -1,9 +1,10 @@
-//! Memory without an address, and addresses without memory.
+//! Memory and addresses that are taken apart from each other, and mapped.
 
 use super::call;
-use crate::c::put;
-use crate::model::process::Process;
-use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
+use crate::model::status::{Outcome, SIM_NOT_MODELLED};
+use crate::pointer::{In, Out};
+use crate::process::Process;
+use crate::symbols::symbols;
 
 /// Memory of a device, in `CUmemLocationType` and in its sibling of the runtime.
 const ON_DEVICE: u32 = 1;
@@ -11,10 +12,10 @@ const ON_DEVICE: u32 = 1;
 /// The start of `CUmemAllocationProp` and of `cudaMemPoolProps`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Wanted {
+pub struct Properties {
     kind: u32,
     handles: u32,
-    place: u32,
+    location: u32,
     device: i32,
 }
 
@@ -22,113 +23,69 @@ pub struct Wanted {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Access {
-    place: u32,
+    location: u32,
     device: i32,
     flags: u32,
 }
 
-/// The device that an allocation or a pool is wanted on. Anything but pinned memory of a device is beyond the model.
-///
-/// # Safety
-/// `wanted` is null or points to one of the structs.
-pub unsafe fn device_of(process: &Process, wanted: *const Wanted) -> Outcome<usize> {
-    if wanted.is_null() {
-        return Err(INVALID_VALUE);
+impl Properties {
+    /// The device that an allocation or a pool is wanted on. Anything but pinned memory of a device is beyond the model.
+    pub fn device(self, process: &Process) -> Outcome<usize> {
+        if self.kind != 1 || self.handles != 0 || self.location != ON_DEVICE {
+            return Err(SIM_NOT_MODELLED);
+        }
+        process.ordinal(self.device)
     }
-    // SAFETY: the caller vouches for it.
-    let wanted = unsafe { wanted.read_unaligned() };
-    if wanted.kind != 1 || wanted.handles != 0 || wanted.place != ON_DEVICE {
-        return Err(SIM_NOT_MODELLED);
-    }
-    process.ordinal(wanted.device)
 }
 
 impl Access {
-    /// The device that is to read and write.
-    ///
-    /// # Safety
-    /// `access` is null or points to so many descriptions.
-    pub unsafe fn device(process: &Process, access: *const Self, count: usize) -> Outcome<usize> {
-        if access.is_null() || count != 1 {
-            return Err(if access.is_null() { INVALID_VALUE } else { SIM_NOT_MODELLED });
+    /// The device that is to read and write, of so many descriptions.
+    pub fn device(process: &Process, access: &In<Self>, count: usize) -> Outcome<usize> {
+        access.given()?;
+        if count != 1 {
+            return Err(SIM_NOT_MODELLED);
         }
-        // SAFETY: the caller vouches for it.
-        let access = unsafe { access.read_unaligned() };
-        if access.place != ON_DEVICE || access.flags != 3 {
+        let access = access.read()?;
+        if access.location != ON_DEVICE || access.flags != 3 {
             return Err(SIM_NOT_MODELLED);
         }
         process.ordinal(access.device)
     }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemGetAllocationGranularity(bytes: *mut usize, wanted: *const Wanted, _option: u32) -> u32 {
-    call(|process, _| {
-        // SAFETY: here and below pointers are what the C prototypes say, or null.
-        unsafe {
-            device_of(process, wanted)?;
-            put(bytes, process.node()?.machine.alloc_granularity_bytes as usize)
-        }
-    })
-}
+symbols! {
+    fn cuMemGetAllocationGranularity(bytes: Out<usize>, wanted: In<Properties>, _option: u32) = call(|process, _| {
+        wanted.read()?.device(process)?;
+        bytes.put(process.machine()?.description.alloc_granularity_bytes as usize)
+    });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemCreate(handle: *mut u64, bytes: usize, wanted: *const Wanted, _flags: u64) -> u32 {
-    call(|process, _| {
-        // SAFETY: see above.
-        let device = unsafe { device_of(process, wanted)? };
-        if handle.is_null() {
-            return Err(INVALID_VALUE);
-        }
-        // SAFETY: see above.
-        unsafe { put(handle, process.create_memory(device, bytes as u64)?) }
-    })
-}
+    fn cuMemCreate(handle: Out<u64>, bytes: usize, wanted: In<Properties>, _flags: u64) = call(|process, _| {
+        let device = wanted.read()?.device(process)?;
+        handle.put_with(|| process.create_memory(device, bytes as u64))
+    });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemRelease(handle: u64) -> u32 {
-    call(|process, _| process.release_memory(handle))
-}
+    fn cuMemRelease(handle: u64) = call(|process, _| process.release_memory(handle));
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAddressReserve(
-    address: *mut u64,
-    bytes: usize,
-    alignment: usize,
-    wanted: u64,
-    _flags: u64,
-) -> u32 {
-    call(|process, _| {
-        if alignment != 0 || wanted != 0 {
-            return Err(SIM_NOT_MODELLED);
-        }
-        // SAFETY: see above.
-        unsafe { put(address, process.reserve_addresses(bytes as u64)?) }
-    })
-}
+    fn cuMemAddressReserve(address: Out<u64>, bytes: usize, alignment: usize, wanted: u64, _flags: u64) =
+        call(|process, _| {
+            if alignment != 0 || wanted != 0 {
+                return Err(SIM_NOT_MODELLED);
+            }
+            address.put(process.reserve_addresses(bytes as u64)?)
+        });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAddressFree(address: u64, bytes: usize) -> u32 {
-    call(|process, _| process.free_addresses(address, bytes as u64))
-}
+    fn cuMemAddressFree(address: u64, bytes: usize) = call(|process, _| process.mappings.free(address, bytes as u64));
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, _flags: u64) -> u32 {
-    call(|process, _| if offset == 0 { process.map(address, bytes as u64, handle) } else { Err(SIM_NOT_MODELLED) })
-}
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, _flags: u64) = call(|process, _| {
+        if offset == 0 { process.map(address, bytes as u64, handle) } else { Err(SIM_NOT_MODELLED) }
+    });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemUnmap(address: u64, bytes: usize) -> u32 {
-    call(|process, _| process.unmap(address, bytes as u64))
-}
+    fn cuMemUnmap(address: u64, bytes: usize) = call(|process, _| process.unmap(address, bytes as u64));
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize) -> u32 {
-    call(|process, _| {
-        // SAFETY: see above.
-        let device = unsafe { Access::device(process, access, count)? };
-        process.open_range(address, bytes as u64, device)
-    })
+    fn cuMemSetAccess(address: u64, bytes: usize, access: In<Access>, count: usize) = call(|process, _| {
+        let device = Access::device(process, &access, count)?;
+        process.mappings.open(address, bytes as u64, device)
+    });
 }
 
 #[cfg(test)]
@@ -137,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_structures_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<Wanted>(), 16);
+        assert_eq!(size_of::<Properties>(), 16);
         assert_eq!(size_of::<Access>(), 12);
     }
 }

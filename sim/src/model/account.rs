@@ -1,64 +1,78 @@
 //! What this process holds on each GPU, kept here and published in its slot of the shared table.
 
-use crate::c;
-use crate::model::node::Node;
-use crate::model::status::{OUT_OF_MEMORY, Outcome, SIM_NOT_MODELLED};
-use crate::model::table::{Identity, MAX_GPUS};
+use crate::machine::Machine;
+use crate::machine::identity::Identity;
+use crate::machine::table::MAX_GPUS;
+use crate::model::status::{NOT_INITIALIZED, OUT_OF_MEMORY, Outcome, SIM_NOT_MODELLED};
 
-/// The books of one process. A forked child has new ones: what its parent holds is not the child's to change or to give back.
+/// The account of one process. A forked child has a new one: what its parent holds is not the child's to change or to give back.
 #[derive(Default)]
 pub struct Account {
+    /// The machine that the account is kept on, from the first `cuInit` on.
+    machine: Option<&'static Machine>,
     slot: Option<usize>,
     used_bytes: [u64; MAX_GPUS],
     contexts: [u32; MAX_GPUS],
 }
 
 impl Account {
+    /// Names the machine. Nothing is held on it yet.
+    pub fn open(&mut self, machine: &'static Machine) {
+        self.machine = Some(machine);
+    }
+
+    /// The machine; `NOT_INITIALIZED` before [`Self::open`].
+    pub fn machine(&self) -> Outcome<&'static Machine> {
+        self.machine.ok_or(NOT_INITIALIZED)
+    }
+
     /// Takes device memory, or fails with out-of-memory when the GPU has less than that left.
-    pub fn charge(&mut self, node: &Node, gpu: usize, bytes: u64) -> Outcome {
+    pub fn charge(&mut self, gpu: usize, bytes: u64) -> Outcome {
         if bytes == 0 {
             return Ok(());
         }
-        if bytes > self.free_bytes(node, gpu) {
+        if bytes > self.free_bytes(gpu)? {
             return Err(OUT_OF_MEMORY);
         }
         self.used_bytes[gpu] += bytes;
-        self.publish(node, gpu)
+        self.publish(gpu)
     }
 
     /// Gives device memory back.
-    pub fn refund(&mut self, node: &Node, gpu: usize, bytes: u64) {
+    pub fn refund(&mut self, gpu: usize, bytes: u64) {
         self.used_bytes[gpu] = self.used_bytes[gpu].saturating_sub(bytes);
         // Publishing can only fail before the first charge, when there is nothing to give back.
-        let _ = self.publish(node, gpu);
+        let _ = self.publish(gpu);
     }
 
     /// Notes one context more on a GPU.
-    pub fn context_made(&mut self, node: &Node, gpu: usize) -> Outcome {
+    pub fn context_made(&mut self, gpu: usize) -> Outcome {
         self.contexts[gpu] += 1;
-        self.publish(node, gpu)
+        self.publish(gpu)
     }
 
     /// Notes one context less on a GPU.
-    pub fn context_gone(&mut self, node: &Node, gpu: usize) {
+    pub fn context_gone(&mut self, gpu: usize) {
         self.contexts[gpu] = self.contexts[gpu].saturating_sub(1);
-        let _ = self.publish(node, gpu);
+        let _ = self.publish(gpu);
     }
 
     /// What CUDA can still take on a GPU, counting every process.
-    pub fn free_bytes(&self, node: &Node, gpu: usize) -> u64 {
-        node.machine.gpus[gpu].cuda_total_bytes().saturating_sub(node.used_bytes(gpu))
+    pub fn free_bytes(&self, gpu: usize) -> Outcome<u64> {
+        let machine = self.machine()?;
+        Ok(machine.gpu(gpu).cuda_total_bytes().saturating_sub(machine.used_bytes(gpu)))
     }
 
-    fn publish(&mut self, node: &Node, gpu: usize) -> Outcome {
+    fn publish(&mut self, gpu: usize) -> Outcome {
+        let table = self.machine()?.table;
         let slot = match self.slot {
             Some(slot) => slot,
             None => {
-                let identity = Identity::of(c::pid()).ok_or(SIM_NOT_MODELLED)?;
-                *self.slot.insert(node.table.claim(identity).ok_or(SIM_NOT_MODELLED)?)
+                let identity = Identity::own().ok_or(SIM_NOT_MODELLED)?;
+                *self.slot.insert(table.claim(identity).ok_or(SIM_NOT_MODELLED)?)
             }
         };
-        node.table.store(slot, gpu, self.used_bytes[gpu], self.contexts[gpu]);
+        table.store(slot, gpu, self.used_bytes[gpu], self.contexts[gpu]);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Device attributes by number. Driver and runtime share the numbers.
 
-use crate::model::machine::Gpu;
+use crate::machine::gpu::Gpu;
 use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 
 /// The value of an attribute, for the ones that are the same on every recent GPU or that the machine describes.

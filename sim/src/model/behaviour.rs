@@ -1,10 +1,10 @@
 //! The rules a measurement may overturn: one constant or one table row each, so that flipping one is a change of one line.
 //!
-//! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not measured stands on
-//! the documentation or on nothing better than a guess.
+//! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not measured is from
+//! the documentation, or a guess.
 
 /// After a `cuInit` that found no device: `true` reads the mask again at the next `cuInit`, `false` repeats the first answer. Measured.
-/// What follows a mask that names a GPU twice is not: there only the same answer again is modelled.
+/// What follows a mask that names a GPU twice was not measured: there only the same answer again is modelled.
 pub const FAILED_INIT_REREADS: bool = true;
 
 /// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.
@@ -35,12 +35,12 @@ pub const MEM_FREE_NEEDS_CONTEXT: bool = false;
 /// it back as promptly. Measured.
 pub const STACK_CHARGED_AT_SET: bool = true;
 
-/// Every visible GPU and every stream needs a place in a context. Two have one in what the context takes in any case; the others share
-/// what is taken for them, so many to one, and it stays when they go. Measured are streams with one visible GPU and with two
-/// (memory/streams-cost-memory, device/launch-on-foreign-stream), and one to four visible GPUs without streams
-/// (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
-pub const PLACES_IN_A_CONTEXT: u32 = 2;
-pub const PLACES_PER_CHARGE: u32 = 4;
+/// Every visible GPU and every stream needs a channel in a context. What a context takes in any case is enough for two channels; memory
+/// for more is taken for this many at once, and stays when they are gone. "Channel" is a guess at what it is. Measured are streams with
+/// one visible GPU and with two (memory/streams-cost-memory, device/launch-on-foreign-stream), and one to four visible GPUs without
+/// streams (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
+pub const CHANNELS_IN_A_CONTEXT: u32 = 2;
+pub const CHANNELS_PER_CHARGE: u32 = 4;
 
 /// Modules with variables share a block of this size, which goes with the last of them. Measured for up to eight
 /// (memory/module-load-takes-memory); a module without variables takes nothing. A variable that does not fit has its memory to itself:
@@ -59,14 +59,14 @@ pub const HEAP_UNIT_BYTES: u64 = 64 << 10;
 pub const SMALLEST_HEAP_BYTES: u64 = 4 << 20;
 pub const PRINTF_UNIT_BYTES: u64 = 256;
 
-/// A heap limit is cut to about an eighth of the GPU; where exactly is known for an empty H200 alone (limits/heap-larger-than-the-gpu).
-/// Up to this size it is not.
+/// A heap limit up to this size is not cut. A larger one is cut to about an eighth of the GPU; the exact size is known for an empty H200
+/// alone (limits/heap-larger-than-the-gpu).
 pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
 
-/// Up to this many bytes of persisting L2 cache become this many. Measured for 1000000 on an H200 (limits/limits-are-rounded).
+/// A limit of persisting L2 cache up to this size becomes this size. Measured for 1000000 on an H200 (limits/limits-are-rounded).
 pub const PERSISTING_L2_UNIT_BYTES: u64 = 3_932_160;
 
-/// Memory that was never handed out before reads as zero. Measured for a copy of memory that nobody wrote
+/// Memory that was never handed out before reads as zero. Measured for a copy of memory that was not written
 /// (device/null-stream-follows-the-thread); for memory that was in use before it is not known.
 pub const FRESH_MEMORY_IS_ZERO: bool = true;
 
@@ -96,7 +96,7 @@ pub const HEAP_FIXED_BY: FixedBy = FixedBy::Launch;
 pub enum Effect {
     /// Nothing: no driver call at all.
     Nothing,
-    /// Runs `cuInit`, but answers whatever came of it.
+    /// Runs `cuInit`, but does not report its failure.
     InitQuietly,
     /// Runs `cuInit` and reports its failure.
     Init,

@@ -1,7 +1,7 @@
 //! Device memory of one device: small requests share blocks, larger ones are rounded up to whole blocks.
 
 use crate::model::behaviour::SMALL_REQUEST_BYTES;
-use crate::model::status::Outcome;
+use crate::model::status::{OUT_OF_MEMORY, Outcome};
 use std::collections::BTreeMap;
 
 /// Requests inside a block start on this boundary.
@@ -28,8 +28,8 @@ impl Blocks {
         Self { granularity, next: base, blocks: BTreeMap::new() }
     }
 
-    /// Places a request. `charge` is asked for the memory of a new block, and its refusal leaves everything as it was.
-    pub fn place(&mut self, context: u64, bytes: u64, charge: impl FnOnce(u64) -> Outcome) -> Outcome<u64> {
+    /// Finds an address for a request. `charge` takes the memory of a new block; where it fails, nothing has changed.
+    pub fn allocate(&mut self, context: u64, bytes: u64, charge: impl FnOnce(u64) -> Outcome) -> Outcome<u64> {
         let shared = bytes <= SMALL_REQUEST_BYTES.min(self.granularity);
         if shared {
             let existing = self.blocks.iter_mut().filter(|(_, block)| block.shared && block.context == context);
@@ -40,7 +40,7 @@ impl Blocks {
                 }
             }
         }
-        let size = bytes.checked_next_multiple_of(self.granularity).ok_or(crate::model::status::OUT_OF_MEMORY)?;
+        let size = bytes.checked_next_multiple_of(self.granularity).ok_or(OUT_OF_MEMORY)?;
         charge(size)?;
         let base = self.next;
         self.next += size;
@@ -48,7 +48,7 @@ impl Blocks {
         Ok(base)
     }
 
-    /// Forgets a request. `Some(bytes)` says how much device memory that gives back; `None` that the address is nobody's.
+    /// Forgets a request. `Some(bytes)` says how much device memory that gives back; `None` that no request has the address.
     pub fn free(&mut self, address: u64) -> Option<u64> {
         let (base, block) = self.blocks.range_mut(..=address).next_back()?;
         block.pieces.remove(&(address - base))?;
@@ -114,24 +114,24 @@ mod tests {
     fn small_requests_share_a_block_until_it_is_full() {
         let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
         let mut charged = 0;
-        let mut place = |bytes| {
-            blocks.place(1, bytes, |size| {
+        let mut allocate = |bytes| {
+            blocks.allocate(1, bytes, |size| {
                 charged += size;
                 Ok(())
             })
         };
-        let first = place(1).unwrap();
-        let second = place(MIB).unwrap();
+        let first = allocate(1).unwrap();
+        let second = allocate(MIB).unwrap();
         assert_eq!(second, first + 512);
-        place(MIB).unwrap();
+        allocate(MIB).unwrap();
         assert_eq!(charged, 4 * MIB);
     }
 
     #[test]
     fn a_block_returns_with_its_last_request() {
         let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
-        let first = blocks.place(1, 1, |_| Ok(())).unwrap();
-        let second = blocks.place(1, 1, |_| Ok(())).unwrap();
+        let first = blocks.allocate(1, 1, |_| Ok(())).unwrap();
+        let second = blocks.allocate(1, 1, |_| Ok(())).unwrap();
         assert_eq!(blocks.free(first), Some(0));
         assert_eq!(blocks.free(first), None);
         assert_eq!(blocks.free(second), Some(2 * MIB));
@@ -143,7 +143,7 @@ mod tests {
         let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
         let mut charged = 0;
         let at = blocks
-            .place(1, 2 * MIB + 1, |size| {
+            .allocate(1, 2 * MIB + 1, |size| {
                 charged = size;
                 Ok(())
             })
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_refused_charge_changes_nothing() {
         let mut blocks = Blocks::new(0x1000_0000, 2 * MIB);
-        assert_eq!(blocks.place(1, 5 * MIB, |_| Err(2)), Err(2));
+        assert_eq!(blocks.allocate(1, 5 * MIB, |_| Err(2)), Err(2));
         assert_eq!(blocks.free_context(1), 0);
     }
 }

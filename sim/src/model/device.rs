@@ -1,7 +1,7 @@
 //! One visible device of this process.
 
+use crate::machine::description::Description;
 use crate::model::blocks::Blocks;
-use crate::model::machine::Machine;
 use crate::model::primary::Primary;
 
 /// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel maps files.
@@ -23,14 +23,14 @@ pub struct Device {
 
 impl Device {
     /// An untouched device.
-    pub fn new(machine: &Machine, ordinal: usize, gpu: usize, primary_handle: u64, pool_handle: u64) -> Self {
+    pub fn new(description: &Description, ordinal: usize, gpu: usize, primary_handle: u64, pool_handle: u64) -> Self {
         let base = FIRST_ADDRESS + ordinal as u64 * ADDRESSES;
         Self {
             gpu,
             primary: Primary::default(),
             primary_handle,
             pool_handle,
-            blocks: Blocks::new(base, machine.alloc_granularity_bytes),
+            blocks: Blocks::new(base, description.alloc_granularity_bytes),
             pool_address: base + ADDRESSES / 2,
             variable_address: base + ADDRESSES / 4 * 3,
         }

@@ -1,13 +1,7 @@
-//! Launches: what is checked, what they take, and what they leave in memory.
+//! A launch of a kernel, and how long its work takes.
 
-use crate::c;
-use crate::model::context::Owner;
-use crate::model::fault::Fault;
-use crate::model::memory::{Found, Kind, Place};
-use crate::model::process::Process;
-use crate::model::ptx::{Doing, Entry};
-use crate::model::status::*;
-use std::time::{Duration, Instant};
+use crate::model::status::{INVALID_VALUE, NOT_READY, Outcome, SIM_NOT_MODELLED};
+use std::time::Instant;
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +33,8 @@ pub enum Busy {
 }
 
 impl Shape {
-    fn threads(&self) -> Outcome<u64> {
+    /// How many threads it has.
+    pub fn threads(&self) -> Outcome<u64> {
         let block = self.block.iter().map(|side| u64::from(*side)).product::<u64>();
         if self.grid.contains(&0) || block == 0 || block > 1024 {
             return Err(INVALID_VALUE);
@@ -48,181 +43,13 @@ impl Shape {
     }
 }
 
-impl Process {
-    /// How many arguments a function or a kernel takes.
-    pub fn parameters(&self, function: u64) -> Outcome<usize> {
-        let image = match (self.functions.get(&function), self.kernels.get(&function)) {
-            (Some(function), _) => &self.modules.get(&function.module).ok_or(INVALID_HANDLE)?.image,
-            (None, Some(kernel)) => {
-                let module = self.libraries.get(&kernel.of).ok_or(INVALID_HANDLE)?;
-                return module.image().kernel(&kernel.name).map(|entry| entry.params).ok_or(INVALID_HANDLE);
-            }
-            (None, None) => return Err(INVALID_HANDLE),
-        };
-        let name = self.functions.get(&function).map_or("", |function| function.name.as_str());
-        image.kernel(name).map(|entry| entry.params).ok_or(INVALID_HANDLE)
-    }
-
-    /// `cuLaunchKernel`: the kernel must be of the stream's context, whichever is current (device/launch-on-foreign-stream,
-    /// device/explicit-stream-without-a-context). A library's kernel is of every context.
-    pub fn launch(&mut self, kernel: u64, launch: Launch, current: Outcome<Owner>) -> Outcome {
-        let owner = self.stream_owner(launch.stream, current)?;
-        self.unharmed()?;
-        let handle = self.function_in(kernel, owner)?;
-        let function = self.functions.get(&handle).ok_or(INVALID_HANDLE)?;
-        if function.owner != owner {
-            return Err(INVALID_HANDLE);
+impl Busy {
+    /// Whether the work is done (process/env-launch-blocking); the host's own waits return at once all the same.
+    pub fn is_idle(self) -> Outcome {
+        match self {
+            Self::Until(end) if Instant::now() < end => Err(NOT_READY),
+            Self::Until(_) => Ok(()),
+            Self::Unknown => Err(SIM_NOT_MODELLED),
         }
-        // How streams share connections is not modelled, nor what the driver writes of an error.
-        if self.latched.connections.is_some() {
-            return Err(SIM_NOT_MODELLED);
-        }
-        let unlogged = |error| if c::env(c"CUDA_LOG_FILE").is_some() { SIM_NOT_MODELLED } else { error };
-        let threads = launch.shape.threads().map_err(unlogged)?;
-        let module = self.modules.get(&function.module).ok_or(INVALID_HANDLE)?;
-        let entry = module.image.kernel(&function.name).cloned().ok_or(INVALID_HANDLE)?;
-        let (heap, printf, handle) = (module.image.uses_heap, module.image.uses_printf, function.module);
-        self.knows(&entry, launch.arguments)?;
-        self.grow_stack(owner, entry.frame_bytes)?;
-        self.fix(owner, heap, printf)?;
-        let blocking = self.contexts.get(&owner.context).is_some_and(|context| context.blocking);
-        if !blocking {
-            self.busy = match (&entry.doing, launch.arguments) {
-                (Doing::Spins, [nanoseconds]) => Some(Busy::Until(Instant::now() + Duration::from_nanos(*nanoseconds))),
-                _ => Some(Busy::Unknown),
-            };
-        }
-        let code = match entry.doing {
-            Doing::Fails(code) => Some(code),
-            _ => self.reaches(owner, launch.arguments).err(),
-        };
-        if let Some(code) = code {
-            self.fault = Some(Fault { code, device: owner.device, seen: blocking });
-            return if blocking { Err(code) } else { Ok(()) };
-        }
-        self.leaves(&entry, handle, threads, launch.arguments);
-        Ok(())
-    }
-
-    /// Whether what a kernel does is within the model: no printing, no managed memory, which would move, and nothing unclear in a kernel
-    /// that is given nothing to do it with.
-    fn knows(&self, entry: &Entry, arguments: &[u64]) -> Outcome {
-        let moves = |argument: &u64| matches!(self.place_of(*argument), Place::Host(kind, _) if kind.is_managed());
-        let unclear = entry.doing == Doing::Unclear && entry.params == 0;
-        if unclear || entry.doing == Doing::Prints || arguments.iter().any(moves) {
-            return Err(SIM_NOT_MODELLED);
-        }
-        Ok(())
-    }
-
-    /// Whether a context can reach the memory that its kernel is given. A kernel is taken to use what it is given
-    /// (fault/foreign-memory-without-peer, fault/peer-access-leaves-out-pools).
-    fn reaches(&self, owner: Owner, arguments: &[u64]) -> Outcome {
-        let reached = |found: &Found| match found.kind {
-            Kind::Plain { context } => {
-                found.device == owner.device
-                    || self.contexts.get(&owner.context).is_some_and(|own| own.peers.contains(&context))
-            }
-            Kind::Pooled { pool } => {
-                found.device == owner.device
-                    || self.pools.get(&pool).is_some_and(|pool| pool.access.contains(&owner.device))
-            }
-            Kind::Mapped => self.mappings.is_open_to(found.base, owner.device),
-            Kind::Variable | Kind::Imported => true,
-        };
-        let given = arguments.iter().filter_map(|argument| self.device_memory(*argument));
-        if given.into_iter().all(|found| reached(&found)) { Ok(()) } else { Err(ILLEGAL_ADDRESS) }
-    }
-
-    /// What is in memory afterwards: the changes that are plain, and no knowledge of what an unclear kernel was given.
-    fn leaves(&mut self, entry: &Entry, module: u64, threads: u64, arguments: &[u64]) {
-        let variables = self.modules.get(&module).map(|module| module.variables.clone()).unwrap_or_default();
-        match &entry.doing {
-            Doing::Changes(changes) => {
-                for change in changes {
-                    let Some(address) = variables.get(&change.variable) else { continue };
-                    let before = self.contents.word(*address).filter(|_| change.added.is_some());
-                    let more = change.added.unwrap_or(0).wrapping_mul(threads);
-                    self.set_word(*address, before.map(|before| before.wrapping_add(more)));
-                }
-            }
-            _ => {
-                let given = arguments.iter().filter_map(|argument| self.device_memory(*argument));
-                let bases: Vec<u64> = given.map(|found| found.base).chain(variables.values().copied()).collect();
-                bases.into_iter().for_each(|base| self.set_word(base, None));
-            }
-        }
-    }
-
-    /// Makes the sizes of the device heap and of the printf buffer final.
-    pub fn fix(&mut self, owner: Owner, heap: bool, printf: bool) -> Outcome {
-        if heap {
-            self.fix_heap(owner)?;
-        }
-        if let Some(context) = self.contexts.get_mut(&owner.context) {
-            context.limits.printf_fixed |= printf;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::process::sample::ready;
-
-    const PLAIN: &[u8] =
-        b".version 6.0\n.visible .entry idle() { ret; }\n.visible .entry look(.param .u64 p) { ld.u64 %r, [p]; }\n";
-    const WILD: &[u8] = b".version 6.0\n.visible .entry wild() { mov.u64 %rd1, 16; st.global.u32 [%rd1], 1; ret; }\n";
-
-    fn owners(process: &mut Process) -> [Owner; 2] {
-        [0, 1].map(|device| {
-            let handle = process.retain_primary(device).unwrap();
-            process.owner(handle).unwrap()
-        })
-    }
-
-    #[test]
-    fn a_function_must_be_of_the_streams_context() {
-        let mut process = ready();
-        let [zero, one] = owners(&mut process);
-        let module = process.load(zero, PLAIN).unwrap();
-        let function = process.function(module, "idle").unwrap();
-        let stream = process.create_stream(zero).unwrap();
-        let launch = Launch { shape: ONE, stream: 0, arguments: &[] };
-        assert_eq!(process.launch(function, launch, Ok(one)), Err(INVALID_HANDLE));
-        assert_eq!(process.launch(function, Launch { stream, ..launch }, Ok(one)), Ok(()));
-        assert_eq!(process.launch(function, Launch { stream, ..launch }, Err(INVALID_CONTEXT)), Ok(()));
-        assert_eq!(process.launch(function, launch, Err(INVALID_CONTEXT)), Err(INVALID_CONTEXT));
-        let nothing = Shape { grid: [0, 1, 1], ..ONE };
-        assert_eq!(process.launch(function, Launch { shape: nothing, ..launch }, Ok(zero)), Err(INVALID_VALUE));
-    }
-
-    #[test]
-    fn a_kernel_that_fails_fails_at_the_wait() {
-        let mut process = ready();
-        let [zero, one] = owners(&mut process);
-        let module = process.load(zero, WILD).unwrap();
-        let function = process.function(module, "wild").unwrap();
-        process.launch(function, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(zero)).unwrap();
-        assert_eq!(process.unharmed(), Err(SIM_NOT_MODELLED));
-        assert_eq!(process.wait(zero), Err(ILLEGAL_ADDRESS));
-        assert_eq!(process.wait(one), Err(ILLEGAL_ADDRESS));
-    }
-
-    #[test]
-    fn memory_of_another_gpu_is_out_of_reach() {
-        let mut process = ready();
-        let [zero, one] = owners(&mut process);
-        let remote = process.allocate(zero, 1 << 20).unwrap();
-        let module = process.load(one, PLAIN).unwrap();
-        let look = process.function(module, "look").unwrap();
-        process.enable_peer(one, zero.context).unwrap();
-        process.launch(look, Launch { shape: ONE, stream: 0, arguments: &[remote] }, Ok(one)).unwrap();
-        assert_eq!(process.wait(one), Ok(()));
-        assert_eq!(process.read_word(remote, 8), Err(SIM_NOT_MODELLED));
-        process.disable_peer(one, zero.context).unwrap();
-        process.launch(look, Launch { shape: ONE, stream: 0, arguments: &[remote] }, Ok(one)).unwrap();
-        assert_eq!(process.wait(one), Err(ILLEGAL_ADDRESS));
     }
 }

@@ -1,180 +1,19 @@
-//! Libraries: modules of no context. Lazily they are loaded into each context where they are first used, eagerly into every context
-//! that there is or comes.
+//! A library: a module that belongs to no context, and is loaded into several.
 
-use crate::model::context::Owner;
-use crate::model::process::Process;
 use crate::model::ptx::Image;
-use crate::model::status::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A library, and the module that it is in a context in one of its lives.
+/// A library.
 pub struct Library {
-    image: Arc<Image>,
-    loaded: BTreeMap<(u64, u32), u64>,
+    pub image: Arc<Image>,
+    /// Its modules, by the handle and the generation of the context that each one is loaded into.
+    pub modules: BTreeMap<(u64, u32), u64>,
 }
 
 /// A kernel of a library.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The handle of its `CUlibrary`.
-    pub of: u64,
+    pub library: u64,
     pub name: String,
-}
-
-impl Library {
-    pub fn image(&self) -> &Image {
-        &self.image
-    }
-}
-
-impl Process {
-    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). Eagerly it is loaded at once where there
-    /// is one (memory/library-variables-load-late); measured for one context, which was current.
-    pub fn load_library(&mut self, text: &[u8], current: Option<Owner>) -> Outcome<u64> {
-        let eager = self.loads_eagerly()?;
-        let lives = self.contexts.values().filter(|context| context.alive).count();
-        if eager && lives > usize::from(current.is_some()) {
-            return Err(SIM_NOT_MODELLED);
-        }
-        let image = self.image(text)?;
-        let handle = self.handle();
-        self.libraries.insert(handle, Library { image, loaded: BTreeMap::new() });
-        if let Some(owner) = current.filter(|_| eager) {
-            self.module_of_library(handle, owner)?;
-        }
-        Ok(handle)
-    }
-
-    /// What a context that comes to life takes in: every library there is, where they are loaded eagerly. How a context fails whose
-    /// libraries do not fit is not known.
-    pub fn load_libraries_into(&mut self, owner: Owner) -> Outcome {
-        if self.libraries.is_empty() || !self.loads_eagerly()? {
-            return Ok(());
-        }
-        let libraries: Vec<u64> = self.libraries.keys().copied().collect();
-        libraries.into_iter().try_for_each(|library| {
-            self.module_of_library(library, owner).map_err(|_| SIM_NOT_MODELLED)?;
-            Ok(())
-        })
-    }
-
-    /// `cuLibraryGetKernel`.
-    pub fn kernel_of_library(&mut self, library: u64, name: &str) -> Outcome<u64> {
-        let image = &self.libraries.get(&library).ok_or(INVALID_HANDLE)?.image;
-        if image.kernel(name).is_none() {
-            return Err(NOT_FOUND);
-        }
-        let handle = self.handle();
-        self.kernels.insert(handle, Kernel { of: library, name: name.to_owned() });
-        Ok(handle)
-    }
-
-    /// The module of a library in a context; at its first use there it is loaded and takes its memory
-    /// (device/launch-on-foreign-stream).
-    pub fn module_of_library(&mut self, library: u64, owner: Owner) -> Outcome<u64> {
-        let found = self.libraries.get(&library).ok_or(INVALID_HANDLE)?;
-        if let Some(module) = found.loaded.get(&(owner.context, owner.life)) {
-            return Ok(*module);
-        }
-        let image = Arc::clone(&found.image);
-        let module = self.load_image(owner, image)?;
-        if let Some(library) = self.libraries.get_mut(&library) {
-            library.loaded.insert((owner.context, owner.life), module);
-        }
-        Ok(module)
-    }
-
-    /// A kernel's function in a context; what is a function already stays one.
-    pub fn function_in(&mut self, kernel: u64, owner: Owner) -> Outcome<u64> {
-        let Some(Kernel { of: library, name }) = self.kernels.get(&kernel).cloned() else {
-            return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
-        };
-        let module = self.module_of_library(library, owner)?;
-        let known = self.functions.iter().find(|(_, function)| function.module == module && function.name == name);
-        match known.map(|(handle, _)| *handle) {
-            Some(handle) => Ok(handle),
-            None => self.function(module, &name),
-        }
-    }
-
-    /// `cuLibraryUnload`.
-    pub fn unload_library(&mut self, library: u64) -> Outcome {
-        let found = self.libraries.remove(&library).ok_or(INVALID_HANDLE)?;
-        self.kernels.retain(|_, kernel| kernel.of != library);
-        for module in found.loaded.values() {
-            // Where the context has gone, so has its module.
-            let _ = self.unload(*module);
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::launch::{Launch, ONE};
-    use crate::model::process::sample::ready;
-
-    const COUNT: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry count() {\n.reg .b64 %rd<3>;\n\
-        mov.u64 %rd1, n;\nmov.u64 %rd2, 1;\nred.global.add.u64 [%rd1], %rd2;\nret;\n}\n";
-
-    const LARGE: &[u8] =
-        b".version 6.0\n.visible .global .align 8 .b8 large[67108864];\n.visible .entry idle() { ret; }\n";
-
-    #[test]
-    fn a_library_is_loaded_where_it_runs() {
-        let mut process = ready();
-        let owners: Vec<Owner> = (0..2)
-            .map(|device| {
-                let handle = process.retain_primary(device).unwrap();
-                process.owner(handle).unwrap()
-            })
-            .collect();
-        let table = process.node().unwrap().table;
-        let used = |gpu| table.used_bytes(gpu) >> 20;
-        let before = [used(0), used(1)];
-        let library = process.load_library(COUNT, Some(owners[0])).unwrap();
-        let kernel = process.kernel_of_library(library, "count").unwrap();
-        assert_eq!(process.kernel_of_library(library, "discount"), Err(NOT_FOUND));
-        assert_eq!([used(0), used(1)], before);
-        process.launch(kernel, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(owners[1])).unwrap();
-        assert_eq!([used(0), used(1)], [before[0], before[1] + 3]);
-        let read = |process: &mut Process, owner| {
-            let module = process.module_of_library(library, owner).unwrap();
-            let (address, bytes) = process.variable(module, "n").unwrap();
-            process.read_word(address, bytes)
-        };
-        assert_eq!(read(&mut process, owners[1]), Ok(1));
-        assert_eq!(read(&mut process, owners[0]), Ok(0));
-        process.unload_library(library).unwrap();
-        assert_eq!([used(0), used(1)], before);
-        assert_eq!(process.unload_library(library), Err(INVALID_HANDLE));
-    }
-
-    #[test]
-    fn eagerly_a_library_takes_its_memory_with_the_load_or_with_the_context() {
-        let mut process = ready();
-        process.latched.loading = Some(b"EAGER".to_vec());
-        let table = process.node().unwrap().table;
-        let used = || table.used_bytes(0) >> 20;
-        let mut last = used();
-        let mut more = || used() - std::mem::replace(&mut last, used());
-        let early = process.load_library(LARGE, None).unwrap();
-        assert_eq!(more(), 0);
-        let handle = process.retain_primary(0).unwrap();
-        let owner = process.owner(handle).unwrap();
-        let context = more();
-        process.module_of_library(early, owner).unwrap();
-        assert_eq!(more(), 0, "it came with the context");
-        let late = process.load_library(LARGE, Some(owner)).unwrap();
-        assert_eq!(more(), 1 + 64);
-        assert_eq!(process.load_library(LARGE, None), Err(SIM_NOT_MODELLED));
-        process.unload_library(early).unwrap();
-        process.unload_library(late).unwrap();
-        process.release_primary(0).unwrap();
-        last = used();
-        process.retain_primary(0).unwrap();
-        assert_eq!(used() - last, context - 65);
-    }
 }

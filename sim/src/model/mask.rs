@@ -1,6 +1,6 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and the order of devices, as pure functions.
 
-use crate::model::machine::Gpu;
+use crate::machine::gpu::Gpu;
 
 /// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its exact name.
 pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
@@ -9,7 +9,7 @@ pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Result<Vec<usize>, Un
         Some(b"PCI_BUS_ID") => {}
         None | Some(b"FASTEST_FIRST") => ordered.sort_by_key(|index| gpus[*index].speed_rank),
         // No other value is ignored, not even an empty one (visibility/order-misspelt).
-        Some(_) => return Err(Unusable::MisspeltOrder),
+        Some(_) => return Err(Unusable::UnknownOrder),
     }
     Ok(ordered)
 }
@@ -21,11 +21,11 @@ pub enum Unusable {
     ShowsNone,
     /// It names a GPU twice.
     NamesOneTwice,
-    /// The order of devices is none that there is.
-    MisspeltOrder,
+    /// `CUDA_DEVICE_ORDER` has an unknown value.
+    UnknownOrder,
 }
 
-/// The visible GPUs, as NVML indices in the order CUDA will number them. `ordered` is what ordinals in the mask count through.
+/// The visible GPUs, as NVML indices in the order CUDA will number them. A number in the mask is an index into `ordered`.
 pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
     let chosen = match mask {
         None => ordered.to_vec(),
@@ -44,7 +44,8 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        let gpu = if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|at| ordered.get(at).copied()) };
+        let gpu =
+            if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|index| ordered.get(index).copied()) };
         // The list ends, without complaint, at the first entry that names no GPU.
         let Some(gpu) = gpu else { break };
         if chosen.contains(&gpu) {
@@ -59,8 +60,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// The number a token starts with, read as `strtoull` would in base ten: blanks, a sign, digits; anything after them is ignored. Too large
-/// a number becomes the largest, with either sign. Of the 64 bits the lower half counts (visibility/number-too-large).
+/// The number a token starts with, read as `strtoull` would in base ten: whitespace, a sign, digits; anything after them is ignored. A
+/// number that is too large becomes the largest, with either sign. Of the 64 bits the lower half counts (visibility/number-too-large).
 fn ordinal(token: &[u8]) -> Option<usize> {
     let token = &token[token.iter().take_while(|byte| is_space(**byte)).count()..];
     let (negative, digits) = match token {
@@ -97,7 +98,7 @@ fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
 /// Hex digits of a whole UUID.
 const WHOLE_UUID: usize = 32;
 
-/// The values of the hex digits up to the first byte that is neither one nor a hyphen, but of no more than a UUID has.
+/// The values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of no more digits than a UUID has.
 fn nibbles(text: &[u8]) -> Vec<u32> {
     let read = text.iter().filter(|byte| **byte != b'-').map_while(|byte| char::from(*byte).to_digit(16));
     read.take(WHOLE_UUID).collect()
@@ -106,12 +107,12 @@ fn nibbles(text: &[u8]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::machine::sample;
+    use crate::machine::gpu::sample;
 
     fn answer(mask: &str) -> Result<Vec<usize>, Unusable> {
-        let machine = sample::machine();
-        let pci: Vec<usize> = (0..machine.gpus.len()).collect();
-        visible(Some(mask.as_bytes()), &pci, &machine.gpus)
+        let gpus = sample::gpus();
+        let pci: Vec<usize> = (0..gpus.len()).collect();
+        visible(Some(mask.as_bytes()), &pci, &gpus)
     }
 
     /// What a mask shows, where it does not name a GPU twice.
@@ -124,8 +125,8 @@ mod tests {
 
     #[test]
     fn unset_shows_all_and_empty_shows_none() {
-        let machine = sample::machine();
-        assert_eq!(visible(None, &[0, 1, 2, 3], &machine.gpus).unwrap(), [0, 1, 2, 3]);
+        let gpus = sample::gpus();
+        assert_eq!(visible(None, &[0, 1, 2, 3], &gpus).unwrap(), [0, 1, 2, 3]);
         assert!(seen("").is_empty());
         assert_eq!(visible(None, &[], &[]), Err(Unusable::ShowsNone));
     }
@@ -188,14 +189,14 @@ mod tests {
 
     #[test]
     fn the_fastest_goes_first_unless_pci_order_is_asked_for() {
-        let machine = sample::machine();
-        assert_eq!(device_order(None, &machine.gpus).unwrap(), [2, 0, 1, 3]);
-        assert_eq!(device_order(Some(b"FASTEST_FIRST"), &machine.gpus).unwrap(), [2, 0, 1, 3]);
-        assert_eq!(device_order(Some(b"PCI_BUS_ID"), &machine.gpus).unwrap(), [0, 1, 2, 3]);
+        let gpus = sample::gpus();
+        assert_eq!(device_order(None, &gpus).unwrap(), [2, 0, 1, 3]);
+        assert_eq!(device_order(Some(b"FASTEST_FIRST"), &gpus).unwrap(), [2, 0, 1, 3]);
+        assert_eq!(device_order(Some(b"PCI_BUS_ID"), &gpus).unwrap(), [0, 1, 2, 3]);
         for order in [&b"PCI_BUS"[..], b"pci_bus_id", b""] {
-            assert_eq!(device_order(Some(order), &machine.gpus), Err(Unusable::MisspeltOrder));
+            assert_eq!(device_order(Some(order), &gpus), Err(Unusable::UnknownOrder));
         }
-        let order = device_order(None, &machine.gpus).unwrap();
-        assert_eq!(visible(Some(b"0"), &order, &machine.gpus).unwrap(), [2]);
+        let order = device_order(None, &gpus).unwrap();
+        assert_eq!(visible(Some(b"0"), &order, &gpus).unwrap(), [2]);
     }
 }

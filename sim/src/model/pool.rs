@@ -1,8 +1,13 @@
-//! The default memory pool of one device, behind `cudaMallocAsync`.
+//! A memory pool of one device: the default one behind `cudaMallocAsync`, or one that the process made.
 
-/// Counts of one pool. Memory it reserved counts as used on the GPU until the pool lets go of it.
+use std::collections::BTreeSet;
+
+/// A pool. Memory that it reserved counts as used on the GPU until the pool gives it back.
 #[derive(Default, Clone, Debug)]
 pub struct Pool {
+    pub device: usize,
+    /// Other devices that may use its memory. Peer access between contexts does not open a pool (fault/peer-access-leaves-out-pools).
+    pub access: BTreeSet<usize>,
     pub used: u64,
     pub used_high: u64,
     pub reserved: u64,
@@ -13,10 +18,18 @@ pub struct Pool {
     granularity: u64,
 }
 
+/// One stream-ordered allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolMemory {
+    pub pool: u64,
+    pub device: usize,
+    pub bytes: u64,
+}
+
 impl Pool {
     /// An empty pool that reserves in multiples of `granularity`.
-    pub fn new(granularity: u64) -> Self {
-        Self { granularity, ..Self::default() }
+    pub fn new(device: usize, granularity: u64) -> Self {
+        Self { device, granularity, ..Self::default() }
     }
 
     /// How much more must be reserved before `bytes` can be handed out; `None` for a request beyond any memory.
@@ -62,7 +75,7 @@ mod tests {
     use super::*;
 
     fn filled() -> Pool {
-        let mut pool = Pool::new(32);
+        let mut pool = Pool::new(0, 32);
         let more = pool.missing(100).unwrap();
         assert_eq!(more, 128);
         pool.take(100, more);

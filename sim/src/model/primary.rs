@@ -30,7 +30,7 @@ impl Primary {
         Ok(std::mem::take(&mut self.active))
     }
 
-    /// Destroys the context whoever uses it; `true` when there was one.
+    /// Destroys the context under all its users; `true` when there was one.
     pub fn reset(&mut self) -> bool {
         if !RESET_KEEPS_RETAIN_COUNT {
             self.retains = 0;

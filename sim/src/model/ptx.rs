@@ -1,4 +1,4 @@
-//! What PTX text says about a module: its variables, its kernels, and what those kernels plainly do.
+//! What PTX text says about a module: its variables, its kernels, and what simple kernels do.
 //!
 //! Kernels are not run. One that goes straight through and stores constants is read to its end; of any other only its frame and its
 //! parameters are known.
@@ -7,7 +7,7 @@ use crate::model::behaviour::VARIABLES_BYTES;
 use crate::model::status::{ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED};
 use std::collections::BTreeMap;
 
-/// A module's text, read.
+/// What was read from the text of a module.
 #[derive(Debug, Default)]
 pub struct Image {
     pub kernels: Vec<Entry>,
@@ -22,7 +22,7 @@ pub struct Image {
 pub struct Variable {
     pub name: String,
     pub bytes: u64,
-    /// Its first eight bytes, where the text says them.
+    /// Its first eight bytes, where the text gives them.
     pub word: Option<u64>,
 }
 
@@ -33,21 +33,21 @@ pub struct Entry {
     pub params: usize,
     /// The local memory of a thread.
     pub frame_bytes: u64,
-    pub doing: Doing,
+    pub work: Work,
 }
 
 /// What a kernel does.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Doing {
+pub enum Work {
     /// Every thread changes these variables, and nothing else.
     Changes(Vec<Change>),
     /// It stops with an error.
     Fails(u32),
     /// It prints.
     Prints,
-    /// It looks at the clock until so many nanoseconds are over as its only argument says.
+    /// It reads the clock until as many nanoseconds have passed as its only argument says.
     Spins,
-    /// More than is read here.
+    /// Something that is not read here.
     Unclear,
 }
 
@@ -55,12 +55,12 @@ pub enum Doing {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     pub variable: String,
-    /// What each thread adds; without it the variable is something else afterwards.
+    /// What each thread adds; `None` where the new value is not known.
     pub added: Option<u64>,
 }
 
 impl Image {
-    /// Reads PTX text; `None` for text that is none.
+    /// Reads PTX text; `None` for any other text.
     pub fn read(text: &str) -> Option<Self> {
         let text = without_comments(text);
         if !has_word(&text, ".version") {
@@ -134,7 +134,7 @@ fn entry(rest: &str) -> Entry {
         name,
         params,
         frame_bytes: frame_bytes.sum(),
-        doing: if body.contains("%globaltimer") && params == 1 { Doing::Spins } else { doing(body) },
+        work: if body.contains("%globaltimer") && params == 1 { Work::Spins } else { work(body) },
     }
 }
 
@@ -170,10 +170,10 @@ fn value(registers: &BTreeMap<&str, Value>, name: &str) -> Value {
     }
 }
 
-/// Reads a body from its beginning as far as it is straight and simple.
-fn doing(body: &str) -> Doing {
+/// Reads the body of a kernel, which is unclear where it branches or does anything that is not simple.
+fn work(body: &str) -> Work {
     if has_word(body, "vprintf") {
-        return Doing::Prints;
+        return Work::Prints;
     }
     let mut registers: BTreeMap<&str, Value> = BTreeMap::new();
     let mut changes = Vec::new();
@@ -184,23 +184,23 @@ fn doing(body: &str) -> Doing {
         let address = operands.iter().find_map(|operand| operand.strip_prefix('[')?.strip_suffix(']'));
         match operation {
             "" | ".reg" | ".param" | ".local" | ".shared" => {}
-            "ret" => return Doing::Changes(changes),
-            "trap" => return Doing::Fails(LAUNCH_FAILED),
-            "call.uni" if statement.contains("__assertfail") => return Doing::Fails(ASSERT),
-            // The device heap is not looked into; what it does to the context is modelled elsewhere.
+            "ret" => return Work::Changes(changes),
+            "trap" => return Work::Fails(LAUNCH_FAILED),
+            "call.uni" if statement.contains("__assertfail") => return Work::Fails(ASSERT),
+            // What is in the device heap is not modelled; what the heap takes is, with the context.
             "call.uni" if has_word(statement, "malloc") || has_word(statement, "free") => {}
             _ if operation.starts_with("st.param") => {}
             _ if operation.starts_with("mov.")
                 || operation.starts_with("cvta.")
                 || operation.starts_with("ld.param") =>
             {
-                let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else { return Doing::Unclear };
+                let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else { return Work::Unclear };
                 let found = if operation.starts_with("ld.") { Value::Other } else { value(&registers, from) };
                 registers.insert(to, found);
             }
             _ if operation.starts_with("st.global") || operation.starts_with("red.global.add") => {
                 match address.map(|name| value(&registers, name)) {
-                    Some(Value::Number(_)) => return Doing::Fails(ILLEGAL_ADDRESS),
+                    Some(Value::Number(_)) => return Work::Fails(ILLEGAL_ADDRESS),
                     Some(Value::Address(variable)) => {
                         let added = match operands.get(1).map(|operand| value(&registers, operand)) {
                             Some(Value::Number(number)) if operation == "red.global.add.u64" => Some(number),
@@ -208,13 +208,13 @@ fn doing(body: &str) -> Doing {
                         };
                         changes.push(Change { variable, added });
                     }
-                    _ => return Doing::Unclear,
+                    _ => return Work::Unclear,
                 }
             }
-            _ => return Doing::Unclear,
+            _ => return Work::Unclear,
         }
     }
-    Doing::Unclear
+    Work::Unclear
 }
 
 /// The text without its line comments and its block comments.
@@ -242,7 +242,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// Whether a word stands in the text by itself, not as part of a longer name.
+/// Whether a word is in the text, and not as a part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -255,33 +255,33 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kernels(file: &str) -> Vec<(String, Doing)> {
+    fn kernels(file: &str) -> Vec<(String, Work)> {
         let path = format!("{}/../../kernels/{file}.ptx", env!("CARGO_MANIFEST_DIR"));
         let image = Image::read(&std::fs::read_to_string(path).unwrap()).unwrap();
-        image.kernels.into_iter().map(|kernel| (kernel.name, kernel.doing)).collect()
+        image.kernels.into_iter().map(|kernel| (kernel.name, kernel.work)).collect()
     }
 
     #[test]
     fn simple_kernels_are_read_to_their_end() {
         let added = Change { variable: "counter".to_owned(), added: Some(1) };
-        assert_eq!(kernels("count"), [("count".to_owned(), Doing::Changes(vec![added]))]);
-        assert_eq!(kernels("nothing"), [("nothing".to_owned(), Doing::Changes(Vec::new()))]);
-        assert_eq!(kernels("malloc"), [("take_and_give".to_owned(), Doing::Changes(Vec::new()))]);
-        assert_eq!(kernels("printf"), [("print".to_owned(), Doing::Prints)]);
-        assert_eq!(kernels("spin"), [("spin".to_owned(), Doing::Spins)]);
+        assert_eq!(kernels("count"), [("count".to_owned(), Work::Changes(vec![added]))]);
+        assert_eq!(kernels("nothing"), [("nothing".to_owned(), Work::Changes(Vec::new()))]);
+        assert_eq!(kernels("malloc"), [("take_and_give".to_owned(), Work::Changes(Vec::new()))]);
+        assert_eq!(kernels("printf"), [("print".to_owned(), Work::Prints)]);
+        assert_eq!(kernels("spin"), [("spin".to_owned(), Work::Spins)]);
     }
 
     #[test]
     fn failures_are_seen_where_they_are_plain() {
-        let found: BTreeMap<String, Doing> = kernels("fault").into_iter().collect();
-        assert!(matches!(found["harmless"], Doing::Changes(_)));
-        assert_eq!(found["wild"], Doing::Fails(ILLEGAL_ADDRESS));
-        assert_eq!(found["assert"], Doing::Fails(ASSERT));
-        assert_eq!(found["trap"], Doing::Fails(LAUNCH_FAILED));
+        let found: BTreeMap<String, Work> = kernels("fault").into_iter().collect();
+        assert!(matches!(found["harmless"], Work::Changes(_)));
+        assert_eq!(found["wild"], Work::Fails(ILLEGAL_ADDRESS));
+        assert_eq!(found["assert"], Work::Fails(ASSERT));
+        assert_eq!(found["trap"], Work::Fails(LAUNCH_FAILED));
         for unclear in ["misaligned", "shared", "space", "exhaust"] {
-            assert_eq!(found[unclear], Doing::Unclear, "{unclear}");
+            assert_eq!(found[unclear], Work::Unclear, "{unclear}");
         }
-        assert!(kernels("heap").iter().all(|(_, doing)| *doing == Doing::Unclear));
+        assert!(kernels("heap").iter().all(|(_, work)| *work == Work::Unclear));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The status codes the model answers with. Driver and runtime share these numbers.
 
+use crate::machine::NoMachine;
+
 pub const SUCCESS: u32 = 0;
 pub const INVALID_VALUE: u32 = 1;
 pub const OUT_OF_MEMORY: u32 = 2;
@@ -27,8 +29,7 @@ pub const HOST_MEMORY_NOT_REGISTERED: u32 = 713;
 pub const LAUNCH_FAILED: u32 = 719;
 pub const UNKNOWN: u32 = 999;
 
-/// The call exists, but not for these arguments or in this state: the model has no answer and gives none.
-/// No real library uses this number.
+/// The model has no answer for this call with these arguments in this state. No real library uses this number.
 pub const SIM_NOT_MODELLED: u32 = 60000;
 
 /// Every rule of the model answers with a value or with one of the codes above.
@@ -39,5 +40,13 @@ pub fn code(outcome: Outcome) -> u32 {
     match outcome {
         Ok(()) => SUCCESS,
         Err(code) => code,
+    }
+}
+
+/// What a call answers where there is no simulated machine.
+pub fn no_machine(why: NoMachine) -> u32 {
+    match why {
+        NoMachine::Missing => FILE_NOT_FOUND,
+        NoMachine::Malformed => UNKNOWN,
     }
 }

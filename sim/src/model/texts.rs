@@ -30,7 +30,7 @@ pub fn sentence(code: u32) -> Option<&'static CStr> {
         713 => c"pointer does not correspond to a registered memory region",
         719 => c"unspecified launch failure",
         999 => c"unknown error",
-        60000 => c"the simulated node of cuda-pitfalls does not model this call with these arguments in this state",
+        60000 => c"the simulated driver of cuda-pitfalls does not model this call with these arguments in this state",
         _ => return None,
     })
 }

@@ -1,5 +1,6 @@
 //! What CUDA keeps per thread: the stack of current contexts, the runtime's device and its last error.
 
+use crate::model::context::Owner;
 use std::cell::Cell;
 
 /// The state of one thread. A new thread starts on device 0 with no context, whatever its creator chose.
@@ -10,12 +11,12 @@ pub struct Thread {
     pub last_error: u32,
     /// The mode of stream captures; 0 is the global one.
     pub capture_mode: i32,
-    /// The contexts, and their lives, in which it has its per-thread default stream.
-    pub own_streams: Vec<(u64, u32)>,
+    /// The contexts in which it has its per-thread default stream.
+    pub own_streams: Vec<Owner>,
 }
 
 thread_local! {
-    /// Has no destructor, so that exit handlers still find it: the few bytes of a thread that ended are left where they are.
+    /// Has no destructor, so that exit handlers still find it: the few bytes of a thread that ended are never freed.
     static THREAD: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -32,10 +33,10 @@ impl Thread {
     }
 }
 
-/// Runs `work` on the calling thread's state; `None` while that is already under way.
+/// Runs `work` on the calling thread's state; `None` inside another call of this function.
 pub fn with<T>(work: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     THREAD.with(|cell| {
-        // Taken out for the time of the work, so that nobody can have it twice.
+        // Taken out while the work runs, so that there are never two references to it.
         let found = cell.replace(IN_USE);
         if found == IN_USE {
             return None;

@@ -1,7 +1,9 @@
-//! Memory and processes, read from the table that every process of the node writes.
+//! Memory and processes, read from the table that every process on the machine writes.
 
 use super::status::*;
 use super::{call_on, put};
+use crate::pointer::Out;
+use crate::symbols::symbols;
 
 /// `nvmlMemory_t`: "used" includes what the driver reserves.
 #[repr(C)]
@@ -36,100 +38,60 @@ pub struct ProcessInfo {
 /// Instance ids of a GPU that is not divided.
 const NO_INSTANCE: u32 = u32::MAX;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: u64, memory: *mut Memory) -> u32 {
-    call_on(device, |node, index, gpu| {
-        let used = node.used_bytes(index) + gpu.reserved_bytes;
-        // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
-        unsafe { put(memory, Memory { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used }) }
-    })
-}
+symbols! {
+    fn nvmlDeviceGetMemoryInfo(device: u64, memory: Out<Memory>) = call_on(device, |machine, index, gpu| {
+        let used = machine.used_bytes(index) + gpu.reserved_bytes;
+        put(&memory, Memory { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used })
+    });
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: u64, memory: *mut MemoryV2) -> u32 {
-    call_on(device, |node, index, gpu| {
-        if memory.is_null() {
-            return Err(INVALID_ARGUMENT);
-        }
-        // SAFETY: not null; the caller wrote the version.
-        let version = unsafe { (&raw const (*memory).version).read_unaligned() };
+    fn nvmlDeviceGetMemoryInfo_v2(device: u64, memory: Out<MemoryV2>) = call_on(device, |machine, index, gpu| {
+        // SAFETY: the caller passes a structure that begins with a version, or null.
+        let version = unsafe { memory.cast::<u32>() }.read().map_err(|_| INVALID_ARGUMENT)?;
         if version != MEMORY_V2 {
             return Err(ARGUMENT_VERSION_MISMATCH);
         }
-        let (used, reserved) = (node.used_bytes(index), gpu.reserved_bytes);
+        let (used, reserved) = (machine.used_bytes(index), gpu.reserved_bytes);
         let free = gpu.total_bytes.saturating_sub(used + reserved);
-        // SAFETY: see above.
-        unsafe { put(memory, MemoryV2 { version, total: gpu.total_bytes, reserved, free, used }) }
-    })
+        put(&memory, MemoryV2 { version, total: gpu.total_bytes, reserved, free, used })
+    });
+
+    fn nvmlDeviceGetComputeRunningProcesses_v3(device: u64, count: Out<u32>, infos: Out<ProcessInfo>) =
+        running(device, &count, &infos);
+
+    /// The second version has the same entries (memory/second-process-is-garbled).
+    fn nvmlDeviceGetComputeRunningProcesses_v2(device: u64, count: Out<u32>, infos: Out<ProcessInfo>) =
+        running(device, &count, &infos);
+
+    /// No process draws on a simulated GPU.
+    fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: u64, count: Out<u32>, _infos: Out<ProcessInfo>) =
+        call_on(device, |_, _, _| put(&count, 0));
+
+    /// There is no MPS server on the simulated machine.
+    fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: u64, count: Out<u32>, _infos: Out<ProcessInfo>) =
+        call_on(device, |_, _, _| put(&count, 0));
 }
 
-/// Lists a process from its first context on: `cuInit` alone, which takes memory, lists nobody.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
-    device: u64,
-    count: *mut u32,
-    infos: *mut ProcessInfo,
-) -> u32 {
-    call_on(device, |node, index, gpu| {
-        if count.is_null() {
-            return Err(INVALID_ARGUMENT);
-        }
-        let found: Vec<_> = node.table.holdings(index).into_iter().filter(|holding| holding.contexts > 0).collect();
-        // SAFETY: not null; the caller wrote how many structures there is room for.
-        let room = unsafe { count.read_unaligned() } as usize;
-        // SAFETY: as above.
-        unsafe { put(count, found.len() as u32)? };
+/// Lists the processes that have a context; `cuInit` alone, which takes memory, does not put a process on the list.
+fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
+    call_on(device, |machine, index, gpu| {
+        let room = count.read().map_err(|_| INVALID_ARGUMENT)? as usize;
+        let found: Vec<_> = machine.table.holdings(index).into_iter().filter(|holding| holding.contexts > 0).collect();
+        put(count, found.len() as u32)?;
         if found.len() > room {
             return Err(INSUFFICIENT_SIZE);
         }
-        for (at, holding) in found.iter().enumerate() {
+        for (index, holding) in found.iter().enumerate() {
             let info = ProcessInfo {
                 pid: holding.pid,
                 used_bytes: gpu.listed_bytes(holding.used_bytes, holding.contexts) + holding.borrowed_bytes,
                 gpu_instance: NO_INSTANCE,
                 compute_instance: NO_INSTANCE,
             };
-            if infos.is_null() {
-                return Err(INVALID_ARGUMENT);
-            }
-            // SAFETY: `at` is below the room the caller said there is.
-            unsafe { put(infos.add(at), info)? };
+            // SAFETY: the index is below the number of structures that the caller says there is room for.
+            unsafe { infos.put_at(index, info) }.map_err(|_| INVALID_ARGUMENT)?;
         }
         Ok(())
     })
-}
-
-/// The second version has the same entries (memory/second-process-is-garbled).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
-    device: u64,
-    count: *mut u32,
-    infos: *mut ProcessInfo,
-) -> u32 {
-    // SAFETY: the caller's pointers are what both prototypes say.
-    unsafe { nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos) }
-}
-
-/// No process draws on a simulated GPU.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
-    device: u64,
-    count: *mut u32,
-    _infos: *mut ProcessInfo,
-) -> u32 {
-    // SAFETY: see above.
-    call_on(device, |_, _, _| unsafe { put(count, 0) })
-}
-
-/// There is no MPS server on the simulated node.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
-    device: u64,
-    count: *mut u32,
-    _infos: *mut ProcessInfo,
-) -> u32 {
-    // SAFETY: see above.
-    call_on(device, |_, _, _| unsafe { put(count, 0) })
 }
 
 #[cfg(test)]

@@ -1,48 +1,39 @@
-//! Versions, the last error and error texts. Most of these initialise the driver when they come first.
+//! Versions, the last error, error texts and the log of errors. Most of these initialise the driver when they come first.
 
-use super::call;
-use crate::c::put;
-use crate::model::entry::enter;
+use super::{before, call, call_in};
+use crate::driver::init::put_log;
+use crate::entry::enter;
+use crate::machine::machine;
 use crate::model::names::{self, RUNTIME};
-use crate::model::node::node;
-use crate::model::process::no_node;
-use crate::model::status::SUCCESS;
+use crate::model::status::{SUCCESS, no_machine};
 use crate::model::texts::sentence;
+use crate::pointer::Out;
+use crate::symbols::runtime_symbols;
 use std::ffi::{CStr, c_char};
 
 const UNRECOGNISED: &CStr = c"unrecognized error code";
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut i32) -> u32 {
-    call("cudaRuntimeGetVersion", |_, _| {
-        let node = node().map_err(no_node)?;
-        // SAFETY: here and below the caller passes pointers to what the C prototypes say, or null.
-        unsafe { put(version, node.machine.cuda_runtime_version) }
-    })
-}
+runtime_symbols! {
+    fn cudaRuntimeGetVersion(version: Out<i32>) =
+        call(|_, _| version.put(machine().map_err(no_machine)?.description.cuda_runtime_version));
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDriverGetVersion(version: *mut i32) -> u32 {
-    call("cudaDriverGetVersion", |_, _| {
-        let node = node().map_err(no_node)?;
-        // SAFETY: see above.
-        unsafe { put(version, node.machine.cuda_driver_version) }
-    })
-}
+    fn cudaDriverGetVersion(version: Out<i32>) =
+        call(|_, _| version.put(machine().map_err(no_machine)?.description.cuda_driver_version));
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetLastError() -> u32 {
-    last_error("cudaGetLastError", true)
-}
+    fn cudaGetLastError() = last_error(true);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaPeekAtLastError() -> u32 {
-    last_error("cudaPeekAtLastError", false)
+    fn cudaPeekAtLastError() = last_error(false);
+
+    /// The log is the driver's; asking for it makes a context (context/log-query-makes-one).
+    fn cudaLogsCurrent(iterator: Out<u32>, _flags: u32) = call_in(|process, _, _| iterator.put(process.log_end()?));
+
+    fn cudaLogsDumpToMemory(_iterator: Out<u32>, text: Out<c_char>, bytes: Out<usize>, _flags: u32) =
+        call_in(|process, _, _| put_log(process.log_end()?, &text, &bytes));
 }
 
 fn last_error(name: &str, clear: bool) -> u32 {
     enter(|process, thread| {
-        super::before(name, process, thread)?;
+        before(name, process, thread)?;
         let error = thread.last_error;
         if clear {
             thread.last_error = SUCCESS;

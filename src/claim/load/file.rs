@@ -9,7 +9,7 @@ use crate::scenario::Expected;
 /// A whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct ArticleFile {
     pub(super) article: Spanned<String>,
     /// The title as it was published.
     pub(super) title: Spanned<String>,

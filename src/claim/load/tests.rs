@@ -20,15 +20,15 @@ fn a_file_is_read_whole() {
         ("A title of ours", "“Ein Titel”, A. Nobody, 2025-05-23")
     );
     let [first, second, third] = &article.claims[..] else { panic!("{article:?}") };
-    let Row::Tested(tested) = &first.row else { panic!("{first:?}") };
+    let Assessment::Tested(tested) = &first.row else { panic!("{first:?}") };
     assert!(first.framework && tested.stated == Stated::Qualified && tested.condition == "with a newer runtime");
     assert_eq!(tested.shown_by[0].libcudart, Some(Range(">= 12.0".into())));
     assert_eq!(tested.shown_by[1].verdict, Expected::NotReproduced);
-    assert_eq!(tested.numbers[1].fact, Fact::Exit);
-    let Row::Tested(tested) = &second.row else { panic!("{second:?}") };
+    assert_eq!(tested.numbers[1].fact, Printed::Exit);
+    let Assessment::Tested(tested) = &second.row else { panic!("{second:?}") };
     assert_eq!(tested.shown_by[0].instances, ["context/query[q=a]", "context/query[q=b]"]);
     assert_eq!(tested.cause_shown_by[0].instances, ["context/query[q=a]"]);
-    assert_eq!(third.row, Row::Untestable("no clock".to_owned()));
+    assert_eq!(third.row, Assessment::Untestable("no clock".to_owned()));
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Verdicts where somebody else is on the GPUs: as on an idle machine, or open, and never a surprise.
 
 use super::{attempts, cases, count_is, pitfall, verdict_with};
+use crate::calibration::Calibration;
 use crate::event::{Event, Value};
+use crate::fact::facts;
 use crate::judge::{confirming_attempts, doubts};
 use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::plan::{CasePlan, Plan};
-use crate::report::{Attempt, Calibration};
+use crate::report::Attempt;
 use crate::sample::{Change, FreeRun};
 use crate::scenario::{Check, Class};
 use crate::verdict::{ExpectationMet, Kind, Reason};
@@ -20,7 +22,7 @@ fn prepaid(uuid: &str, held: u64) -> Calibration {
 }
 
 fn memory_is(class: Class) -> Check {
-    Check { at: "cuInit".into(), memory: [("gpu0".to_string(), vec![class])].into(), ..Check::default() }
+    Check { at: "cuInit".into(), facts: facts!(memory: [("gpu0".to_string(), vec![class])].into()), ..Check::default() }
 }
 
 /// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.
@@ -33,7 +35,7 @@ fn taking(count: i64, before: u64, taken: u64) -> Attempt {
     }
     script.step(1, 0, &[("count", Value::Int(count))]);
     script.sweep_after_exit(&[before, before]);
-    script.attempt()
+    Attempt::new(0, script.recording())
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn a_surprise_of_one_attempt_is_looked_at_again() {
 fn is_contaminated(case: &CasePlan, script: &Script, calibration: &[Calibration]) -> bool {
     let (plan, machine) = (plan(2, vec![case.clone()]), machine(2));
     let scene = Scene { calibration, gpus: &machine.gpus };
-    doubts(&plan, case, &script.attempt(), &scene).iter().any(|doubt| doubt.reason == Reason::Contaminated)
+    doubts(&plan, case, &script.recording(), &scene).iter().any(|doubt| doubt.reason == Reason::Contaminated)
 }
 
 /// Two steps on two GPUs, of which the worker sees what `mask` names.

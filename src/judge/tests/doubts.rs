@@ -1,23 +1,23 @@
 //! Each rule for which an attempt does not count, and what it must not be triggered by.
 
 use super::{counting, pitfall};
+use crate::calibration::Calibration;
 use crate::event::Event;
+use crate::fact::facts;
 use crate::judge::doubts;
 use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::plan::{CasePlan, Plan};
-use crate::report::{Calibration, Doubt, Exit};
+use crate::recording::Exit;
 use crate::scenario::{Check, ExitCheck};
+use crate::verdict::Invalidation;
 use crate::verdict::Reason;
 
 fn reasons_in(plan: &Plan, case: &CasePlan, script: &Script, calibration: &[Calibration]) -> Vec<Reason> {
     let machine = machine(2);
     let scene = Scene { calibration, gpus: &machine.gpus };
-    let mut attempt = script.attempt();
-    attempt.invalid = doubts(plan, case, &attempt, &scene);
-    assert_eq!(doubts(plan, case, &attempt, &scene), attempt.invalid, "asked twice");
-    attempt.invalid.into_iter().map(|doubt| doubt.reason).collect()
+    doubts(plan, case, &script.recording(), &scene).into_iter().map(|doubt| doubt.reason).collect()
 }
 
 fn reasons(script: &Script) -> Vec<Reason> {
@@ -33,7 +33,7 @@ fn ending(exit: Exit) -> Script {
 
 fn exits_as(exit: ExitCheck, script: &Script) -> Vec<Reason> {
     let mut plan = pitfall();
-    plan.effect = vec![Check { exit: Some(exit), ..Check::default() }];
+    plan.effect = vec![Check { facts: facts!(exit: Some(exit)), ..Check::default() }];
     reasons_in(&plan, &plan.cases[0], script, &[])
 }
 
@@ -101,17 +101,15 @@ fn a_worker_that_lost_a_forked_process_did_not_make_its_steps() {
 }
 
 #[test]
-fn a_deadline_between_steps_is_the_supervisors_to_tell() {
+fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
     let (plan, machine) = (pitfall(), machine(2));
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    let mut attempt = counting(1).attempt();
-    attempt.exit = Exit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..Exit::default() };
-    attempt.invalid = vec![Doubt { reason: Reason::Hang, detail: "it did not leave".into() }];
-    for _ in 0..2 {
-        attempt.invalid = doubts(&plan, &plan.cases[0], &attempt, &scene);
-        let reasons: Vec<Reason> = attempt.invalid.iter().map(|doubt| doubt.reason).collect();
-        assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
-    }
+    let mut recording = counting(1).recording();
+    recording.exit = Exit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..Exit::default() };
+    recording.incidents = vec![Invalidation { reason: Reason::Hang, detail: "it did not leave".into() }];
+    let found = doubts(&plan, &plan.cases[0], &recording, &scene);
+    let reasons: Vec<Reason> = found.iter().map(|doubt| doubt.reason).collect();
+    assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
 }
 
 #[test]
@@ -135,15 +133,14 @@ fn an_end_that_nobody_knows_is_the_harnesss_fault() {
 }
 
 #[test]
-fn what_the_supervisor_recorded_is_kept_and_what_it_guessed_is_not() {
+fn what_the_supervisor_recorded_is_kept() {
     let plan = pitfall();
     let machine = machine(2);
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    let mut attempt = counting(1).attempt();
-    let doubt = |reason| Doubt { reason, detail: "recorded".into() };
-    attempt.invalid = vec![doubt(Reason::Unsettled), doubt(Reason::Residue), doubt(Reason::Interrupted)];
-    let kept = doubts(&plan, &plan.cases[0], &attempt, &scene);
-    assert_eq!(kept, [doubt(Reason::Unsettled), doubt(Reason::Interrupted)]);
+    let mut recording = counting(1).recording();
+    let doubt = |reason| Invalidation { reason, detail: "recorded".into() };
+    recording.incidents = vec![doubt(Reason::Unsettled), doubt(Reason::Interrupted)];
+    assert_eq!(doubts(&plan, &plan.cases[0], &recording, &scene), recording.incidents);
 }
 
 #[test]
@@ -245,5 +242,5 @@ fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is
     let (plan, mut machine) = (pitfall(), machine(2));
     machine.gpus[0].mig = Some(true);
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    assert_eq!(doubts(&plan, &plan.cases[0], &with(true, 0).attempt(), &scene), []);
+    assert_eq!(doubts(&plan, &plan.cases[0], &with(true, 0).recording(), &scene), []);
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::Library;
-
 use crate::event::{Status, Value};
+use crate::fact::{FactSet, facts};
 use crate::judge::{Facts, Failed, Shows, shows};
 use crate::observe::fixture::plan;
 use crate::observe::{Hidden, MemoryObservation, Observation, Shared, StepObservation};
 use crate::plan::fixture::machine;
-use crate::report::Provenance;
 use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
+use crate::verdict::Provenance;
+use cuda_pitfalls_calls::Library;
 
 fn step() -> StepObservation {
     let memory = |class, used: i64| MemoryObservation {
@@ -41,8 +41,8 @@ fn asked(step: StepObservation, check: Check) -> Shows {
     shows(&[check], &observation, &plan, &Facts::new(&machine, None, &plan, Provenance::Measured))
 }
 
-fn at() -> Check {
-    Check { at: "it".into(), ..Check::default() }
+fn at(facts: FactSet) -> Check {
+    Check { at: "it".into(), facts, ..Check::default() }
 }
 
 /// `y`, `n` or `?`; `~` and `u` where other processes hide some or all of it.
@@ -71,36 +71,36 @@ fn classes(list: &[(&str, Class)]) -> BTreeMap<String, Vec<Class>> {
 #[test]
 fn each_predicate_holds_or_fails() {
     let table: Vec<(Check, char)> = vec![
-        (Check { status: vec!["CUDA_ERROR_UNKNOWN".into(), "CUDA_SUCCESS".into()], ..at() }, 'y'),
-        (Check { status: vec!["CUDA_ERROR_UNKNOWN".into()], ..at() }, 'n'),
-        (Check { value: bytes("count", 2), ..at() }, 'y'),
-        (Check { value: bytes("count", 1), ..at() }, 'n'),
-        (Check { value: bytes("free", 9), ..at() }, 'y'),
-        (Check { value: bytes("other", 9), ..at() }, '?'),
-        (Check { visible: names(&["gpu1", "gpu0"]), ..at() }, 'y'),
-        (Check { visible: names(&["gpu0", "gpu1"]), ..at() }, 'n'),
+        (at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into(), "CUDA_SUCCESS".into()])), 'y'),
+        (at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into()])), 'n'),
+        (at(facts!(value: bytes("count", 2))), 'y'),
+        (at(facts!(value: bytes("count", 1))), 'n'),
+        (at(facts!(value: bytes("free", 9))), 'y'),
+        (at(facts!(value: bytes("other", 9))), '?'),
+        (at(facts!(visible: names(&["gpu1", "gpu0"]))), 'y'),
+        (at(facts!(visible: names(&["gpu0", "gpu1"]))), 'n'),
         // NVML order is GPU-0, GPU-1.
-        (Check { visible: Some(GpuList::All), ..at() }, 'n'),
-        (Check { visible: Some(GpuList::None), ..at() }, 'n'),
-        (Check { contexts: names(&["gpu1"]), ..at() }, 'y'),
-        (Check { contexts: Some(GpuList::None), ..at() }, 'n'),
-        (Check { contexts: Some(GpuList::All), ..at() }, 'n'),
-        (Check { current: Some("gpu1".into()), ..at() }, 'y'),
-        (Check { current: Some("none".into()), ..at() }, 'n'),
-        (Check { initialised: Some(true), ..at() }, 'y'),
-        (Check { initialised: Some(false), ..at() }, 'n'),
-        (Check { memory: classes(&[("gpu1", Class::Context), ("others", Class::None)]), ..at() }, 'y'),
-        (Check { memory: classes(&[("gpu0", Class::None), ("others", Class::None)]), ..at() }, 'n'),
-        (Check { memory: classes(&[("others", Class::None)]), ..at() }, 'n'),
-        (Check { memory: classes(&[("gpu7", Class::None)]), ..at() }, '?'),
-        (Check { used_bytes: bytes("gpu1", 100), ..at() }, 'y'),
-        (Check { used_bytes: bytes("others", 100), ..at() }, 'n'),
-        (Check { peak_bytes: bytes("gpu1", 100), ..at() }, 'y'),
-        (Check { process_bytes: bytes("others", 7), ..at() }, 'y'),
-        (Check { exit: Some(ExitCheck::Code(0)), ..Check::default() }, 'y'),
-        (Check { exit: Some(ExitCheck::Code(1)), ..Check::default() }, 'n'),
-        (Check { exit: Some(ExitCheck::Deadline), ..Check::default() }, 'n'),
-        (Check { at: "elsewhere".into(), initialised: Some(true), ..Check::default() }, '?'),
+        (at(facts!(visible: Some(GpuList::All))), 'n'),
+        (at(facts!(visible: Some(GpuList::None))), 'n'),
+        (at(facts!(contexts: names(&["gpu1"]))), 'y'),
+        (at(facts!(contexts: Some(GpuList::None))), 'n'),
+        (at(facts!(contexts: Some(GpuList::All))), 'n'),
+        (at(facts!(current: Some("gpu1".into()))), 'y'),
+        (at(facts!(current: Some("none".into()))), 'n'),
+        (at(facts!(initialised: Some(true))), 'y'),
+        (at(facts!(initialised: Some(false))), 'n'),
+        (at(facts!(memory: classes(&[("gpu1", Class::Context), ("others", Class::None)]))), 'y'),
+        (at(facts!(memory: classes(&[("gpu0", Class::None), ("others", Class::None)]))), 'n'),
+        (at(facts!(memory: classes(&[("others", Class::None)]))), 'n'),
+        (at(facts!(memory: classes(&[("gpu7", Class::None)]))), '?'),
+        (at(facts!(used_bytes: bytes("gpu1", 100))), 'y'),
+        (at(facts!(used_bytes: bytes("others", 100))), 'n'),
+        (at(facts!(peak_bytes: bytes("gpu1", 100))), 'y'),
+        (at(facts!(process_bytes: bytes("others", 7))), 'y'),
+        (Check { facts: facts!(exit: Some(ExitCheck::Code(0))), ..Check::default() }, 'y'),
+        (Check { facts: facts!(exit: Some(ExitCheck::Code(1))), ..Check::default() }, 'n'),
+        (Check { facts: facts!(exit: Some(ExitCheck::Deadline)), ..Check::default() }, 'n'),
+        (Check { at: "elsewhere".into(), facts: facts!(initialised: Some(true)), ..Check::default() }, '?'),
     ];
     for (check, expected) in table {
         let found = asked(step(), check.clone());
@@ -112,22 +112,22 @@ fn each_predicate_holds_or_fails() {
 fn what_was_not_observed_is_unknown() {
     let blind = StepObservation { label: "it".into(), returned: true, ..StepObservation::default() };
     let mut checks = vec![
-        Check { status: vec!["CUDA_SUCCESS".into()], ..at() },
-        Check { visible: Some(GpuList::None), ..at() },
-        Check { contexts: Some(GpuList::None), ..at() },
-        Check { current: Some("none".into()), ..at() },
-        Check { initialised: Some(false), ..at() },
-        Check { memory: classes(&[("gpu0", Class::None)]), ..at() },
-        Check { used_bytes: bytes("gpu0", 0), ..at() },
-        Check { peak_bytes: bytes("gpu0", 0), ..at() },
-        Check { process_bytes: bytes("gpu0", 0), ..at() },
+        at(facts!(status: vec!["CUDA_SUCCESS".into()])),
+        at(facts!(visible: Some(GpuList::None))),
+        at(facts!(contexts: Some(GpuList::None))),
+        at(facts!(current: Some("none".into()))),
+        at(facts!(initialised: Some(false))),
+        at(facts!(memory: classes(&[("gpu0", Class::None)]))),
+        at(facts!(used_bytes: bytes("gpu0", 0))),
+        at(facts!(peak_bytes: bytes("gpu0", 0))),
+        at(facts!(process_bytes: bytes("gpu0", 0))),
     ];
     for check in &checks {
-        let expected = if check.process_bytes.is_empty() { '?' } else { 'u' };
+        let expected = if check.facts.process_bytes.is_empty() { '?' } else { 'u' };
         assert_eq!(letter(&asked(blind.clone(), check.clone())), expected, "{check:?}");
     }
     // Nor is anything known of a call that did not return.
-    checks.push(Check { value: bytes("count", 2), ..at() });
+    checks.push(at(facts!(value: bytes("count", 2))));
     for check in checks {
         assert_eq!(letter(&asked(StepObservation { returned: false, ..step() }, check)), '?');
     }
@@ -143,26 +143,26 @@ fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
         ..StepObservation::default()
     };
     let held = |step: &StepObservation, check| letter(&asked(step.clone(), check));
-    assert_eq!(held(&idle, Check { contexts: Some(GpuList::None), ..at() }), 'y');
-    assert_eq!(held(&idle, Check { current: Some("none".into()), ..at() }), 'y');
-    assert_eq!(held(&idle, Check { visible: Some(GpuList::None), ..at() }), '?');
+    assert_eq!(held(&idle, at(facts!(contexts: Some(GpuList::None)))), 'y');
+    assert_eq!(held(&idle, at(facts!(current: Some("none".into())))), 'y');
+    assert_eq!(held(&idle, at(facts!(visible: Some(GpuList::None)))), '?');
     let refused = StepObservation { status: Some(Status::named(Library::Driver, 100)), ..idle.clone() };
-    assert_eq!(held(&refused, Check { visible: Some(GpuList::None), ..at() }), 'y');
-    assert_eq!(held(&refused, Check { visible: names(&["gpu0"]), ..at() }), 'n');
+    assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
+    assert_eq!(held(&refused, at(facts!(visible: names(&["gpu0"])))), 'n');
     let refused = StepObservation { status: Some(Status::named(Library::Runtime, 100)), ..idle };
-    assert_eq!(held(&refused, Check { visible: Some(GpuList::None), ..at() }), 'y');
+    assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
 }
 
 #[test]
 fn a_check_that_fails_decides_whatever_could_not_be_told() {
-    let check = Check { value: bytes("count", 1), contexts: names(&["gpu0"]), ..at() };
+    let check = at(facts!(value: bytes("count", 1), contexts: names(&["gpu0"])));
     let found = asked(StepObservation { contexts: None, ..step() }, check);
     assert_eq!(found, Shows::No(vec![failed("at it: count is 2, expected 1", false)]));
 }
 
 #[test]
 fn all_failures_are_named() {
-    let check = Check { value: bytes("count", 1), memory: classes(&[("gpu1", Class::None)]), ..at() };
+    let check = at(facts!(value: bytes("count", 1), memory: classes(&[("gpu1", Class::None)])));
     let all = vec![
         failed("at it: count is 2, expected 1", false),
         failed("at it: memory of gpu1 is context, expected none", true),
@@ -189,9 +189,8 @@ fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
             ..MemoryObservation::default()
         })
     };
-    let class = |step: &StepObservation, class| {
-        letter(&asked(step.clone(), Check { memory: classes(&[("gpu0", class)]), ..at() }))
-    };
+    let class =
+        |step: &StepObservation, class| letter(&asked(step.clone(), at(facts!(memory: classes(&[("gpu0", class)])))));
     let all = [Class::None, Class::Touch, Class::Context, Class::Allocation];
     let letters = |step: &StepObservation| all.map(|it| class(step, it)).into_iter().collect::<String>();
     assert_eq!(letters(&seen(Class::None, 0, None)), "ynnn");
@@ -204,7 +203,7 @@ fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
     let bound =
         |ge: i64, le: i64| Matcher { ge: Some(Operand::Int(ge)), le: Some(Operand::Int(le)), ..Matcher::default() };
     let bytes = |used: i64, hidden, matcher: Matcher| {
-        let check = Check { used_bytes: [("gpu0".to_string(), matcher)].into(), ..at() };
+        let check = at(facts!(used_bytes: [("gpu0".to_string(), matcher)].into()));
         letter(&asked(seen(Class::None, used, hidden), check))
     };
     assert_eq!(bytes(0, None, bound(mib, 16 * mib)), 'n');
@@ -227,12 +226,12 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
     };
     let touch = || classes(&[("gpu0", Class::Touch)]);
     let with = |check: Check| letter(&asked(with_memory(prepaid.clone()), check));
-    assert_eq!(with(Check { memory: touch(), ..at() }), 'u');
-    assert_eq!(with(Check { memory: touch(), contexts: names(&["gpu1"]), ..at() }), '~');
-    assert_eq!(with(Check { memory: touch(), contexts: names(&["gpu0"]), ..at() }), 'n');
-    assert_eq!(with(Check { memory: touch(), value: bytes("nothing", 1), ..at() }), '?');
+    assert_eq!(with(at(facts!(memory: touch()))), 'u');
+    assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu1"])))), '~');
+    assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu0"])))), 'n');
+    assert_eq!(with(at(facts!(memory: touch(), value: bytes("nothing", 1)))), '?');
     // NVML that does not list the worker's PID says nothing against it.
-    assert_eq!(with(Check { process_bytes: bytes("gpu0", 0), ..at() }), 'u');
+    assert_eq!(with(at(facts!(process_bytes: bytes("gpu0", 0)))), 'u');
 }
 
 #[test]
@@ -248,7 +247,7 @@ fn a_peak_lies_at_an_end_if_not_between() {
     let (plan, machine) = (plan(2, vec![]), machine(2));
     let facts = Facts::new(&machine, None, &plan, Provenance::Measured);
     let peak_is =
-        |now, bytes_| shows(&[Check { peak_bytes: bytes("gpu0", bytes_), ..at() }], &observation(now), &plan, &facts);
+        |now, bytes_| shows(&[at(facts!(peak_bytes: bytes("gpu0", bytes_)))], &observation(now), &plan, &facts);
     assert_eq!(peak_is(of(10, None), 50), Shows::Yes);
     assert_eq!(peak_is(of(60, None), 60), Shows::Yes);
     assert_eq!(peak_is(of(10, Some(90)), 90), Shows::Yes);
@@ -266,7 +265,7 @@ fn ends_are_told_apart() {
     let (plan, machine) = (plan(2, vec![]), machine(2));
     let facts = Facts::new(&machine, None, &plan, Provenance::Measured);
     for (exit, expected) in checks {
-        let check = Check { exit: Some(exit), ..Check::default() };
+        let check = Check { facts: facts!(exit: Some(exit)), ..Check::default() };
         let found: String = ends
             .iter()
             .map(|end| {
@@ -281,14 +280,14 @@ fn ends_are_told_apart() {
 #[test]
 fn checks_for_other_machines_say_nothing() {
     let elsewhere = When { driver: Some(Range("< 500".into())), ..When::default() };
-    let check = Check { value: bytes("count", 1), when: elsewhere, ..at() };
+    let check = Check { when: elsewhere, ..at(facts!(value: bytes("count", 1))) };
     assert_eq!(letter(&asked(step(), check)), '?');
 }
 
 #[test]
 fn what_a_call_says_of_all_processes_is_not_the_workers_alone() {
     let with = |shared: Option<Shared>, matcher: Matcher| {
-        let check = Check { value: [("count".to_string(), matcher)].into(), ..at() };
+        let check = at(facts!(value: [("count".to_string(), matcher)].into()));
         letter(&asked(StepObservation { shared, ..step() }, check))
     };
     let of_itself = Operand::Value { label: "it".into(), name: "count".into() };

@@ -4,6 +4,7 @@
 use super::Answer;
 use crate::render::{applicable, words};
 use crate::report::{Report, ScenarioReport};
+use crate::text::counts::tally;
 use crate::verdict::{Kind, Reason};
 
 /// A line for each kind of thing that was not asked, each with what it lacked; `never_asked` are
@@ -12,13 +13,7 @@ pub(super) fn lines(report: &Report, never_asked: usize) -> Vec<String> {
     let aside: Vec<&ScenarioReport> = report.scenarios.iter().filter(|it| Answer::of(it).is_aside()).collect();
     let mut lines = applicable::notes(report);
     let is_other = |it: &&&ScenarioReport| it.verdict.kind == Kind::Skipped && !it.verdict.lacks_a_need();
-    let mut others: Vec<(&str, usize)> = Vec::new();
-    for why in aside.iter().filter(is_other).filter_map(|it| it.verdict.reason).map(words::reason) {
-        match others.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, count)) => *count += 1,
-            None => others.push((why, 1)),
-        }
-    }
+    let others = tally(aside.iter().filter(is_other).filter_map(|it| it.verdict.reason).map(words::reason));
     lines.extend(others.into_iter().map(|(why, count)| format!("not asked: {count} ({why})")));
     let because = |reason: Reason| aside.iter().filter(|it| it.verdict.reason == Some(reason)).count();
     let unknown = because(Reason::NotModelled);

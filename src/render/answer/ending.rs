@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use super::{aside, head};
-use crate::render::lines::{UNBROKEN, sentence};
 use crate::render::tally::{self, Standing};
-use crate::render::units;
-use crate::report::{Provenance, Report};
+use crate::report::Report;
+use crate::text::lines::{UNBROKEN, sentence};
+use crate::text::units;
+use crate::verdict::Provenance;
 
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,15 +102,5 @@ fn counts(report: &Report) -> String {
         .map(|(count, standing)| format!("{count} {}", standing.name()))
         .collect();
     let measured = if report.provenance == Provenance::Simulated { "simulated" } else { "measured" };
-    format!("{} {measured}: {}, in {time}", questions(names.len(), variants), counts.join(", "))
-}
-
-/// `24 questions (53 variants)`
-pub(super) fn questions(questions: usize, variants: usize) -> String {
-    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    if questions == variants {
-        many(questions, "question")
-    } else {
-        format!("{} ({})", many(questions, "question"), many(variants, "variant"))
-    }
+    format!("{} {measured}: {}, in {time}", head::questions(names.len(), variants), counts.join(", "))
 }

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use crate::render::lines::sentence;
-use crate::render::{tally, units, words};
-use crate::report::{Calibration, Provenance, Report};
+use crate::calibration::Calibration;
+use crate::render::tally;
+use crate::report::Report;
+use crate::text::counts::counted;
+use crate::text::lines::sentence;
+use crate::text::units;
+use crate::verdict::Provenance;
+use crate::verdict::Reason;
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Workload {
     /// How many questions.
     pub questions: usize,
     /// How many instances they have, on all libcudarts together.
@@ -20,7 +25,7 @@ pub struct Asked {
 }
 
 /// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
-pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
+pub fn head(report: &Report, asked: Option<&Workload>, width: usize) -> String {
     let mut out = String::new();
     if report.provenance == Provenance::Simulated {
         out.push_str(&tally::loud(tally::SIMULATED, width));
@@ -34,7 +39,7 @@ pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
     if asked.is_none() {
         measured.push(format!("Started {}.", report.run.started_at));
     }
-    measured.extend(context(&report.run.calibration));
+    measured.extend(context(&report.run.calibrations()));
     measured.extend(co_tenants(report));
     if report.machine.mps {
         measured.push("An MPS control pipe is there: clients may share a context.".to_owned());
@@ -57,7 +62,7 @@ pub fn head(report: &Report, asked: Option<&Asked>, width: usize) -> String {
 
 /// Why no GPU can answer here; none where one can.
 pub(super) fn no_gpu(report: &Report) -> Option<String> {
-    let missing = report.machine.unavailable.iter().find(|missing| missing.reason != "no_libcudart");
+    let missing = report.machine.unavailable.iter().find(|missing| missing.reason != Reason::NoLibcudart.name());
     match missing {
         Some(missing) => Some(missing.detail.clone()),
         None => report.machine.gpus.is_empty().then(|| "NVML lists no GPU".to_owned()),
@@ -72,7 +77,7 @@ fn machine(report: &Report) -> String {
     if let Some(why) = no_gpu(report) {
         return format!("{said}: no usable GPU here ({})", why.trim_start_matches("a libloading error occurred: "));
     }
-    said.push_str(&format!(": {}", words::machine(&report.machine)));
+    said.push_str(&format!(": {}", report.machine.summary()));
     if let Some(cuda) = report.machine.cuda_driver_version {
         said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
     }
@@ -122,8 +127,8 @@ fn co_tenants(report: &Report) -> Option<String> {
 }
 
 /// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
-fn what(asked: &Asked) -> String {
-    let mut said = super::ending::questions(asked.questions, asked.variants);
+fn what(asked: &Workload) -> String {
+    let mut said = questions(asked.questions, asked.variants);
     match asked.attempts {
         0 => {}
         1 => said.push_str(", 1 attempt of each case"),
@@ -133,6 +138,12 @@ fn what(asked: &Asked) -> String {
         said.push_str(&format!(", about {}", about(expected)));
     }
     said + "."
+}
+
+/// `24 questions (53 variants)`
+pub(super) fn questions(questions: usize, variants: usize) -> String {
+    let asked = counted(questions, "question");
+    if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }
 }
 
 /// A duration as an estimate is told: `40 s`, `3 min`.

@@ -1,13 +1,15 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
 use super::{Answer, WIDEST, values};
-use crate::render::escape::terminal;
-use crate::render::lines::{columns, words};
+use crate::render::full::Style;
 use crate::render::tally::Standing;
-use crate::render::text::Style;
 use crate::render::words::reason;
-use crate::report::Provenance;
+use crate::scenario::is_workaround;
+use crate::text::counts::grouped;
+use crate::text::escape::terminal;
+use crate::text::lines::{columns, words};
 use crate::verdict::Kind;
+use crate::verdict::Provenance;
 
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;
@@ -208,19 +210,14 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
 
 /// Open answers by why they are, in the order in which the reasons come.
 fn by_reason<'a>(open: &[&'a Answer]) -> Vec<(String, Vec<&'a Answer>)> {
-    let mut found: Vec<(String, Vec<&Answer>)> = Vec::new();
-    for &answer in open {
-        let why = answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned());
-        match found.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, answers)) => answers.push(answer),
-            None => found.push((why, vec![answer])),
-        }
-    }
-    found
+    let why = |answer: &Answer| {
+        answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned())
+    };
+    grouped(open.iter().map(|&answer| (why(answer), answer)))
 }
 
 /// The order or call that works, where one is needed.
 fn workaround(bites: &[&Answer], room: usize) -> Vec<String> {
-    let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref()).unwrap_or_default();
-    if remedy.is_empty() || remedy.starts_with("None needed") { Vec::new() } else { below("→ ", remedy, room) }
+    let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref());
+    remedy.filter(|remedy| is_workaround(remedy)).map_or_else(Vec::new, |remedy| below("→ ", remedy, room))
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::render::fixture;
-use crate::render::lines::columns;
+use crate::text::lines::columns;
 use crate::verdict::ExpectationMet;
 
 /// One finished instance, made from the fixture's first.
@@ -211,7 +211,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
     let mut skipped = fixture::skipped().scenarios.remove(0);
     skipped.verdict.reason = Some(Reason::NoGpu);
     report.scenarios = vec![skipped; 229];
-    let asked = Asked { questions: 181, variants: 229, attempts: 5, expected: None };
+    let asked = Workload { questions: 181, variants: 229, attempts: 5, expected: None };
     let end = Ending { path: "reports/x/report.json".to_owned(), names: true, ..Ending::default() };
     let text = head(&report, Some(&asked), 100) + &ending(&report, &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
@@ -230,9 +230,9 @@ fn an_interrupted_run_says_what_was_not_asked() {
 
 #[test]
 fn the_head_says_what_is_asked_and_how_long_it_takes() {
-    let head = |asked: &Asked| head(&fixture::report(), Some(asked), 100);
+    let head = |asked: &Workload| head(&fixture::report(), Some(asked), 100);
     let seconds = |seconds| Some(std::time::Duration::from_secs(seconds));
-    let asked = Asked { questions: 24, variants: 53, attempts: 3, expected: seconds(64) };
+    let asked = Workload { questions: 24, variants: 53, attempts: 3, expected: seconds(64) };
     let expected = "\
 cuda-pitfalls 0.1.0: 2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart 13.0
 A context costs 530 MiB here.
@@ -240,11 +240,11 @@ A context costs 530 MiB here.
 ";
     assert_eq!(head(&asked), expected);
     for (time, words) in [(3, "about 5 s"), (41, "about 45 s"), (89, "about 1 min"), (1200, "about 20 min")] {
-        let text = head(&Asked { expected: seconds(time), ..asked });
+        let text = head(&Workload { expected: seconds(time), ..asked });
         assert!(text.contains(words), "{text}");
     }
     assert!(
-        head(&Asked { questions: 1, variants: 1, attempts: 1, expected: None })
+        head(&Workload { questions: 1, variants: 1, attempts: 1, expected: None })
             .ends_with("\n1 question, 1 attempt of each case.\n")
     );
 }
@@ -265,6 +265,6 @@ fn co_tenants_are_told() {
 #[test]
 fn a_failed_calibration_is_told() {
     let mut report = fixture::report();
-    report.run.calibration[1].sound = false;
+    report.run.calibration[1].figures.sound = false;
     assert!(head(&report, None, 100).contains("CALIBRATION FAILED on 1 of 2 GPUs"));
 }

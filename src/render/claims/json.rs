@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::words;
-use crate::claim::{Answer, Article, Evidence, Ledger, Place, Read, Row, Support, Weighed};
-use crate::report::Provenance;
+use crate::claim::{Article, Assessment, Evidence, Finding, Ledger, Place, Read, Support, Weighed};
+use crate::verdict::Provenance;
 
 /// The whole document.
 pub(super) fn document(ledger: &Ledger, evidence: &Evidence) -> Value {
@@ -34,8 +34,8 @@ fn claim(article: &Article, weighed: &Weighed, simulated: bool) -> Value {
     let claim = weighed.claim;
     let text = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     let (untestable, stated, condition, cause) = match &claim.row {
-        Row::Untestable(why) => (text(why), Value::Null, Value::Null, Value::Null),
-        Row::Tested(it) => (Value::Null, json!(it.stated.name()), text(&it.condition), text(&it.cause)),
+        Assessment::Untestable(why) => (text(why), Value::Null, Value::Null, Value::Null),
+        Assessment::Tested(it) => (Value::Null, json!(it.stated.name()), text(&it.condition), text(&it.cause)),
     };
     json!({
         "article": article.name,
@@ -61,7 +61,7 @@ fn claim(article: &Article, weighed: &Weighed, simulated: bool) -> Value {
 
 /// An entry per instance and report.
 fn supports(supports: &[Support]) -> Vec<Value> {
-    let answer = |support: &Support, answer: &Answer| {
+    let answer = |support: &Support, answer: &Finding| {
         json!({
             "scenario": answer.instance,
             "verdict": answer.verdict.as_ref().map(|verdict| verdict.kind.name()),

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::words;
-use crate::claim::{Evidence, Ledger, Row, Support, Weighed, scenario_of};
-use crate::render::escape::markdown;
+use crate::claim::{Assessment, Evidence, Ledger, Support, Weighed, scenario_of};
 use crate::render::tally;
+use crate::text::escape::markdown;
 
 /// The whole page. Links lead to `pitfalls/` beside it.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
@@ -46,8 +46,8 @@ fn row(out: &mut String, weighed: &Weighed, simulated: bool) {
     let claim = weighed.claim;
     let mut verdict = vec![format!("**{}**", markdown(&words::verdict(weighed, simulated)))];
     match &claim.row {
-        Row::Untestable(why) => verdict.push(markdown(why)),
-        Row::Tested(tested) => {
+        Assessment::Untestable(why) => verdict.push(markdown(why)),
+        Assessment::Tested(tested) => {
             verdict.extend(said("when", &tested.condition));
             verdict.extend(said("cause", &tested.cause));
         }

@@ -1,16 +1,16 @@
 use super::*;
 use crate::claim::fixture::{answer, answers, articles, evidence};
 use crate::claim::{Evidence, weigh};
-use crate::render::lines::WIDTH;
+use crate::text::lines::WIDTH;
 
-fn rendered(evidence: &Evidence, format: Format) -> String {
+fn rendered(evidence: &Evidence, format: ClaimsFormat) -> String {
     let articles = articles();
     render(&weigh(&articles, evidence), evidence, format)
 }
 
 #[test]
 fn a_claim_is_told_in_a_block() {
-    let text = rendered(&evidence("measured", vec![answers()]), Format::Text);
+    let text = rendered(&evidence("measured", vec![answers()]), ClaimsFormat::Text);
     let block = "\
 ✓ S7-1  qualified (CUDA calls only)
         says      A guard makes a context.
@@ -45,11 +45,11 @@ fn what_does_not_stand_is_no_verdict() {
     all[3] = answer("context/query[q=b]", "reproduced", "13.0");
     all.remove(1);
     let evidence = evidence("measured", vec![all]);
-    let text = rendered(&evidence, Format::Text);
+    let text = rendered(&evidence, ClaimsFormat::Text);
     assert!(text.contains("? S7-1  open: the row says “qualified”"), "{text}");
     assert!(text.contains("✗ S7-2  contradicted"), "{text}");
     assert!(text.contains("reproduced, where the row needs not_reproduced [q=b], libcudart 13.0 in first"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&rendered(&evidence, Format::Json)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&rendered(&evidence, ClaimsFormat::Json)).unwrap();
     assert_eq!(json["claims"][1]["verdict"], "contradicted");
     assert_eq!(json["claims"][1]["row"], "refuted");
     assert_eq!(json["exit"]["name"], "unexpected");
@@ -58,19 +58,19 @@ fn what_does_not_stand_is_no_verdict() {
 #[test]
 fn nothing_simulated_passes_for_a_verdict() {
     let evidence = evidence("simulated", vec![answers()]);
-    for format in [Format::Text, Format::Json, Format::Markdown] {
+    for format in [ClaimsFormat::Text, ClaimsFormat::Json, ClaimsFormat::Markdown] {
         let out = rendered(&evidence, format);
         assert!(out.contains("simulated") && !out.contains("confirmed"), "{out}");
         assert!(!out.contains("✓"), "{out}");
     }
-    let text = rendered(&evidence, Format::Text);
+    let text = rendered(&evidence, ClaimsFormat::Text);
     assert!(text.contains("simulated: agrees with the row"), "{text}");
 }
 
 #[test]
 fn the_document_has_what_was_promised() {
     let json: serde_json::Value =
-        serde_json::from_str(&rendered(&evidence("measured", vec![answers()]), Format::Json)).unwrap();
+        serde_json::from_str(&rendered(&evidence("measured", vec![answers()]), ClaimsFormat::Json)).unwrap();
     let first = &json["claims"][0];
     for key in ["article", "id", "says", "verdict", "condition", "cause", "framework", "shown_by", "numbers"] {
         assert!(first.get(key).is_some(), "{key}: {first:#}");
@@ -85,11 +85,11 @@ fn the_document_has_what_was_promised() {
 
 #[test]
 fn the_page_links_scenarios_and_has_whole_rows() {
-    let page = rendered(&evidence("measured", vec![answers()]), Format::Markdown);
+    let page = rendered(&evidence("measured", vec![answers()]), ClaimsFormat::Markdown);
     assert!(page.contains("[context/query\\[q=a\\]](pitfalls/context/query.md)"), "{page}");
     for line in page.lines().filter(|line| line.starts_with("| S7")) {
         assert_eq!(line.replace("\\|", "").matches('|').count(), 6, "{line}");
     }
-    let nothing = rendered(&Evidence::default(), Format::Markdown);
+    let nothing = rendered(&Evidence::default(), ClaimsFormat::Markdown);
     assert!(nothing.contains("not measured here: the row says “qualified”"), "{nothing}");
 }

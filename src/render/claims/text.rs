@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::words;
-use crate::claim::{Article, Evidence, Ledger, Row, Support, Weighed};
-use crate::render::escape::terminal;
-use crate::render::lines::{WIDTH, sentence};
+use crate::claim::{Article, Assessment, Evidence, Ledger, Support, Weighed};
 use crate::render::tally;
+use crate::text::escape::terminal;
+use crate::text::lines::{WIDTH, sentence};
 
 /// The whole page.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
@@ -47,8 +47,8 @@ fn block(out: &mut String, weighed: &Weighed, simulated: bool) {
     out.push_str(&sentence(&head, &words::verdict(weighed, simulated), WIDTH));
     field(out, "says", &claim.says);
     match &claim.row {
-        Row::Untestable(why) => field(out, "because", why),
-        Row::Tested(tested) => {
+        Assessment::Untestable(why) => field(out, "because", why),
+        Assessment::Tested(tested) => {
             field(out, "when", &tested.condition);
             field(out, "cause", &tested.cause);
         }

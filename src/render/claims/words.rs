@@ -1,7 +1,8 @@
 //! What is said of a claim, in the same words in every format. Nothing is escaped here.
 
-use crate::claim::{Answer, Claim, Evidence, Held, Ledger, Place, Read, Row, Support, Wanted, Weighed, wanted};
-use crate::render::{facts, words};
+use crate::claim::{Assessment, Claim, Evidence, Finding, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted};
+use crate::render::facts;
+use crate::text::counts::grouped;
 
 /// What the tested row of a claim about a framework says of itself.
 pub(super) const FRAMEWORK: &str = "the verdict is about CUDA calls such as it makes; the framework itself was not run";
@@ -10,12 +11,12 @@ pub(super) const CALLS_ONLY: &str = "CUDA calls only";
 
 /// Whether a row has to say that only the calls of a framework were tested.
 pub(super) fn says_framework(claim: &Claim) -> bool {
-    claim.framework && matches!(claim.row, Row::Tested(_))
+    claim.framework && matches!(claim.row, Assessment::Tested(_))
 }
 
 /// The verdict, or why there is none.
 pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
-    let (Row::Tested(tested), Some(held)) = (&weighed.claim.row, weighed.held) else {
+    let (Assessment::Tested(tested), Some(held)) = (&weighed.claim.row, weighed.held) else {
         return "cannot be tested here".to_owned();
     };
     let stated = tested.stated.name();
@@ -41,10 +42,10 @@ fn spoken(word: &str) -> String {
 /// One word for the verdict, for machines.
 pub(super) fn word(weighed: &Weighed, simulated: bool) -> &'static str {
     match (&weighed.claim.row, weighed.held) {
-        (Row::Untestable(_), _) | (_, None) => "untestable",
-        (Row::Tested(_), Some(_)) if simulated => "simulated",
-        (Row::Tested(tested), Some(Held::Stands)) => tested.stated.name(),
-        (Row::Tested(_), Some(held)) => self::held(held),
+        (Assessment::Untestable(_), _) | (_, None) => "untestable",
+        (Assessment::Tested(_), Some(_)) if simulated => "simulated",
+        (Assessment::Tested(tested), Some(Held::Stands)) => tested.stated.name(),
+        (Assessment::Tested(_), Some(held)) => self::held(held),
     }
 }
 
@@ -70,16 +71,9 @@ pub(super) fn mark(weighed: &Weighed, simulated: bool) -> &'static str {
 
 /// What was found for a support: a phrase for each answer that was given, with where.
 pub(super) fn found(support: &Support) -> Vec<String> {
-    let mut groups: Vec<(String, Vec<&Answer>)> = Vec::new();
-    for answer in &support.answers {
-        let said = said(answer, support);
-        match groups.iter_mut().find(|(known, _)| *known == said) {
-            Some((_, answers)) => answers.push(answer),
-            None => groups.push((said, vec![answer])),
-        }
-    }
+    let groups = grouped(support.answers.iter().map(|answer| (said(answer, support), answer)));
     let several = groups.len() > 1;
-    let phrase = |(said, answers): (String, Vec<&Answer>)| {
+    let phrase = |(said, answers): (String, Vec<&Finding>)| {
         let mut phrase = said;
         if several && support.expects.instances.len() > 1 {
             let mut instances: Vec<&str> = answers.iter().map(|answer| parameters(&answer.instance)).collect();
@@ -96,7 +90,7 @@ pub(super) fn found(support: &Support) -> Vec<String> {
 }
 
 /// One answer in words.
-fn said(answer: &Answer, support: &Support) -> String {
+fn said(answer: &Finding, support: &Support) -> String {
     let Some(verdict) = &answer.verdict else { return "not measured".to_owned() };
     let mut said = facts::verdict(verdict);
     if verdict.kind.is_conclusive() && verdict.kind != wanted(support.expects.verdict) {
@@ -214,15 +208,15 @@ pub(super) fn counts(ledger: &Ledger) -> String {
 
 /// A report and what it is of.
 pub(super) fn sources(evidence: &Evidence) -> Vec<(String, String)> {
-    let source = |source: &crate::claim::Source| {
+    let source = |source: &crate::claim::NamedReport| {
         let mut versions: Vec<&str> =
             source.report.machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).collect();
         versions.dedup();
-        let mut of = words::machine(&source.report.machine);
+        let mut of = source.report.machine.summary();
         if !versions.is_empty() {
             of.push_str(&format!(", libcudart {}", versions.join(", ")));
         }
-        if source.report.provenance == crate::report::Provenance::Simulated {
+        if source.report.provenance == crate::verdict::Provenance::Simulated {
             of.push_str(", SIMULATED");
         }
         if !source.report.complete {

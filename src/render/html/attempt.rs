@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::event::Event;
-use crate::render::escape::{html, tail};
+use crate::recording::Exit;
 use crate::render::svg::{self, Chart, Line};
-use crate::render::units;
-use crate::report::{Attempt, CaseReport, Exit, Report, ScenarioReport};
+use crate::report::{Attempt, CaseReport, Report, ScenarioReport};
+use crate::text::escape::{html, tail};
+use crate::text::units;
 
 /// Output tails are cut to this many bytes.
 const TAIL: usize = 8192;
@@ -29,10 +30,10 @@ pub(super) fn show(out: &mut String, report: &Report, scenario: &ScenarioReport,
     } else {
         let _ = writeln!(out, "<p class=\"dim\">Memory did not change on any GPU. {}</p>", html(&reading(attempt)));
     }
-    if let Some(end) = end(&attempt.exit) {
+    if let Some(end) = end(&attempt.recording.exit) {
         let _ = writeln!(out, "<p>The worker {}.</p>", html(&end));
     }
-    for (name, text) in [("stdout", &attempt.stdout_tail), ("stderr", &attempt.stderr_tail)] {
+    for (name, text) in [("stdout", &attempt.recording.stdout_tail), ("stderr", &attempt.recording.stderr_tail)] {
         if !text.is_empty() {
             let lines: String = tail(text, TAIL).lines().map(|line| format!("{}\n", html(line))).collect();
             let _ =
@@ -43,8 +44,8 @@ pub(super) fn show(out: &mut String, report: &Report, scenario: &ScenarioReport,
 
 /// How closely memory was watched, which decides what the chart can show.
 fn reading(attempt: &Attempt) -> String {
-    let mut words = format!("Attempt {}, {}", attempt.order + 1, units::duration(attempt.wall_ns));
-    if let Some(run) = &attempt.free_run {
+    let mut words = format!("Attempt {}, {}", attempt.order + 1, units::duration(attempt.recording.wall_ns));
+    if let Some(run) = &attempt.recording.free_run {
         words.push_str(&format!(
             ", each GPU read {} times, longest gap {}",
             run.reads,
@@ -87,7 +88,7 @@ fn end(exit: &Exit) -> Option<String> {
 /// with what was read in between.
 fn chart(report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt: &Attempt) -> Chart {
     let mut marks: Vec<(u64, String)> = Vec::new();
-    for said in &attempt.events {
+    for said in &attempt.recording.events {
         if let Event::Begin { step, t_ns } = said.event {
             marks.push((t_ns, (step + 1).to_string()));
         }
@@ -100,19 +101,19 @@ fn chart(report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt:
     }
     lines.retain(|line| !line.points.is_empty());
     let stamps = || lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t).chain(marks.iter().map(|(t, _)| *t));
-    let from = stamps().min().unwrap_or(attempt.started_ns);
-    let to = stamps().max().unwrap_or(from).max(attempt.started_ns.saturating_add(attempt.wall_ns));
+    let from = stamps().min().unwrap_or(attempt.recording.started_ns);
+    let to = stamps().max().unwrap_or(from).max(attempt.recording.started_ns.saturating_add(attempt.recording.wall_ns));
     let title = format!("Memory over time in {} of {}; the numbers above are steps", case.name, scenario.name);
     Chart { title, span_ns: (from, to), lines, marks }
 }
 
 /// One GPU's memory, in order of time, against what the first sweep read.
 fn points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
-    let swept = attempt.sweeps.iter().filter_map(|sweep| {
+    let swept = attempt.recording.sweeps.iter().filter_map(|sweep| {
         let read = sweep.sweep.gpus.get(gpu)?.used_bytes?;
         Some((sweep.sweep.t_ns, read))
     });
-    let changed = attempt.free_run.iter().flat_map(|run| &run.changes).filter(|change| change.gpu == gpu);
+    let changed = attempt.recording.free_run.iter().flat_map(|run| &run.changes).filter(|change| change.gpu == gpu);
     let mut points: Vec<(u64, u64)> = swept.collect();
     let Some((_, baseline)) = points.first().copied() else { return Vec::new() };
     points.extend(changed.map(|change| (change.t_ns, change.used_bytes)));

@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use crate::event::Value;
 use crate::observe::StepObservation;
 use crate::plan::CasePlan;
-use crate::render::escape::html;
+use crate::render::facts;
 use crate::render::tally::Standing;
-use crate::render::{facts, units};
 use crate::report::{CaseReport, Outcome, Report, ScenarioReport};
 use crate::scenario::Step;
+use crate::text::escape::html;
+use crate::text::units;
 
 use super::attempt;
+use crate::fact::words;
 
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
@@ -93,7 +95,7 @@ fn case(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &Cas
         }
         steps(out, plan, outcome);
     }
-    for doubt in case.attempts.iter().flat_map(|attempt| &attempt.invalid) {
+    for doubt in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
         let _ = writeln!(
             out,
             "<p class=\"warning\">Not counted, {}: {}</p>",
@@ -164,8 +166,8 @@ fn result(step: &StepObservation) -> String {
     if !step.returned {
         lines.push("did not return".to_owned());
     }
-    lines.extend(step.status.as_ref().map(|status| html(&facts::status(status))));
-    let value = |(name, value): (&String, &Value)| html(&format!("{name}={}", facts::value(value)));
+    lines.extend(step.status.as_ref().map(|status| html(&words::status(status))));
+    let value = |(name, value): (&String, &Value)| html(&format!("{name}={}", words::value(value)));
     lines.extend(step.values.iter().chain(&step.varying).map(value));
     lines.join("<br>")
 }

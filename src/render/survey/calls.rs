@@ -8,9 +8,9 @@ use super::cell::{Version, arguments, context, frozen, library, memory, name, nu
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::render::units;
 use crate::survey::calls::{Answer, CallRow, Recipes, recipes};
 use crate::survey::document::Document;
+use crate::text::units;
 
 pub(super) const OPENING: &str = "\
 Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
@@ -71,7 +71,7 @@ fn in_short(rows: &[&CallRow]) -> Section {
         by_library.entry((library, version)).or_default().push(row);
     }
     let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
-        let tally = Tally::of(&rows);
+        let tally = CallCounts::of(&rows);
         let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
         let counts = [
             tally.functions,
@@ -111,7 +111,7 @@ fn in_short(rows: &[&CallRow]) -> Section {
 
 /// Rows counted by what they say.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct CallCounts {
     pub(crate) functions: usize,
     pub(crate) rows: usize,
     pub(crate) succeeded: usize,
@@ -122,12 +122,12 @@ pub(crate) struct Tally {
     pub(crate) free: usize,
 }
 
-impl Tally {
-    pub(crate) fn of(rows: &[&CallRow]) -> Tally {
+impl CallCounts {
+    pub(crate) fn of(rows: &[&CallRow]) -> CallCounts {
         let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
         let answered = |answer: Answer| count(&|row| row.answer() == Some(answer));
         let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
-        Tally {
+        CallCounts {
             functions: rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
             rows: rows.len(),
             succeeded: answered(Answer::Succeeded),
@@ -252,7 +252,7 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::survey::cell::sample::{absent, row};
+    use crate::survey::calls::fixture::{absent, row};
     use crate::verdict::Reason;
 
     #[test]

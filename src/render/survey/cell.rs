@@ -1,9 +1,8 @@
 //! What stands in the cells of a row of `survey calls`.
 
-use cuda_pitfalls_calls::Library;
-
-use crate::render::units;
 use crate::survey::calls::{Answer, CallRow};
+use crate::text::units;
+use cuda_pitfalls_calls::Library;
 
 /// A version as numbers, so that 12.10 comes after 12.9.
 pub(super) type Version = Vec<u32>;
@@ -67,37 +66,4 @@ pub(super) fn memory(row: &CallRow) -> String {
     let Some(used) = &row.device_used_bytes else { return "?".to_string() };
     let used: Vec<String> = used.iter().map(|bytes| units::delta(*bytes)).collect();
     used.join(", ")
-}
-
-/// Rows to try pages on.
-#[cfg(test)]
-pub(crate) mod sample {
-    use crate::survey::calls::CallRow;
-    use crate::survey::{Standing, Unmeasured};
-    use crate::verdict::Reason;
-
-    /// A measured row of `cudaSetDevice`.
-    pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
-        CallRow {
-            call: "cudaSetDevice".into(),
-            library: "libcudart".into(),
-            libcudart_version: Some(version.into()),
-            before: Vec::new(),
-            visible_gpus: 1,
-            freezes_visibility: Some(freezes),
-            context_on: Some(if context { vec![0] } else { Vec::new() }),
-            device_used_bytes: Some(vec![0]),
-            status: Some("cudaSuccess".into()),
-            elapsed_ns: Some(1),
-            standing: Standing { attempts: 3, ..Standing::default() },
-            seen: Vec::new(),
-        }
-    }
-
-    /// One that has no facts.
-    pub(crate) fn absent(version: &str, reason: Reason) -> CallRow {
-        let unmeasured = Unmeasured { reason, detail: String::new() };
-        let standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
-        CallRow { standing, ..row(version, false, false) }
-    }
 }

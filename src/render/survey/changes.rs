@@ -102,7 +102,7 @@ fn behaviour(row: &CallRow) -> Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::survey::cell::sample::{absent, row};
+    use crate::survey::calls::fixture::{absent, row};
 
     fn lines(section: &Section) -> Vec<String> {
         section.rows.iter().map(|cells| cells[1..].join(" ")).collect()

@@ -1,9 +1,7 @@
 //! The controls of the instrument, as cases like any other.
 
-use std::collections::BTreeMap;
-
-use crate::plan::{CasePlan, Plan, Timeouts};
-use crate::scenario::{Needs, Scalar, Step};
+use crate::experiment::{Step, Timeouts};
+use crate::plan::{CasePlan, Plan};
 
 /// How much the positive control allocates: far from what contexts cost, small enough for any GPU.
 pub(super) const ALLOCATED_BYTES: u64 = 256 << 20;
@@ -19,63 +17,29 @@ pub(super) const INIT: &str = "init";
 pub(super) const POSITIVE: &str = "context";
 
 pub(super) fn null_case() -> CasePlan {
-    case(NULL, vec![step("mark", "before"), step("mark", "after")], None)
+    case(NULL, vec![Step::call("mark", "before"), Step::call("mark", "after")], None)
 }
 
 pub(super) fn init_case(uuid: &str) -> CasePlan {
-    case(INIT, vec![step("cuInit", "init")], Some(uuid))
+    case(INIT, vec![Step::call("cuInit", "init")], Some(uuid))
 }
 
 pub(super) fn positive_case(uuid: &str) -> CasePlan {
-    let mut retain = step("cuDevicePrimaryCtxRetain", "context");
-    retain.args.insert("device".to_string(), Scalar::Int(0));
-    retain.bind = Some("context".to_string());
-    let mut current = step("cuCtxSetCurrent", "current");
-    current.args.insert("context".to_string(), Scalar::Text("context".to_string()));
-    let mut allocate = step("cuMemAlloc_v2", "allocation");
-    allocate.args.insert("bytes".to_string(), Scalar::Int(ALLOCATED_BYTES as i64));
-    allocate.bind = Some("memory".to_string());
-    case(POSITIVE, vec![step("cuInit", "init"), retain, current, allocate], Some(uuid))
+    let steps = vec![
+        Step::call("cuInit", "init"),
+        Step::call("cuDevicePrimaryCtxRetain", "context").with("device", 0).bound_to("context"),
+        Step::call("cuCtxSetCurrent", "current").with("context", "context"),
+        Step::call("cuMemAlloc_v2", "allocation").with("bytes", ALLOCATED_BYTES as i64).bound_to("memory"),
+    ];
+    case(POSITIVE, steps, Some(uuid))
 }
 
 fn case(name: &str, steps: Vec<Step>, mask: Option<&str>) -> CasePlan {
-    CasePlan {
-        name: name.to_string(),
-        does: String::new(),
-        mask: mask.map(|uuid| vec![uuid.to_string()]),
-        env: BTreeMap::new(),
-        probes: false,
-        steps,
-        expect: Vec::new(),
-    }
-}
-
-fn step(call: &str, label: &str) -> Step {
-    Step {
-        call: call.to_string(),
-        args: BTreeMap::new(),
-        bind: None,
-        on: None,
-        from: None,
-        label: label.to_string(),
-        line: 0,
-    }
+    let mask = mask.map(|uuid| vec![uuid.to_string()]);
+    CasePlan { name: name.to_string(), mask, steps, ..CasePlan::default() }
 }
 
 /// A plan that asks nothing: what the rules of validity need to know of a case.
 pub(super) fn plan_of(case: &CasePlan) -> Plan {
-    Plan {
-        repeat: 1,
-        step_timeout_ms: TIMEOUTS.step_ms,
-        timeout_ms: TIMEOUTS.attempt_ms,
-        gpus: Vec::new(),
-        used_gpus: 0,
-        needs: Needs::default(),
-        hazards: Vec::new(),
-        parameters: BTreeMap::new(),
-        nondeterministic: false,
-        effect: Vec::new(),
-        expect: Vec::new(),
-        cases: vec![case.clone()],
-    }
+    Plan { cases: vec![case.clone()], ..Plan::default() }
 }

@@ -1,7 +1,8 @@
 //! Verdicts of questions that have no answer, and why a host must not be used further.
 
-use crate::report::{Provenance, ScenarioReport};
-use crate::supervisor::Trouble;
+use crate::report::ScenarioReport;
+use crate::supervisor::SupervisorError;
+use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// A question without a verdict yet.
@@ -22,18 +23,18 @@ pub(super) fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail
 }
 
 /// What a scenario that could not be run at all concludes.
-pub(super) fn troubled(provenance: Provenance, trouble: &Trouble) -> Verdict {
+pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
     let detail = trouble.to_string();
     match trouble {
         // The simulated node exports what it models; the rest it does not know.
-        Trouble::Missing(_) if provenance == Provenance::Simulated => {
+        SupervisorError::Missing(_) if provenance == Provenance::Simulated => {
             nothing(provenance, Kind::Inconclusive, Reason::NotModelled, detail)
         }
-        Trouble::Missing(_) => nothing(provenance, Kind::Skipped, Reason::MissingSymbol, detail),
-        Trouble::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
-        Trouble::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
-        Trouble::System(_) => nothing(provenance, Kind::HarnessError, Reason::System, detail),
-        Trouble::Unkillable(_) => nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail),
+        SupervisorError::Missing(_) => nothing(provenance, Kind::Skipped, Reason::MissingSymbol, detail),
+        SupervisorError::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
+        SupervisorError::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
+        SupervisorError::System(_) => nothing(provenance, Kind::HarnessError, Reason::System, detail),
+        SupervisorError::Unkillable(_) => nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail),
     }
 }
 
@@ -48,10 +49,11 @@ pub(in crate::run) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
     }
     let mut attempts = done.cases.iter().flat_map(|case| &case.attempts);
     attempts.find_map(|attempt| {
-        if attempt.exit.unkillable {
-            return Some(format!("process {} of {} could not be killed", attempt.pid, done.name));
+        if attempt.recording.exit.unkillable {
+            return Some(format!("process {} of {} could not be killed", attempt.recording.pid, done.name));
         }
-        let mut errors = attempt.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
+        let mut errors =
+            attempt.recording.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
         let lost = errors.find(|error| LOST.iter().any(|lost| error.ends_with(lost)))?;
         Some(format!("a GPU was lost during {}: {lost}", done.name))
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::{Failure, question};
 use super::progress::Progress;
-use super::{Sitting, exported, resume};
+use super::{SurveyRun, exported, resume};
 use crate::catalogue::{Invalid, SelectError};
 use crate::clock;
 use crate::exit::Exit;
@@ -25,22 +25,22 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// What is asked, and what there is beside.
 pub(super) type Asked<R> = (Vec<Item<R>>, Vec<LeftOut>);
 
-pub(super) fn calls(sitting: &Sitting<'_>) -> Result<Asked<CallRow>, Failure> {
-    let visible = sitting.options.visible_gpus;
+pub(super) fn calls(survey_run: &SurveyRun<'_>) -> Result<Asked<CallRow>, Failure> {
+    let visible = survey_run.options.visible_gpus;
     let items = calls::items(visible).map_err(invalid)?;
     let recipes = calls::recipes(visible).map_err(invalid)?;
-    Ok((items, exported::left_out(&recipes, &sitting.stage.machine)))
+    Ok((items, exported::left_out(&recipes, &survey_run.session.machine)))
 }
 
-pub(super) fn mask(sitting: &Sitting<'_>) -> Result<Asked<MaskRow>, Failure> {
-    let uuids: Vec<String> = sitting.stage.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let options = sitting.options;
+pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<Asked<MaskRow>, Failure> {
+    let uuids: Vec<String> = survey_run.session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let options = survey_run.options;
     let generated =
-        Generated { seed: sitting.report.run.seed, masks: options.generate, repeat: options.repeat_generated() };
+        Generated { seed: survey_run.report.run.seed, masks: options.generate, repeat: options.repeat_generated() };
     mask::items(generated, &uuids).map_err(invalid)
 }
 
-pub(super) fn env(_: &Sitting<'_>) -> Result<Asked<EnvRow>, Failure> {
+pub(super) fn env(_: &SurveyRun<'_>) -> Result<Asked<EnvRow>, Failure> {
     Ok((env::items().map_err(invalid)?, env::left_out().map_err(invalid)?))
 }
 
@@ -55,7 +55,7 @@ struct Job {
     key: String,
 }
 
-impl Sitting<'_> {
+impl SurveyRun<'_> {
     /// Asks everything that has no row yet.
     pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
     where
@@ -73,18 +73,18 @@ impl Sitting<'_> {
         self.put(&document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
-            if self.stage.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
+            if self.session.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
                 break;
             }
             if place != Some(job.place) {
-                self.stage.use_runtime(job.place).map_err(Failure::Internal)?;
+                self.session.use_runtime(job.place).map_err(Failure::Internal)?;
                 place = Some(job.place);
             }
             let Some(item) = items.get(job.item) else { continue };
             self.console.status(&format!("{} · {}", progress.left(), job.key));
             let Some(row) = self.row(item, job, &mut document.survey) else { break };
             document.rows.push(row);
-            for library in &self.stage.machine.libraries {
+            for library in &self.session.machine.libraries {
                 if !document.machine.libraries.contains(library) {
                     document.machine.libraries.push(library.clone());
                 }
@@ -106,8 +106,8 @@ impl Sitting<'_> {
     fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<Job> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
-        for place in 0..self.stage.runtimes.len().max(1) {
-            let runtime = self.stage.runtime(place);
+        for place in 0..self.session.runtimes.len().max(1) {
+            let runtime = self.session.runtime(place);
             for (number, item) in items.iter().enumerate() {
                 let version = runtime.as_ref().and_then(|runtime| runtime.version.as_deref());
                 let version = version.filter(|_| item.question.of_libcudart);
@@ -127,20 +127,22 @@ impl Sitting<'_> {
         let instance = asked.instances.first()?;
         let mut run = self.run.clone();
         run.repeat = item.repeat.or(run.repeat);
-        let done = question::answer(&mut self.stage, asked, instance, &self.report.run, &run, job.place, &|| {
+        let done = question::answer(&mut self.session, asked, instance, &self.report.run, &run, job.place, &|| {
             self.console.tick()
         });
-        if self.stage.supervisor.interrupt.check() {
+        if self.session.supervisor.interrupt.check() {
             return None;
         }
-        header.attempts_ns += done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.wall_ns).sum::<u64>();
+        header.attempts_ns +=
+            done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.recording.wall_ns).sum::<u64>();
         if let Some(unsafe_host) = question::host_unsafe(&done) {
             header.host_unsafe.get_or_insert(unsafe_host);
         }
-        let gpus = self.stage.machine.gpus.clone();
-        let scene = Scene { calibration: &self.report.run.calibration, gpus: &gpus };
-        let provenance = self.stage.provenance;
-        let answered = Answered { report: &done, scene: &scene, machine: &self.stage.machine, provenance };
+        let gpus = self.session.machine.gpus.clone();
+        let figures = self.report.run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &gpus };
+        let provenance = self.session.provenance;
+        let answered = Answered { report: &done, scene: &scene, machine: &self.session.machine, provenance };
         Some((item.reduce)(&answered))
     }
 
@@ -168,7 +170,7 @@ impl Sitting<'_> {
                 interrupted: None,
                 exit: None,
             },
-            machine: self.stage.machine.clone(),
+            machine: self.session.machine.clone(),
             rows: Vec::new(),
             left_out,
             complete: false,
@@ -184,7 +186,7 @@ impl Sitting<'_> {
     where
         Survey: From<Document<R>>,
     {
-        document.survey.interrupted = self.stage.supervisor.interrupt.signal().map(signal_name);
+        document.survey.interrupted = self.session.supervisor.interrupt.signal().map(signal_name);
         document.survey.finished_at = Some(clock::utc());
         let exit = Exit::of_survey(&document);
         document.survey.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });

@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use super::super::Failure;
-use super::super::stage::Stage;
+use super::super::session::Session;
 use super::SurveyOptions;
-use crate::report::{Provenance, StoreError, Stored};
+use crate::report::{StoreError, Stored};
 use crate::survey::document::{Document, MAJOR, Row};
 use crate::survey::{Kind, Survey};
+use crate::verdict::Provenance;
 
 /// The survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
     let files = Kind::ALL.map(|kind| folder.join(kind.file()));
     let Some(path) = files.iter().find(|path| path.is_file()) else {
-        let folder = crate::render::escape::terminal(&folder.to_string_lossy());
+        let folder = crate::text::escape::terminal(&folder.to_string_lossy());
         return Err(Failure::Usage(format!("--resume: no survey was begun in `{folder}`")));
     };
     let refused = |error: StoreError| Failure::Usage(format!("--resume: {error}"));
@@ -64,14 +65,14 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     }
     if options.run.selectors != header.selectors {
         let begun = if header.selectors.is_empty() { "none".to_string() } else { header.selectors.join(" ") };
-        return refused(format!("it was begun with other selectors: {}", crate::render::escape::terminal(&begun)));
+        return refused(format!("it was begun with other selectors: {}", crate::text::escape::terminal(&begun)));
     }
     Ok(())
 }
 
 /// Neither do rows of two machines, nor real and simulated ones.
-pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure> {
-    let (then, now) = (survey.machine(), &stage.machine);
+pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Failure> {
+    let (then, now) = (survey.machine(), &session.machine);
     let uuids = |machine: &crate::machine::Machine| -> Vec<String> {
         machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
     };
@@ -79,7 +80,7 @@ pub(super) fn same_machine(survey: &Survey, stage: &Stage) -> Result<(), Failure
         machine.libcudart.iter().map(|runtime| runtime.version.clone()).collect()
     };
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
-    let what = if simulated(survey.provenance()) != simulated(stage.provenance) {
+    let what = if simulated(survey.provenance()) != simulated(session.provenance) {
         "where it was begun: one is the simulated node"
     } else if then.driver_version != now.driver_version {
         "the driver it was begun on"

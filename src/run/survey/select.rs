@@ -1,9 +1,9 @@
 //! Choosing among the questions of a survey, by name, glob or set.
 
 use super::SurveyOptions;
-use crate::render::escape;
 use crate::scenario::nearest;
 use crate::survey::{Item, Kind};
+use crate::text::escape;
 
 /// Refuses what makes no sense together, before anything is touched.
 pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {

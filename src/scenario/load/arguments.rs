@@ -8,7 +8,7 @@ use cuda_pitfalls_calls::{self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constant
 use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
 use super::tree::{Data, Entry, Key, Node, Place};
-use crate::scenario::{Hazard, Scalar, environment, size};
+use crate::scenario::{Hazard, Scalar, environment};
 
 /// More than this must be announced by a hazard.
 const MOST_BYTES: i64 = 1 << 30;
@@ -126,7 +126,7 @@ impl Arguments<'_, '_> {
     }
 
     fn bytes(&mut self, param: &Param, node: &Node) -> Option<Scalar> {
-        let bytes = bytes(self.reader, node)?;
+        let bytes = self.reader.bytes(node)?;
         let announced = self.hazards.iter().any(|hazard| matches!(hazard, Hazard::Bigmem | Hazard::Oversubscribe));
         // What a pool is told to keep takes no memory by itself.
         if bytes > MOST_BYTES && !announced && param.name != "keep_bytes" {
@@ -142,7 +142,7 @@ impl Arguments<'_, '_> {
         if matches!(&node.data, Data::Text(text) if text == UINT64_MAX) {
             return Some(Scalar::Int(-1));
         }
-        bytes(self.reader, node).map(Scalar::Int)
+        self.reader.bytes(node).map(Scalar::Int)
     }
 
     fn constant(&mut self, constants: &Constants, node: &Node) -> Option<Scalar> {
@@ -230,20 +230,6 @@ impl Arguments<'_, '_> {
             });
         }
         Some(Scalar::List(values))
-    }
-}
-
-/// An integer, or text with a unit.
-pub(super) fn bytes(reader: &mut Reader<'_>, node: &Node) -> Option<i64> {
-    match &node.data {
-        Data::Text(text) => match size::bytes(text) {
-            Ok(bytes) => Some(bytes),
-            Err(wrong) => {
-                reader.error(&node.place, wrong.message, Some(wrong.help));
-                None
-            }
-        },
-        _ => reader.integer(node, 0..=i64::MAX),
     }
 }
 

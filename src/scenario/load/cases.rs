@@ -130,7 +130,13 @@ fn env(reader: &mut Reader<'_>, node: &Node) -> BTreeMap<String, String> {
     env
 }
 
-fn steps_of(reader: &mut Reader<'_>, case: &str, node: Option<&Node>, hazards: &[Hazard]) -> (Vec<Step>, Scope) {
+/// The steps of a case, and what checks can name of them.
+pub(super) fn steps_of(
+    reader: &mut Reader<'_>,
+    case: &str,
+    node: Option<&Node>,
+    hazards: &[Hazard],
+) -> (Vec<Step>, Scope) {
     let scope = Scope { case: case.to_string(), steps: Vec::new(), complete: true };
     let mut steps = Steps { reader, hazards, names: Names::new(), calls: BTreeMap::new(), scope, steps: Vec::new() };
     let nodes = node.and_then(|node| steps.reader.list(node));

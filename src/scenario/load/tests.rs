@@ -90,13 +90,13 @@ fn checks_are_read() {
     let scenario = good();
     let instance = &scenario.instances[0];
     let count = Matcher { ge: Some(Operand::Int(1)), lt: Some(Operand::Int(1024)), ..Matcher::default() };
-    assert_eq!(instance.effect[0].value["count"], count);
-    assert_eq!(instance.effect[0].memory["gpu0"], [Class::Context]);
+    assert_eq!(instance.effect[0].facts.value["count"], count);
+    assert_eq!(instance.effect[0].facts.memory["gpu0"], [Class::Context]);
     assert_eq!(instance.effect[0].line, 11);
-    assert_eq!(instance.effect[1].exit, Some(ExitCheck::Code(0)));
-    assert_eq!(instance.cases[0].expect[0].visible, Some(GpuList::All));
+    assert_eq!(instance.effect[1].facts.exit, Some(ExitCheck::Code(0)));
+    assert_eq!(instance.cases[0].expect[0].facts.visible, Some(GpuList::All));
     let reference = Operand::Value { label: "count".to_string(), name: "count".to_string() };
-    assert_eq!(instance.cases[0].expect[0].value["count"], Matcher::equal(reference));
+    assert_eq!(instance.cases[0].expect[0].facts.value["count"], Matcher::equal(reference));
     assert_eq!(instance.expect[0].verdict, Expected::Reproduced);
 }
 

@@ -68,7 +68,7 @@ const NOT_SUPPORTED: [&str; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::survey::sample::row;
+    use crate::survey::calls::fixture::row;
 
     #[test]
     fn an_error_is_told_from_success_and_from_a_library_that_is_not_initialised() {

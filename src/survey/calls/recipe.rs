@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::{self as calls, Call, Library};
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::{Spanned, Table};
 
 use super::{COUNT, INIT};
-use crate::catalogue::Invalid;
-use crate::scenario::Diagnostic;
+use crate::catalogue::{Invalid, kernel_names};
+use crate::experiment::Step;
+use crate::scenario::{Diagnostic, Excerpts};
 use crate::survey::document::LeftOut;
-use crate::survey::question::{Draft, DraftCase, Question, step as write_step};
+use crate::survey::question::{Draft, DraftCase, Question};
 
 const PATH: &str = "surveys/calls.toml";
 const SOURCE: &str = include_str!("../../../surveys/calls.toml");
@@ -34,7 +35,7 @@ struct Set {
     /// What the calls have in common, for readers of the file.
     #[serde(rename = "about")]
     _about: String,
-    names: Vec<toml::Spanned<String>>,
+    names: Vec<Spanned<String>>,
 }
 
 impl Recipes {
@@ -71,7 +72,8 @@ pub struct Recipe {
     pub before: Vec<Before>,
     /// The sets that it belongs to.
     pub sets: Vec<String>,
-    step: Value,
+    /// The calls before it, and then the call itself.
+    steps: Vec<Step>,
 }
 
 /// A call that is made before the one in question.
@@ -81,13 +83,12 @@ pub struct Before {
     pub symbol: String,
     /// What the step is called in the question.
     pub label: String,
-    step: Value,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    calls: Vec<toml::Spanned<Table>>,
+    calls: Vec<Spanned<Table>>,
     /// Steps that give calls what they work on, by a name.
     #[serde(default)]
     before: BTreeMap<String, Vec<Table>>,
@@ -121,16 +122,23 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
     };
     let file: File = toml::from_str(source)
         .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
+    let kernels = kernel_names();
+    let mut excerpts = Excerpts::of(PATH, source, &kernels);
     let mut calls: Vec<Recipe> = Vec::new();
     for table in file.calls {
         let span = table.span();
         let recipe =
-            Recipe::of(table.into_inner(), visible_gpus, &file.before).map_err(|why| invalid(span.clone(), why))?;
+            Recipe::of(table, visible_gpus, &file.before, &mut excerpts).map_err(|why| invalid(span.clone(), why))?;
         if calls.iter().any(|known| known.name == recipe.name) {
             return Err(invalid(span, format!("`{}` is there twice; give one a label", recipe.name)));
         }
         calls.push(recipe);
     }
+    excerpts.finish().map_err(|diagnostics| Invalid {
+        path: PATH.to_string(),
+        source: source.to_string(),
+        diagnostics,
+    })?;
     for set in file.set {
         for name in set.names {
             let Some(recipe) = calls.iter_mut().find(|recipe| recipe.name == *name.get_ref()) else {
@@ -157,7 +165,7 @@ fn call_of(step: &Table) -> Result<&'static Call, String> {
 }
 
 /// What is called before a step, by the name that the step gives; the step is left without it.
-fn before(step: &mut Table, label: &str, known: &BTreeMap<String, Vec<Table>>) -> Result<Vec<Before>, String> {
+fn before(step: &mut Table, label: &str, known: &BTreeMap<String, Vec<Table>>) -> Result<Vec<(Before, Table)>, String> {
     let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
     let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
     let listed = known.get(name).ok_or_else(|| format!("no steps are called `{name}` under [before]"))?;
@@ -166,7 +174,7 @@ fn before(step: &mut Table, label: &str, known: &BTreeMap<String, Vec<Table>>) -
         let mut step = step.clone();
         let in_question = format!("before-{label}-{place}");
         step.insert("label".into(), in_question.clone().into());
-        Ok(Before { symbol, label: in_question, step: Value::Table(step) })
+        Ok((Before { symbol, label: in_question }, step))
     };
     listed.iter().enumerate().map(of).collect()
 }
@@ -178,7 +186,13 @@ fn gpus(step: &mut Table) -> Result<u32, String> {
 }
 
 impl Recipe {
-    fn of(mut written: Table, visible_gpus: u32, known: &BTreeMap<String, Vec<Table>>) -> Result<Recipe, String> {
+    fn of(
+        written: Spanned<Table>,
+        visible_gpus: u32,
+        known: &BTreeMap<String, Vec<Table>>,
+        excerpts: &mut Excerpts<'_>,
+    ) -> Result<Recipe, String> {
+        let (span, mut written) = (written.span(), written.into_inner());
         let call = call_of(&written)?;
         let label = match written.get("label") {
             Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
@@ -189,6 +203,10 @@ impl Recipe {
         // A call that is also made to ask afterwards needs a label of its own in the question.
         let in_question = format!("the-{label}");
         written.insert("label".into(), in_question.clone().into());
+        let (before, mut tables): (Vec<Before>, Vec<Table>) = before.into_iter().unzip();
+        tables.push(written);
+        let tables: Vec<Spanned<Table>> = tables.into_iter().map(|table| Spanned::new(span.clone(), table)).collect();
+        let (steps, _) = excerpts.case(&tables, &[]);
         Ok(Recipe {
             name: label,
             origin: call.library,
@@ -197,21 +215,17 @@ impl Recipe {
             visible_gpus: visible_gpus.max(gpus),
             before,
             sets: Vec::new(),
-            step: Value::Table(written),
+            steps,
         })
     }
 
     /// What is asked: the call, then a mask that shows nothing, then what the driver still sees.
-    ///
-    /// # Errors
-    /// What is wrong with the recipe, with the text that was made of it.
-    pub fn question(&self) -> Result<Question, Invalid> {
-        let mut steps: Vec<Value> = self.before.iter().map(|before| before.step.clone()).collect();
+    pub fn question(&self) -> Question {
+        let mut steps = self.steps.clone();
         steps.extend([
-            self.step.clone(),
-            write_step("setenv", [("name", "CUDA_VISIBLE_DEVICES"), ("value", "")], Some("mask-after")),
-            write_step("cuInit", [], Some(INIT)),
-            write_step("cuDeviceGetCount", [], Some(COUNT)),
+            Step::call("setenv", "mask-after").with("name", "CUDA_VISIBLE_DEVICES").with("value", ""),
+            Step::call("cuInit", INIT),
+            Step::call("cuDeviceGetCount", COUNT),
         ]);
         let case = DraftCase { name: "trap".into(), does: self.name.clone(), steps, ..DraftCase::default() };
         let draft = Draft {
@@ -222,7 +236,7 @@ impl Recipe {
             cases: vec![case],
         };
         let of_libcudart = self.origin == Library::Runtime;
-        Ok(Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.write()? })
+        Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.scenario() }
     }
 }
 
@@ -234,10 +248,10 @@ mod tests {
     fn every_recipe_makes_a_question() {
         let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
         for recipe in &recipes.calls {
-            if let Err(wrong) = recipe.question() {
-                let told: Vec<String> = wrong.diagnostics.iter().map(|it| it.render(&wrong.source, false)).collect();
-                panic!("{}: {}", recipe.name, told.join("\n"));
-            }
+            let asked = recipe.question().scenario;
+            let steps = &asked.instances[0].cases[0].steps;
+            assert_eq!(steps.len(), recipe.before.len() + 4, "{}", recipe.name);
+            assert_eq!(steps[recipe.before.len()].label, recipe.label);
         }
         assert!(recipes.calls.len() >= 200, "only {} calls", recipes.calls.len());
     }
@@ -269,6 +283,15 @@ mod tests {
         assert!(wrong.diagnostics[0].message.contains("twice"), "{:?}", wrong.diagnostics);
         let named = "calls = [{ cuInit = {} }, { cuInit = {}, label = \"again\" }]";
         assert_eq!(read(named, 1).unwrap().calls[1].name, "again");
+    }
+
+    #[test]
+    fn a_mistake_in_arguments_is_told_at_its_call() {
+        let source = "calls = [{ cuInit = {} }, { cuDeviceGet = { devcie = 0 } }]";
+        let wrong = read(source, 1).unwrap_err();
+        let told: Vec<&str> = wrong.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert!(told.iter().any(|message| message.contains("devcie")), "{told:?}");
+        assert!(wrong.diagnostics.iter().all(|diagnostic| source[diagnostic.span.clone()].contains("devcie")));
     }
 
     #[test]

@@ -2,6 +2,7 @@ use super::*;
 use crate::judge::fixture::scenario;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
+use crate::report::Attempt;
 use crate::report::CaseReport;
 use crate::verdict::{ExpectationMet, Kind as VerdictKind};
 
@@ -43,7 +44,7 @@ fn reduced(recipe: &Recipe, attempts: &[Told]) -> CallRow {
         script.step(2, told.count, &[]);
         script.sweep(Some(2), &told.used);
         script.sweep_after_exit(&[0, 0]);
-        script.attempt()
+        Attempt::new(0, script.recording())
     });
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
     done.cases = vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: made.collect() }];
@@ -133,7 +134,11 @@ fn row_after(earlier: Earlier) -> CallRow {
     }
     script.sweep_after_exit(&[0, 0]);
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
-    done.cases = vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: vec![script.attempt()] }];
+    done.cases = vec![CaseReport {
+        name: "trap".into(),
+        outcomes: Vec::new(),
+        attempts: vec![Attempt::new(0, script.recording())],
+    }];
     done.plan = Some(plan(2, vec![planned]));
     let calibrations = ["GPU-0", "GPU-1"].map(calibration);
     let gpus = machine(2).gpus;

@@ -1,3 +1,4 @@
+use crate::fact::facts;
 use std::collections::BTreeMap;
 
 use super::variable::read;
@@ -8,10 +9,11 @@ use crate::machine::Machine;
 use crate::observe::Scene;
 use crate::observe::fixture::{Script, case, plan};
 use crate::plan::fixture::machine;
-use crate::report::{Attempt, CaseReport, Doubt, Provenance, ScenarioReport};
+use crate::report::{Attempt, CaseReport, ScenarioReport};
 use crate::scenario::Check;
 use crate::survey::document::LeftOut;
 use crate::verdict::{ExpectationMet, Kind as VerdictKind, Reason};
+use crate::verdict::{Invalidation, Provenance};
 
 const OPEN: &str = r#"
 [[variable]]
@@ -48,7 +50,7 @@ fn attempt(returned: Returned) -> Attempt {
     if let Some(code) = returned {
         script.step(0, code, &[]);
     }
-    script.attempt()
+    Attempt::new(0, script.recording())
 }
 
 /// What was made of a variable's question, case by case.
@@ -56,7 +58,7 @@ fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
     let planned = cases.iter().map(|(name, _)| case(name, &["cuStreamQuery"])).collect();
     let mut plan = plan(1, planned);
     let status = vec!["CUDA_SUCCESS".to_string()];
-    plan.effect = vec![Check { at: "cuStreamQuery".into(), status, ..Check::default() }];
+    plan.effect = vec![Check { at: "cuStreamQuery".into(), facts: facts!(status: status), ..Check::default() }];
     let made = cases.iter().map(|(name, attempts)| CaseReport {
         name: (*name).to_string(),
         outcomes: Vec::new(),
@@ -161,7 +163,7 @@ fn an_effect_that_comes_back_is_no_order() {
 #[test]
 fn only_attempts_that_count_are_asked() {
     let mut done = done(&[("trap", &[EFFECT, NONE]), ("control", &[NONE, NONE])]);
-    done.cases[0].attempts[1].invalid = vec![Doubt { reason: Reason::Protocol, detail: String::new() }];
+    done.cases[0].attempts[1].judged.invalid = vec![Invalidation { reason: Reason::Protocol, detail: String::new() }];
     let row = row_of(&done);
     assert_eq!(row.has_effect, Some(true));
     assert_eq!((row.standing.attempts, row.latched_at), (3, None));
@@ -181,10 +183,7 @@ fn every_variable_makes_a_question_whose_cases_differ_by_the_variable_alone() {
     let variables = variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     assert!(variables.len() >= 18, "only {} variables", variables.len());
     for variable in &variables {
-        let question = variable.question().unwrap_or_else(|wrong| {
-            let told: Vec<String> = wrong.diagnostics.iter().map(|it| it.render(&wrong.source, false)).collect();
-            panic!("{}: {}", variable.name, told.join("\n"))
-        });
+        let question = variable.question();
         let [instance] = question.scenario.instances.as_slice() else { panic!("{}: one instance", variable.name) };
         assert_eq!(instance.cases.len(), variable.moments.len() + 2, "{}", variable.name);
         assert!(instance.cases.len() <= 7, "{}: {} cases", variable.name, instance.cases.len());

@@ -1,14 +1,16 @@
 //! What is asked about each variable: `surveys/env.toml`, read strictly.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
-use crate::catalogue::Invalid;
-use crate::scenario::Diagnostic;
+use crate::catalogue::{Invalid, kernel_names};
+use crate::experiment::Step;
+use crate::scenario::{Check, Diagnostic, Excerpts};
 use crate::survey::document::LeftOut;
-use crate::survey::question::{Draft, DraftCase, Question, step};
+use crate::survey::question::{Draft, DraftCase, Question};
 
 const PATH: &str = "surveys/env.toml";
 const SOURCE: &str = include_str!("../../../surveys/env.toml");
@@ -21,8 +23,7 @@ pub(super) const NEVER: &str = "control";
 const SET: &str = "set-the-variable";
 
 /// One documented variable, and what proves that it took effect.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
     /// The variable.
     pub name: String,
@@ -35,17 +36,37 @@ pub struct Variable {
     /// The page that documents it.
     pub source: String,
     /// Environment at exec in every case.
-    #[serde(default)]
     env: BTreeMap<String, String>,
     /// How many GPUs the worker sees.
-    #[serde(default)]
     pub gpus: Gpus,
-    /// The calls, as in a scenario file.
-    steps: Vec<Table>,
+    /// The calls.
+    steps: Vec<Step>,
+    /// The call that sets the variable.
+    set: Step,
     /// The checks that hold where the variable took effect, and do not where it is unset.
-    effect: Vec<Value>,
+    effect: Vec<Check>,
     /// When it is set, from the earliest moment on.
     pub moments: Vec<Before>,
+}
+
+/// A variable as the list has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    value: String,
+    about: String,
+    observable: String,
+    source: String,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    gpus: Gpus,
+    /// As in a scenario file.
+    steps: Vec<Spanned<Table>>,
+    /// As in a scenario file.
+    effect: Vec<Spanned<Table>>,
+    moments: Vec<Before>,
 }
 
 /// A moment at which the variable is set: right before a step.
@@ -96,7 +117,7 @@ impl TryFrom<Value> for Gpus {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    variable: Vec<toml::Spanned<Variable>>,
+    variable: Vec<Spanned<Written>>,
     #[serde(default)]
     left_out: Vec<RawLeftOut>,
 }
@@ -131,10 +152,12 @@ pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invali
     };
     let file: File = toml::from_str(source)
         .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
+    let kernels = kernel_names();
+    let mut excerpts = Excerpts::of(PATH, source, &kernels);
     let mut variables: Vec<Variable> = Vec::new();
-    for variable in file.variable {
-        let span = variable.span();
-        let variable = variable.into_inner();
+    for written in file.variable {
+        let span = written.span();
+        let variable = written.into_inner().read(span.clone(), &mut excerpts);
         if let Some(wrong) = variable.wrong() {
             return Err(invalid(span, format!("{}: {wrong}", variable.name)));
         }
@@ -144,8 +167,24 @@ pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invali
         }
         variables.push(variable);
     }
+    excerpts.finish().map_err(|diagnostics| Invalid {
+        path: PATH.to_string(),
+        source: source.to_string(),
+        diagnostics,
+    })?;
     let left_out = file.left_out.into_iter().map(|RawLeftOut { name, reason }| LeftOut { name, reason });
     Ok((variables, left_out.collect()))
+}
+
+impl Written {
+    fn read(self, span: Range<usize>, excerpts: &mut Excerpts<'_>) -> Variable {
+        let Written { name, value, about, observable, source, env, gpus, steps, effect, moments } = self;
+        excerpts.environment(&env, span.clone());
+        excerpts.environment(&BTreeMap::from([(name.clone(), value.clone())]), span);
+        let (steps, effect) = excerpts.case(&steps, &effect);
+        let set = Step::call("setenv", SET).with("name", name.as_str()).with("value", value.as_str());
+        Variable { name, value, about, observable, source, env, gpus, steps, set, effect, moments }
+    }
 }
 
 impl Variable {
@@ -167,14 +206,11 @@ impl Variable {
     }
 
     fn place(&self, label: &str) -> Option<usize> {
-        self.steps.iter().position(|step| step.get("label").and_then(Value::as_str) == Some(label))
+        self.steps.iter().position(|step| step.label == label)
     }
 
     /// What is asked: the same calls with the variable at exec, set at each moment, and never.
-    ///
-    /// # Errors
-    /// What is wrong with the steps or the checks, with the text that was made of them.
-    pub fn question(&self) -> Result<Question, Invalid> {
+    pub fn question(&self) -> Question {
         let mut cases = vec![DraftCase {
             name: AT_EXEC.to_string(),
             does: "set at exec".to_string(),
@@ -203,17 +239,14 @@ impl Variable {
             effect: self.effect.clone(),
             cases,
         };
-        Ok(Question { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.write()? })
+        Question { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.scenario() }
     }
 
     /// The calls, with one that sets the variable right before the step at this place.
-    fn steps_with_set(&self, place: Option<usize>) -> Vec<Value> {
-        let mut steps: Vec<Value> = self.steps.iter().cloned().map(Value::Table).collect();
+    fn steps_with_set(&self, place: Option<usize>) -> Vec<Step> {
+        let mut steps = self.steps.clone();
         if let Some(place) = place.filter(|place| *place <= steps.len()) {
-            steps.insert(
-                place,
-                step("setenv", [("name", self.name.as_str()), ("value", self.value.as_str())], Some(SET)),
-            );
+            steps.insert(place, self.set.clone());
         }
         steps
     }

@@ -11,8 +11,9 @@ use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
 use super::{Values, errno, int, one, text};
 use crate::channel::Channel;
 use crate::event::Value;
+use crate::mapped;
 use crate::scenario::Step;
-use crate::worker::{Worker, library, lock, maps};
+use crate::worker::{Worker, library, lock};
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;
@@ -41,14 +42,14 @@ pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
 /// What a process holds of a real driver says nothing on the simulated node, which is one library and
 /// has no device files.
 fn real_driver() -> Result<(), i64> {
-    if library::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }
+    if crate::mapped::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }
 }
 
 /// Base names of NVIDIA's libraries, without versions.
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
-    let paths: Vec<String> = maps::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
+    let paths: Vec<String> = mapped::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
     let files = paths.iter().filter_map(|path| path.rsplit('/').next());
     let ours = |name: &str| ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start));
     let names = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).filter(|name| ours(name));

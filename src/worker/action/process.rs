@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use cuda_pitfalls_calls::Effect;
-
 use super::{Values, errno, int, one, text};
 use crate::channel::Channel;
-use crate::event::{Event, Value};
-use crate::scenario::Step;
+use crate::event::{Event, SetAside, Value};
+use crate::experiment::Step;
 use crate::worker::leaving::{self, Fresh, Leaving};
 use crate::worker::{Worker, lock};
 
 /// Forks. The child obeys its own channel from here on and leaves by `_exit`.
 pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
-    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?;
+    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
     // SAFETY: the child uses nothing that another thread may have held locked: the worker's tables
     // are unlocked while a step is made.
     match unsafe { libc::fork() } {
@@ -42,12 +40,8 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
 
 /// Closes the ends of processes that others will fork: held open here, they would hide a death.
 fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
-    let forked_by = |name: &str| {
-        let fork = worker.steps.iter().find(|step| step.has(Effect::Forks) && step.bind.as_deref() == Some(name));
-        fork.and_then(|step| step.on.as_deref())
-    };
-    lock(&worker.channels).retain(|name, fd| {
-        let close = is_others(forked_by(name));
+    lock(&worker.channels).retain(|_, SetAside { fd, forked_by }| {
+        let close = is_others(forked_by.as_deref());
         if close {
             // SAFETY: the descriptor was set aside by the parent and is used by nobody here.
             drop(unsafe { Channel::inherited(*fd) });
@@ -84,7 +78,7 @@ pub(super) fn vfork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Va
 /// Starts a fresh process on the channel that was set aside for it.
 fn start(worker: &Arc<Worker>, step: &Step, how: impl Fn(&Fresh) -> Result<i32, i64>) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
-    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?;
+    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
     let started = how(&leaving::fresh(fd));
     // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
     drop(unsafe { Channel::inherited(fd) });

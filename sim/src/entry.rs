@@ -1,0 +1,95 @@
+//! How a call gets at the state: which process it is of, whether the driver is still there, and the one lock.
+
+use crate::c;
+use crate::model::exit;
+use crate::model::status::{DEINITIALIZED, Outcome, code};
+use crate::model::thread::{self, Thread};
+use crate::process::{Phase, Process};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The state of one process, and which process that is.
+struct Holder {
+    pid: u32,
+    /// A copy of the phase that is read without the lock, which another thread may have held at the moment of a fork.
+    phase: AtomicU32,
+    /// A copy of what the runtime remembers.
+    runtime_found_none: AtomicBool,
+    /// A copy of how many devices the runtime has counted; [`UNCOUNTED`] until it has.
+    counted: AtomicI32,
+    process: Mutex<Process>,
+}
+
+const UNCOUNTED: i32 = -1;
+
+static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
+
+/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the parent's lock.
+fn holder() -> &'static Holder {
+    let pid = c::pid();
+    loop {
+        let found = HOLDER.load(Ordering::Acquire);
+        // SAFETY: the pointer is null or comes from Box::into_raw below, and no holder is ever freed.
+        let (phase, found_none, counted) = match unsafe { found.as_ref() } {
+            Some(holder) if holder.pid == pid => return holder,
+            Some(parent) => (
+                Phase::in_a_child(parent.phase.load(Ordering::Acquire)),
+                parent.runtime_found_none.load(Ordering::Acquire),
+                parent.counted.load(Ordering::Acquire),
+            ),
+            None => (Phase::Fresh, false, UNCOUNTED),
+        };
+        let mut process = Process::new(phase);
+        process.runtime_found_none = found_none;
+        process.counted = (counted != UNCOUNTED).then_some(counted);
+        let own = Holder {
+            pid,
+            phase: AtomicU32::new(phase as u32),
+            runtime_found_none: AtomicBool::new(found_none),
+            counted: AtomicI32::new(counted),
+            process: Mutex::new(process),
+        };
+        let own = Box::into_raw(Box::new(own));
+        if HOLDER.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: the exchange failed, so nobody else has seen this pointer.
+            drop(unsafe { Box::from_raw(own) });
+        }
+    }
+}
+
+/// Runs one call on the state of this process and of this thread.
+pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    if exit::has_run() {
+        return DEINITIALIZED;
+    }
+    let holder = holder();
+    let outcome = thread::with(|thread| {
+        let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = call(&mut process, thread);
+        process.log(outcome);
+        holder.phase.store(process.phase as u32, Ordering::Release);
+        holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
+        holder.counted.store(process.counted.unwrap_or(UNCOUNTED), Ordering::Release);
+        outcome
+    });
+    code(outcome.unwrap_or(Err(DEINITIALIZED)))
+}
+
+/// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call fails.
+pub fn late_count() -> Option<i32> {
+    if !exit::has_run() {
+        return None;
+    }
+    let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
+    (process.phase == Phase::Ready).then_some(process.devices.len() as i32)
+}
+
+/// How many devices a forked child is told: the runtime remembers what its parent counted, while every other call says that the driver
+/// is not initialised. Measured for a parent that had only counted.
+pub fn inherited_count() -> Option<i32> {
+    if exit::has_run() {
+        return None;
+    }
+    let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
+    process.counted.filter(|_| process.phase == Phase::Forked)
+}

@@ -1,0 +1,106 @@
+//! The simulated machine: its description, and the table of the processes that share it. Both lie beside the library.
+
+pub mod description;
+pub mod gpu;
+pub mod identity;
+pub mod ipc_record;
+pub mod table;
+
+use crate::c;
+use crate::machine::description::Description;
+use crate::machine::gpu::Gpu;
+use crate::machine::table::{MAX_GPUS, Table};
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The simulated machine that this process runs on.
+pub struct Machine {
+    pub description: Description,
+    pub table: &'static Table,
+}
+
+impl Machine {
+    /// A GPU by its NVML index.
+    pub fn gpu(&self, index: usize) -> &Gpu {
+        &self.description.gpus[index]
+    }
+
+    /// How many bytes are taken on a GPU. The bytes of `cuInit` are taken once for all processes: with the first that calls it, until the
+    /// last of them is gone (process/child-context-costs-again).
+    pub fn used_bytes(&self, gpu: usize) -> u64 {
+        let holdings = self.table.holdings(gpu);
+        let others = holdings.iter().filter(|holding| holding.used_bytes > 0).count().saturating_sub(1) as u64;
+        let all: u64 = holdings.iter().map(|holding| holding.used_bytes + holding.borrowed_bytes).sum();
+        all.saturating_sub(others * self.gpu(gpu).init_bytes)
+    }
+}
+
+/// Why there is no simulated machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoMachine {
+    /// The library was not loaded from a folder with `node.conf` and `node.state`.
+    Missing,
+    /// They are there but malformed.
+    Malformed,
+}
+
+static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The machine, found at the first call. Two threads may look at once; the first answer stays. There is no lock that a forked child
+/// could inherit held.
+pub fn machine() -> Result<&'static Machine, NoMachine> {
+    let found = MACHINE.load(Ordering::Acquire);
+    if !found.is_null() {
+        // SAFETY: the pointer comes from Box::into_raw below and is never freed.
+        return Ok(unsafe { &*found });
+    }
+    let path = c::own_path().ok_or(NoMachine::Missing)?;
+    let fresh = Box::into_raw(Box::new(open(path.parent().ok_or(NoMachine::Missing)?)?));
+    let kept = match MACHINE.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => fresh,
+        Err(first) => first,
+    };
+    // SAFETY: as above; the loser of a race is leaked, so nobody can hold a freed machine.
+    Ok(unsafe { &*kept })
+}
+
+fn open(folder: &Path) -> Result<Machine, NoMachine> {
+    let text = std::fs::read_to_string(folder.join("node.conf")).map_err(|_| NoMachine::Missing)?;
+    let description = Description::parse(&text).ok_or(NoMachine::Malformed)?;
+    if description.gpus.len() > MAX_GPUS {
+        return Err(NoMachine::Malformed);
+    }
+    let state =
+        OpenOptions::new().read(true).write(true).open(folder.join("node.state")).map_err(|_| NoMachine::Missing)?;
+    let bytes = size_of::<Table>();
+    if state.metadata().map_err(|_| NoMachine::Missing)?.len() < bytes as u64 {
+        return Err(NoMachine::Malformed);
+    }
+    // SAFETY: a new shared mapping of a file that is at least as long as the table.
+    let at = unsafe { c::mmap(std::ptr::null_mut(), bytes, c::PROT_READ_WRITE, c::MAP_SHARED, state.as_raw_fd(), 0) };
+    if at as isize == -1 {
+        return Err(NoMachine::Missing);
+    }
+    // SAFETY: the mapping is page-aligned, never unmapped, and the table is made of atomics, for which any bytes are valid.
+    let table = unsafe { &*at.cast::<Table>() };
+    Ok(Machine { description, table })
+}
+
+#[cfg(test)]
+pub mod sample {
+    use super::Machine;
+    use crate::machine::description::{Description, sample};
+    use crate::machine::table::sample::table;
+
+    /// A machine that nobody has used yet.
+    pub fn of(description: Description) -> &'static Machine {
+        Box::leak(Box::new(Machine { description, table: table() }))
+    }
+
+    /// The sample machine.
+    pub fn machine() -> &'static Machine {
+        of(sample::description())
+    }
+}

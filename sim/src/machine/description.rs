@@ -1,0 +1,118 @@
+//! The description of the simulated machine, as `node.conf` has it: a line `key = value` for each value.
+
+use crate::machine::gpu::{Gpu, Pci, uuid_bytes};
+use std::collections::HashMap;
+use std::str::FromStr;
+
+/// What is the same for the whole machine, and its GPUs in PCI order, which is NVML's order.
+#[derive(Clone, Debug)]
+pub struct Description {
+    pub driver_version: String,
+    pub cuda_driver_version: i32,
+    pub cuda_runtime_version: i32,
+    pub alloc_granularity_bytes: u64,
+    pub pool_granularity_bytes: u64,
+    pub malloc_heap_bytes: u64,
+    pub stack_bytes: u64,
+    pub printf_fifo_bytes: u64,
+    pub gpus: Vec<Gpu>,
+}
+
+impl Description {
+    /// Reads `node.conf`. `None` for anything missing or malformed: the file is written by cuda-pitfalls, which checked it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fields: HashMap<&str, &str> = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty())
+            .map(|line| line.split_once(" = "))
+            .collect::<Option<_>>()?;
+        let fields = Fields(fields);
+        if fields.number::<u32>("format")? != 1 {
+            return None;
+        }
+        let gpus = (0..fields.number::<usize>("gpus")?).map(|index| fields.gpu(index)).collect::<Option<_>>()?;
+        Some(Self {
+            driver_version: fields.text("driver_version")?,
+            cuda_driver_version: fields.number("cuda_driver_version")?,
+            cuda_runtime_version: fields.number("cuda_runtime_version")?,
+            alloc_granularity_bytes: fields.number::<u64>("alloc_granularity_bytes")?.max(512),
+            pool_granularity_bytes: fields.number::<u64>("pool_granularity_bytes")?.max(512),
+            malloc_heap_bytes: fields.number("malloc_heap_bytes")?,
+            stack_bytes: fields.number("stack_bytes")?,
+            printf_fifo_bytes: fields.number("printf_fifo_bytes")?,
+            gpus,
+        })
+    }
+}
+
+struct Fields<'a>(HashMap<&'a str, &'a str>);
+
+impl Fields<'_> {
+    fn text(&self, key: &str) -> Option<String> {
+        self.0.get(key).map(|value| (*value).to_owned())
+    }
+
+    fn number<T: FromStr>(&self, key: &str) -> Option<T> {
+        self.0.get(key)?.parse().ok()
+    }
+
+    fn gpu(&self, index: usize) -> Option<Gpu> {
+        let key = |name: &str| format!("gpu.{index}.{name}");
+        let uuid = self.text(&key("uuid"))?;
+        Some(Gpu {
+            uuid_bytes: uuid_bytes(&uuid)?,
+            uuid,
+            name: self.text(&key("name"))?,
+            total_bytes: self.number(&key("total_bytes"))?,
+            reserved_bytes: self.number(&key("reserved_bytes"))?,
+            init_bytes: self.number(&key("init_bytes"))?,
+            context_bytes: self.number(&key("context_bytes"))?,
+            context_listed_bytes: self.number(&key("context_listed_bytes"))?,
+            stream_bytes: self.number(&key("stream_bytes"))?,
+            module_bytes: self.number(&key("module_bytes"))?,
+            heap_module_bytes: self.number(&key("heap_module_bytes"))?,
+            heap_launch_bytes: self.number(&key("heap_launch_bytes"))?,
+            capability: (self.number(&key("capability_major"))?, self.number(&key("capability_minor"))?),
+            sm_count: self.number(&key("sm_count"))?,
+            max_threads_per_sm: self.number(&key("max_threads_per_sm"))?,
+            speed_rank: self.number(&key("speed_rank"))?,
+            pci: Pci::parse(&self.text(&key("pci_bus_id"))?)?,
+            pci_device_id: self.number(&key("pci_device_id"))?,
+            peer_group: self.number(&key("peer_group"))?,
+            mig_capable: self.number(&key("mig_capable"))?,
+            persistence_mode: self.number(&key("persistence_mode"))?,
+        })
+    }
+}
+
+#[cfg(test)]
+pub mod sample {
+    //! A machine for unit tests.
+
+    use super::Description;
+    use crate::machine::gpu::sample::gpus;
+
+    pub fn description() -> Description {
+        Description {
+            driver_version: "580.159.04".to_owned(),
+            cuda_driver_version: 13000,
+            cuda_runtime_version: 13000,
+            alloc_granularity_bytes: 2 << 20,
+            pool_granularity_bytes: 32 << 20,
+            malloc_heap_bytes: 8 << 20,
+            stack_bytes: 1024,
+            printf_fifo_bytes: 1 << 20,
+            gpus: gpus(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_key_is_refused() {
+        assert!(Description::parse("format = 1\ngpus = 0\n").is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! The identity of a process: its pid and its start time, since a pid alone may have been used again.
+
+use crate::c;
+
+/// The bit of a number that no identity uses. The table marks a slot with it.
+pub const UNUSED_BIT: u64 = 1 << 31;
+
+/// A process: its pid in the upper half, then [`UNUSED_BIT`], then its start time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity(u64);
+
+impl Identity {
+    /// Reads the identity of a live process; `None` for one that is gone, a zombie or dead.
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::read(pid).filter(|(_, ended)| !ended).map(|(identity, _)| identity)
+    }
+
+    /// Reads the identity of a process, and whether it has ended and its parent has not waited for it.
+    pub fn read(pid: u32) -> Option<(Self, bool)> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in field 2 may hold spaces and parentheses, so fields are counted from the last one.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let state = fields.next()?;
+        let threads: u32 = fields.nth(16)?.parse().ok()?;
+        let start: u64 = fields.nth(1)?.parse().ok()?;
+        // A process whose first thread ended while others run looks like a zombie, but is none.
+        let ended = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
+        Some((Self(u64::from(pid) << 32 | (start & (UNUSED_BIT - 1))), ended))
+    }
+
+    /// The identity of this process, which is another one in a forked child.
+    pub fn own() -> Option<Self> {
+        Self::of(c::pid())
+    }
+
+    /// The number that stands for the process in the table.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Whether a number is that of a live process.
+    pub fn is_alive(number: u64) -> bool {
+        Self::of(Self::pid_of(number)) == Some(Self(number & !UNUSED_BIT))
+    }
+
+    /// The pid in a number.
+    pub fn pid_of(number: u64) -> u32 {
+        (number >> 32) as u32
+    }
+}

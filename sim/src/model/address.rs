@@ -1,0 +1,44 @@
+//! What an address is to CUDA.
+
+use crate::model::host::HostKind;
+
+/// Where the memory at an address is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Location {
+    Device(usize),
+    Host(HostKind, usize),
+    Unknown,
+}
+
+/// A piece of device memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceMemory {
+    pub base: u64,
+    pub bytes: u64,
+    pub device: usize,
+    pub kind: Kind,
+}
+
+/// How a piece of device memory came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Plain {
+        context: u64,
+    },
+    Pooled {
+        pool: u64,
+    },
+    /// Made by `cuMemCreate` and mapped by `cuMemMap`.
+    Mapped,
+    /// A variable of a module.
+    Variable,
+    /// Exported by another process.
+    Imported,
+}
+
+impl DeviceMemory {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.base..self.base + self.bytes).contains(&address)
+    }
+}

@@ -1,0 +1,20 @@
+//! Host memory that CUDA knows.
+
+use crate::model::context::Owner;
+
+/// What a host address is to CUDA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostKind {
+    Pinned,
+    Registered,
+    /// Managed memory, which no GPU holds until a kernel there uses it; here none ever does.
+    Managed,
+}
+
+/// One allocation, or one registered range.
+#[derive(Clone, Copy, Debug)]
+pub struct HostMemory {
+    pub bytes: usize,
+    pub kind: HostKind,
+    pub owner: Owner,
+}

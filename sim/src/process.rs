@@ -1,0 +1,325 @@
+//! The driver's state in one process: set up once, lost in a forked child.
+//!
+//! [`Process`] owns the objects, each of which has its own rules. A call that needs several of them is in the file of `process/` that is
+//! named after what the call is about.
+
+mod contents;
+mod contexts;
+mod ipc;
+mod launches;
+mod libraries;
+mod mappings;
+mod memory;
+mod modules;
+mod pools;
+mod runtime;
+mod streams;
+
+use crate::machine::gpu::Gpu;
+use crate::machine::{self, Machine};
+use crate::model::account::Account;
+use crate::model::behaviour::FAILED_INIT_REREADS;
+use crate::model::contents::Contents;
+use crate::model::context::{Context, Contexts, Owner};
+use crate::model::device::Device;
+use crate::model::environment::Environment;
+use crate::model::exit;
+use crate::model::fault::Fault;
+use crate::model::host::HostMemory;
+use crate::model::ipc::Ipc;
+use crate::model::launch::Busy;
+use crate::model::library::{Kernel, Library};
+use crate::model::mapping::Mappings;
+use crate::model::mask::{self, Unusable};
+use crate::model::module::{Function, Module};
+use crate::model::pool::{Pool, PoolMemory};
+use crate::model::status::*;
+use crate::model::stream::Event;
+use crate::model::thread::Thread;
+use std::collections::BTreeMap;
+
+/// How far initialisation got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Phase {
+    Fresh,
+    Ready,
+    /// `cuInit` found no device to show.
+    NoDevice,
+    /// `cuInit` refused the environment: a mask that names a GPU twice, or an unknown order of devices.
+    Refused,
+    /// The parent had initialised the driver before it forked this process.
+    Forked,
+}
+
+impl Phase {
+    /// The phase that a forked child starts in, by the number of its parent's. The child inherits that the initialisation failed, but
+    /// has lost a successful one.
+    pub fn in_a_child(parent: u32) -> Self {
+        let inherited = [Self::NoDevice, Self::Refused].into_iter().find(|phase| *phase as u32 == parent);
+        let initialised = parent == Self::Ready as u32 || parent == Self::Forked as u32;
+        inherited.unwrap_or(if initialised { Self::Forked } else { Self::Fresh })
+    }
+}
+
+/// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under which no code of the
+/// caller runs.
+pub struct Process {
+    pub phase: Phase,
+    /// The runtime found no device and goes on saying so.
+    pub runtime_found_none: bool,
+    /// How many devices the runtime has counted; it remembers the number.
+    pub counted: Option<i32>,
+    /// What `cuInit` read.
+    environment: Environment,
+    account: Account,
+    pub devices: Vec<Device>,
+    pub contexts: Contexts,
+    streams: BTreeMap<u64, Owner>,
+    events: BTreeMap<u64, Event>,
+    modules: BTreeMap<u64, Module>,
+    functions: BTreeMap<u64, Function>,
+    libraries: BTreeMap<u64, Library>,
+    kernels: BTreeMap<u64, Kernel>,
+    host: BTreeMap<u64, HostMemory>,
+    pools: BTreeMap<u64, Pool>,
+    pooled: BTreeMap<u64, PoolMemory>,
+    pub mappings: Mappings,
+    contents: Contents,
+    ipc: Ipc,
+    fault: Option<Fault>,
+    /// What was launched since the host last waited.
+    busy: Option<Busy>,
+    /// A call has failed, so there is something in the log of errors.
+    has_logged: bool,
+    next_handle: u64,
+}
+
+impl Process {
+    /// A process in which no `cuInit` has succeeded yet.
+    pub fn new(phase: Phase) -> Self {
+        Self {
+            phase,
+            runtime_found_none: false,
+            counted: None,
+            environment: Environment::default(),
+            account: Account::default(),
+            devices: Vec::new(),
+            contexts: Contexts::default(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            libraries: BTreeMap::new(),
+            kernels: BTreeMap::new(),
+            host: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            pooled: BTreeMap::new(),
+            mappings: Mappings::default(),
+            contents: Contents::default(),
+            ipc: Ipc::default(),
+            fault: None,
+            busy: None,
+            // What a forked child finds in the log after a `cuInit` of its parent is not known.
+            has_logged: phase != Phase::Fresh,
+            next_handle: 0x5100_0000_0000,
+        }
+    }
+
+    /// `cuInit`, which reads the environment once.
+    pub fn init(&mut self) -> Outcome {
+        match self.phase {
+            Phase::Ready => return Ok(()),
+            Phase::Forked => return Err(NOT_INITIALIZED),
+            Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
+            Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
+        }
+        self.start(machine::machine().map_err(no_machine)?, Environment::read())?;
+        exit::register();
+        Ok(())
+    }
+
+    /// Initialises on a given machine with a given environment.
+    pub fn start(&mut self, machine: &'static Machine, environment: Environment) -> Outcome {
+        let gpus = &machine.description.gpus;
+        let visible = mask::device_order(environment.order.as_deref(), gpus)
+            .and_then(|ordered| mask::visible(environment.mask.as_deref(), &ordered, gpus));
+        // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
+        let visible = match visible {
+            // What a `cuInit` does after a refused one, with another environment, is not modelled.
+            Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::Refused => return Err(SIM_NOT_MODELLED),
+            Ok(visible) => visible,
+            Err(Unusable::ShowsNone) => {
+                self.phase = Phase::NoDevice;
+                return Err(NO_DEVICE);
+            }
+            Err(Unusable::NamesOneTwice | Unusable::UnknownOrder) => {
+                self.phase = Phase::Refused;
+                return Err(INVALID_DEVICE);
+            }
+        };
+        self.account.open(machine);
+        for gpu in &visible {
+            self.account.charge(*gpu, gpus[*gpu].init_bytes)?;
+        }
+        for (ordinal, gpu) in visible.into_iter().enumerate() {
+            let (primary, pool) = (self.handle(), self.handle());
+            self.devices.push(Device::new(&machine.description, ordinal, gpu, primary, pool));
+            self.pools.insert(pool, Pool::new(ordinal, machine.description.pool_granularity_bytes));
+            self.contexts.insert(primary, Context::new(ordinal, gpu, true));
+        }
+        self.environment = environment;
+        self.phase = Phase::Ready;
+        Ok(())
+    }
+
+    /// The machine, or "not initialised": every call that needs `cuInit` starts here.
+    pub fn machine(&self) -> Outcome<&'static Machine> {
+        if self.phase == Phase::Ready { self.account.machine() } else { Err(NOT_INITIALIZED) }
+    }
+
+    /// The device of an ordinal.
+    pub fn device(&self, ordinal: i32) -> Outcome<&Device> {
+        self.machine()?;
+        self.devices.get(usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?).ok_or(INVALID_DEVICE)
+    }
+
+    /// An ordinal that names a device, as an index.
+    pub fn ordinal(&self, ordinal: i32) -> Outcome<usize> {
+        self.device(ordinal).map(|_| ordinal as usize)
+    }
+
+    /// The GPU of an ordinal.
+    pub fn gpu(&self, ordinal: i32) -> Outcome<&'static Gpu> {
+        Ok(self.machine()?.gpu(self.device(ordinal)?.gpu))
+    }
+
+    /// Whether one device reaches another's memory; a device is no peer of itself.
+    pub fn can_access_peer(&self, device: usize, peer: usize) -> Outcome<bool> {
+        let machine = self.machine()?;
+        let [one, other] = [device, peer].map(|device| machine.gpu(self.devices[device].gpu));
+        Ok(device != peer && one.is_peer_of(other))
+    }
+
+    /// The current context as the driver sees it: 201 without one, 709 when it is gone.
+    pub fn current(&self, thread: &Thread) -> Outcome<Owner> {
+        self.machine()?;
+        let handle = thread.current().ok_or(INVALID_CONTEXT)?;
+        // What the driver does in a context that the runtime chose and has not made yet is not known.
+        let never_made = self.contexts.get(handle).is_ok_and(|context| context.generation == 0);
+        let missing = if never_made { SIM_NOT_MODELLED } else { CONTEXT_IS_DESTROYED };
+        let owner = self.contexts.owner(handle).ok_or(missing)?;
+        self.unharmed().map(|()| owner)
+    }
+
+    /// What a call in a context answers after a fault: the error that the first wait reported (fault/error-sticks).
+    pub fn unharmed(&self) -> Outcome {
+        match self.fault {
+            None => Ok(()),
+            Some(fault) if fault.seen => Err(fault.code),
+            Some(_) => Err(SIM_NOT_MODELLED),
+        }
+    }
+
+    /// Notes in the log what a call answered. "Not modelled" is no CUDA error.
+    pub fn log(&mut self, outcome: Outcome) {
+        self.has_logged |= outcome.is_err_and(|code| code != SIM_NOT_MODELLED);
+    }
+
+    /// Where the log of errors ends: at 0 until a call fails, and what a failure writes is not modelled.
+    pub fn log_end(&self) -> Outcome<u32> {
+        if self.has_logged { Err(SIM_NOT_MODELLED) } else { Ok(0) }
+    }
+
+    /// A handle that was never used before. Handles are numbers; nothing is behind them.
+    fn handle(&mut self) -> u64 {
+        self.next_handle += 0x100;
+        self.next_handle
+    }
+}
+
+#[cfg(test)]
+pub mod sample {
+    use super::{Phase, Process};
+    use crate::machine::sample::machine;
+    use crate::model::context::Owner;
+    use crate::model::environment::Environment;
+
+    /// A process that is initialised on a sample machine of its own, and sees two of its GPUs.
+    pub fn ready() -> Process {
+        let mut process = Process::new(Phase::Fresh);
+        let (mask, order) = (Some(b"0,1".to_vec()), Some(b"PCI_BUS_ID".to_vec()));
+        process.start(machine(), Environment { mask, order, ..Environment::default() }).unwrap();
+        process
+    }
+
+    /// The primary context of a device, which is made if need be.
+    pub fn primary(process: &mut Process, device: usize) -> Owner {
+        let handle = process.retain_primary(device).unwrap();
+        process.contexts.owner(handle).unwrap()
+    }
+
+    /// What is taken on a GPU.
+    pub fn used(process: &Process, gpu: usize) -> u64 {
+        process.machine().unwrap().table.used_bytes(gpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::sample::machine;
+
+    #[test]
+    fn initialising_takes_memory_on_the_visible_gpus_only() {
+        let machine = machine();
+        let start = |mask: &[u8]| {
+            let mut process = Process::new(Phase::Fresh);
+            let order = Some(b"PCI_BUS_ID".to_vec());
+            let outcome =
+                process.start(machine, Environment { mask: Some(mask.to_vec()), order, ..Environment::default() });
+            (process, outcome)
+        };
+        let (mut refused, outcome) = start(b"0,0");
+        assert_eq!(outcome, Err(INVALID_DEVICE));
+        let again = |mask: &[u8]| Environment { mask: Some(mask.to_vec()), ..Environment::default() };
+        assert_eq!(refused.start(machine, again(b"0,0")), Err(INVALID_DEVICE));
+        assert_eq!(refused.start(machine, again(b"0")), Err(SIM_NOT_MODELLED));
+        assert_eq!(refused.device(0).err(), Some(NOT_INITIALIZED));
+        assert_eq!((0..4).map(|gpu| machine.table.used_bytes(gpu)).sum::<u64>(), 0);
+        let (_ready, outcome) = start(b"1,3");
+        assert_eq!(outcome, Ok(()));
+        let used: Vec<u64> = (0..4).map(|gpu| machine.table.used_bytes(gpu)).collect();
+        assert_eq!(used, [0, 3 << 20, 0, 3 << 20]);
+    }
+
+    #[test]
+    fn a_forked_child_inherits_a_failure_and_loses_a_success() {
+        use Phase::{Forked, Fresh, NoDevice, Ready, Refused};
+        let children = [Fresh, Ready, NoDevice, Refused, Forked].map(|parent| Phase::in_a_child(parent as u32));
+        assert_eq!(children, [Fresh, Forked, NoDevice, Refused, Forked]);
+    }
+
+    #[test]
+    fn a_forked_child_stays_uninitialised() {
+        let mut process = Process::new(Phase::Forked);
+        assert_eq!(process.init(), Err(NOT_INITIALIZED));
+        assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
+    }
+
+    #[test]
+    fn the_log_is_known_until_a_call_fails() {
+        let mut process = Process::new(Phase::Fresh);
+        process.log(Ok(()));
+        process.log(Err(SIM_NOT_MODELLED));
+        assert_eq!(process.log_end(), Ok(0));
+        process.log(Err(INVALID_DEVICE));
+        assert_eq!(process.log_end(), Err(SIM_NOT_MODELLED));
+        assert_eq!(Process::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
+    }
+
+    #[test]
+    fn a_library_without_a_machine_says_so() {
+        assert_eq!(Process::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
+    }
+}

@@ -1,0 +1,224 @@
+//! The contexts of a process: what makes and destroys one, its limits and its peers.
+
+use crate::model::context::{Context, Owner};
+use crate::model::status::*;
+use crate::model::thread::Thread;
+use crate::process::Process;
+
+impl Process {
+    /// Makes a context, and loads into it the libraries that are loaded into every new one.
+    fn make_context(&mut self, handle: u64) -> Outcome {
+        let devices = self.devices.len();
+        self.contexts.get_mut(handle)?.make(&mut self.account, devices)?;
+        let owner = self.contexts.owner(handle).ok_or(INVALID_CONTEXT)?;
+        self.load_libraries_into(owner).inspect_err(|_| self.end_context(handle))
+    }
+
+    /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, since they belong to a pool.
+    fn end_context(&mut self, handle: u64) {
+        let Ok(context) = self.contexts.get_mut(handle) else { return };
+        let blocks = &mut self.devices[context.device].blocks;
+        for address in blocks.of_context(handle) {
+            self.contents.forget(address);
+            self.ipc.freed(address, blocks.block_bytes(address));
+        }
+        context.destroy(&mut self.account, blocks.free_context(handle));
+    }
+
+    /// `cuDevicePrimaryCtxRetain`: makes the context if there is none; does not make it current.
+    pub fn retain_primary(&mut self, device: usize) -> Outcome<u64> {
+        let handle = self.devices[device].primary_handle;
+        if !self.devices[device].primary.active {
+            self.unharmed()?;
+            self.make_context(handle)?;
+        }
+        self.devices[device].primary.retained();
+        Ok(handle)
+    }
+
+    /// `cuDevicePrimaryCtxRelease`: the last release destroys the context and leaves it current wherever it is.
+    pub fn release_primary(&mut self, device: usize) -> Outcome {
+        if self.devices[device].primary.release()? {
+            self.end_context(self.devices[device].primary_handle);
+        }
+        Ok(())
+    }
+
+    /// `cuDevicePrimaryCtxReset`: destroys the context under all its users.
+    pub fn reset_primary(&mut self, device: usize) {
+        if self.devices[device].primary.reset() {
+            self.end_context(self.devices[device].primary_handle);
+        }
+    }
+
+    /// `cuCtxCreate`: a context beside the primary one, which takes as much.
+    pub fn create_context(&mut self, device: usize) -> Outcome<u64> {
+        self.unharmed()?;
+        let handle = self.handle();
+        self.contexts.insert(handle, Context::new(device, self.devices[device].gpu, false));
+        self.make_context(handle).inspect_err(|_| self.contexts.remove(handle))?;
+        Ok(handle)
+    }
+
+    /// `cuCtxDestroy`: takes the context off this thread's stack, but not off any other's.
+    pub fn destroy_context(&mut self, handle: u64, thread: &mut Thread) -> Outcome {
+        let context = self.contexts.get(handle)?;
+        if context.primary || !context.alive {
+            return Err(SIM_NOT_MODELLED);
+        }
+        self.end_context(handle);
+        if thread.current() == Some(handle) {
+            thread.stack.pop();
+        }
+        Ok(())
+    }
+
+    /// A context that may be made current. A primary one may even after its end (fault/reset-after-a-fault).
+    pub fn selectable(&self, handle: u64) -> Outcome<u64> {
+        let context = self.contexts.get(handle)?;
+        if context.alive || context.primary { Ok(handle) } else { Err(SIM_NOT_MODELLED) }
+    }
+
+    /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer. A context keeps its
+    /// device after its end (device/destroyed-while-current-elsewhere).
+    pub fn current_device(&self, thread: &Thread) -> Outcome<usize> {
+        self.machine()?;
+        let handle = thread.current().ok_or(INVALID_CONTEXT)?;
+        self.contexts.get(handle).map(|context| context.device)
+    }
+
+    /// Reads a limit of a live context.
+    pub fn limit(&self, owner: Owner, which: u32) -> Outcome<u64> {
+        self.contexts.get(owner.context)?.limit(&self.account, which)
+    }
+
+    /// Sets a limit of a live context.
+    pub fn set_limit(&mut self, owner: Owner, which: u32, value: u64) -> Outcome {
+        self.contexts.get_mut(owner.context)?.set_limit(&mut self.account, which, value)
+    }
+
+    /// `cuCtxEnablePeerAccess`. Once more is an error, and so is a context of the same GPU (device/peer-access-twice).
+    pub fn enable_peer(&mut self, owner: Owner, peer: u64) -> Outcome {
+        let other = self.contexts.owner(peer).ok_or(SIM_NOT_MODELLED)?;
+        if !self.can_access_peer(owner.device, other.device)? {
+            return Err(PEER_ACCESS_UNSUPPORTED);
+        }
+        let context = self.contexts.get_mut(owner.context)?;
+        if context.peers.insert(peer) { Ok(()) } else { Err(PEER_ACCESS_ALREADY_ENABLED) }
+    }
+
+    /// `cuCtxDisablePeerAccess`. What it says where there was none is not known.
+    pub fn disable_peer(&mut self, owner: Owner, peer: u64) -> Outcome {
+        let context = self.contexts.get_mut(owner.context)?;
+        if context.peers.remove(&peer) { Ok(()) } else { Err(SIM_NOT_MODELLED) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::limits::{
+        DEV_RUNTIME_SYNC_DEPTH, MALLOC_HEAP_SIZE, MAX_L2_FETCH_GRANULARITY, PERSISTING_L2_CACHE_SIZE, PRINTF_FIFO_SIZE,
+        STACK_SIZE,
+    };
+    use crate::process::sample::{primary, ready, used};
+
+    /// What is taken beyond initialisation.
+    fn taken(process: &Process, gpu: usize) -> u64 {
+        used(process, gpu) - process.machine().unwrap().gpu(gpu).init_bytes
+    }
+
+    const CONTEXT: u64 = 100 << 20;
+
+    #[test]
+    fn a_primary_context_costs_once_and_keeps_its_handle() {
+        let mut process = ready();
+        let first = process.retain_primary(1).unwrap();
+        process.retain_primary(1).unwrap();
+        assert_eq!((taken(&process, 0), taken(&process, 1)), (0, CONTEXT));
+        process.release_primary(1).unwrap();
+        assert_eq!(taken(&process, 1), CONTEXT);
+        process.release_primary(1).unwrap();
+        assert_eq!(taken(&process, 1), 0);
+        assert_eq!(process.release_primary(1), Err(INVALID_CONTEXT));
+        assert_eq!(process.retain_primary(1), Ok(first));
+    }
+
+    #[test]
+    fn a_full_gpu_has_no_room_for_a_context() {
+        let mut process = ready();
+        for _ in 0..9 {
+            process.create_context(0).unwrap();
+        }
+        assert_eq!(process.create_context(0), Err(OUT_OF_MEMORY));
+        assert_eq!(process.retain_primary(0), Err(OUT_OF_MEMORY));
+        assert_eq!(taken(&process, 0), 9 * CONTEXT);
+    }
+
+    #[test]
+    fn access_is_given_once_and_never_to_oneself() {
+        let mut process = ready();
+        let [zero, one] = [0, 1].map(|device| primary(&mut process, device));
+        assert_eq!(process.enable_peer(zero, zero.context), Err(PEER_ACCESS_UNSUPPORTED));
+        assert_eq!(process.enable_peer(zero, one.context), Ok(()));
+        assert_eq!(process.enable_peer(zero, one.context), Err(PEER_ACCESS_ALREADY_ENABLED));
+        assert_eq!(process.disable_peer(zero, one.context), Ok(()));
+        assert_eq!(process.disable_peer(zero, one.context), Err(SIM_NOT_MODELLED));
+    }
+
+    #[test]
+    fn a_larger_stack_is_paid_at_once_and_returned() {
+        let mut process = ready();
+        let owner = primary(&mut process, 0);
+        let before = used(&process, 0);
+        process.set_limit(owner, STACK_SIZE, 2048).unwrap();
+        assert_eq!(used(&process, 0) - before, 1024 * 4 * 1024);
+        assert_eq!(process.set_limit(owner, STACK_SIZE, 1 << 40), Err(INVALID_VALUE));
+        process.set_limit(owner, STACK_SIZE, 0).unwrap();
+        assert_eq!(used(&process, 0), before);
+    }
+
+    #[test]
+    fn limits_are_rounded_up() {
+        let mut process = ready();
+        let owner = primary(&mut process, 0);
+        for (limit, value, becomes) in [
+            (STACK_SIZE, 1500, 1504),
+            (MALLOC_HEAP_SIZE, 12_345_678, 12_386_304),
+            (MALLOC_HEAP_SIZE, 1, 4 << 20),
+            (PRINTF_FIFO_SIZE, 1_000_000, 1_000_192),
+            (MAX_L2_FETCH_GRANULARITY, 100, 100),
+            (PERSISTING_L2_CACHE_SIZE, 1_000_000, 3_932_160),
+        ] {
+            process.set_limit(owner, limit, value).unwrap();
+            assert_eq!(process.limit(owner, limit), Ok(becomes));
+        }
+        assert_eq!(process.set_limit(owner, MALLOC_HEAP_SIZE, 1 << 40), Err(SIM_NOT_MODELLED));
+    }
+
+    #[test]
+    fn a_deep_kernel_raises_the_stack() {
+        let mut process = ready();
+        let owner = primary(&mut process, 0);
+        let grow = |process: &mut Process, bytes| {
+            process.contexts.get_mut(owner.context).unwrap().grow_stack(&mut process.account, bytes).unwrap();
+        };
+        grow(&mut process, 512);
+        assert_eq!(process.limit(owner, STACK_SIZE), Ok(1024));
+        grow(&mut process, 3072);
+        assert_eq!(process.limit(owner, STACK_SIZE), Ok(3072));
+    }
+
+    #[test]
+    fn a_fixed_heap_refuses_until_the_context_is_made_anew() {
+        let mut process = ready();
+        let owner = primary(&mut process, 0);
+        process.set_limit(owner, MALLOC_HEAP_SIZE, 64 << 20).unwrap();
+        process.contexts.get_mut(owner.context).unwrap().fix_sizes(&mut process.account, true, false).unwrap();
+        assert_eq!(process.set_limit(owner, MALLOC_HEAP_SIZE, 1 << 20), Err(INVALID_VALUE));
+        process.release_primary(0).unwrap();
+        let owner = primary(&mut process, 0);
+        assert_eq!(process.limit(owner, MALLOC_HEAP_SIZE), Ok(8 << 20));
+        assert_eq!(process.limit(owner, DEV_RUNTIME_SYNC_DEPTH), Err(UNSUPPORTED_LIMIT));
+    }
+}

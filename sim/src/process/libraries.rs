@@ -1,0 +1,151 @@
+//! The libraries of a process. With lazy loading a library is loaded into each context where it is used first, with eager loading into
+//! every context that there is and every new one.
+
+use crate::model::context::Owner;
+use crate::model::library::{Kernel, Library};
+use crate::model::status::*;
+use crate::process::Process;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Process {
+    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is loaded
+    /// at once where there is a context (memory/library-variables-load-late); measured for one context, which was current.
+    pub fn load_library(&mut self, text: &[u8], current: Option<Owner>) -> Outcome<u64> {
+        let eager = self.environment.loads_eagerly()?;
+        if eager && self.contexts.alive() > usize::from(current.is_some()) {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let image = self.image(text)?;
+        let handle = self.handle();
+        self.libraries.insert(handle, Library { image, modules: BTreeMap::new() });
+        if let Some(owner) = current.filter(|_| eager) {
+            self.module_of_library(handle, owner)?;
+        }
+        Ok(handle)
+    }
+
+    /// With eager loading, loads every library into a context that was just made. What the driver answers where they do not fit is not
+    /// known.
+    pub fn load_libraries_into(&mut self, owner: Owner) -> Outcome {
+        if self.libraries.is_empty() || !self.environment.loads_eagerly()? {
+            return Ok(());
+        }
+        let libraries: Vec<u64> = self.libraries.keys().copied().collect();
+        libraries.into_iter().try_for_each(|library| {
+            self.module_of_library(library, owner).map_err(|_| SIM_NOT_MODELLED)?;
+            Ok(())
+        })
+    }
+
+    /// `cuLibraryGetKernel`.
+    pub fn kernel_of_library(&mut self, library: u64, name: &str) -> Outcome<u64> {
+        let image = &self.libraries.get(&library).ok_or(INVALID_HANDLE)?.image;
+        image.kernel(name).ok_or(NOT_FOUND)?;
+        let handle = self.handle();
+        self.kernels.insert(handle, Kernel { library, name: name.to_owned() });
+        Ok(handle)
+    }
+
+    /// The module of a library in a context; at its first use there it is loaded and takes its memory
+    /// (device/launch-on-foreign-stream).
+    pub fn module_of_library(&mut self, library: u64, owner: Owner) -> Outcome<u64> {
+        let found = self.libraries.get(&library).ok_or(INVALID_HANDLE)?;
+        if let Some(module) = found.modules.get(&(owner.context, owner.generation)) {
+            return Ok(*module);
+        }
+        let image = Arc::clone(&found.image);
+        let module = self.load_image(owner, image)?;
+        if let Some(library) = self.libraries.get_mut(&library) {
+            library.modules.insert((owner.context, owner.generation), module);
+        }
+        Ok(module)
+    }
+
+    /// The function of a kernel in a context. The handle of a function is returned as it is.
+    pub fn function_in(&mut self, kernel: u64, owner: Owner) -> Outcome<u64> {
+        let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
+            return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
+        };
+        let module = self.module_of_library(library, owner)?;
+        let known = self.functions.iter().find(|(_, function)| function.module == module && function.name == name);
+        match known.map(|(handle, _)| *handle) {
+            Some(handle) => Ok(handle),
+            None => self.function(module, &name),
+        }
+    }
+
+    /// `cuLibraryUnload`.
+    pub fn unload_library(&mut self, library: u64) -> Outcome {
+        let found = self.libraries.remove(&library).ok_or(INVALID_HANDLE)?;
+        self.kernels.retain(|_, kernel| kernel.library != library);
+        for module in found.modules.values() {
+            // Where the context is gone, so is its module.
+            let _ = self.unload(*module);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::launch::{Launch, ONE};
+    use crate::process::sample::{primary, ready};
+
+    const COUNT: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry count() {\n.reg .b64 %rd<3>;\n\
+        mov.u64 %rd1, n;\nmov.u64 %rd2, 1;\nred.global.add.u64 [%rd1], %rd2;\nret;\n}\n";
+
+    const LARGE: &[u8] =
+        b".version 6.0\n.visible .global .align 8 .b8 large[67108864];\n.visible .entry idle() { ret; }\n";
+
+    #[test]
+    fn a_library_is_loaded_where_it_runs() {
+        let mut process = ready();
+        let owners = [0, 1].map(|device| primary(&mut process, device));
+        let table = process.machine().unwrap().table;
+        let used = |gpu| table.used_bytes(gpu) >> 20;
+        let before = [used(0), used(1)];
+        let library = process.load_library(COUNT, Some(owners[0])).unwrap();
+        let kernel = process.kernel_of_library(library, "count").unwrap();
+        assert_eq!(process.kernel_of_library(library, "discount"), Err(NOT_FOUND));
+        assert_eq!([used(0), used(1)], before);
+        process.launch(kernel, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(owners[1])).unwrap();
+        assert_eq!([used(0), used(1)], [before[0], before[1] + 3]);
+        let read = |process: &mut Process, owner| {
+            let module = process.module_of_library(library, owner).unwrap();
+            let (address, bytes) = process.variable(module, "n").unwrap();
+            process.read_word(address, bytes)
+        };
+        assert_eq!(read(&mut process, owners[1]), Ok(1));
+        assert_eq!(read(&mut process, owners[0]), Ok(0));
+        process.unload_library(library).unwrap();
+        assert_eq!([used(0), used(1)], before);
+        assert_eq!(process.unload_library(library), Err(INVALID_HANDLE));
+    }
+
+    #[test]
+    fn eagerly_a_library_takes_its_memory_with_the_load_or_with_the_context() {
+        let mut process = ready();
+        process.environment.loading = Some(b"EAGER".to_vec());
+        let table = process.machine().unwrap().table;
+        let used = || table.used_bytes(0) >> 20;
+        let mut last = used();
+        let mut more = || used() - std::mem::replace(&mut last, used());
+        let early = process.load_library(LARGE, None).unwrap();
+        assert_eq!(more(), 0);
+        let owner = primary(&mut process, 0);
+        let context = more();
+        process.module_of_library(early, owner).unwrap();
+        assert_eq!(more(), 0, "it came with the context");
+        let late = process.load_library(LARGE, Some(owner)).unwrap();
+        assert_eq!(more(), 1 + 64);
+        assert_eq!(process.load_library(LARGE, None), Err(SIM_NOT_MODELLED));
+        process.unload_library(early).unwrap();
+        process.unload_library(late).unwrap();
+        process.release_primary(0).unwrap();
+        last = used();
+        process.retain_primary(0).unwrap();
+        assert_eq!(used() - last, context - 65);
+    }
+}

@@ -1,0 +1,163 @@
+//! The modules of a process, with their kernels and variables.
+
+use crate::model::behaviour::{FixedBy, HEAP_FIXED_BY};
+use crate::model::context::Owner;
+use crate::model::module::{Function, Module};
+use crate::model::ptx::Image;
+use crate::model::status::*;
+use crate::process::Process;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const LOADING_EAGER: i32 = 1;
+const LOADING_LAZY: i32 = 2;
+
+impl Process {
+    /// Reads the text of a module, if it may be compiled.
+    pub fn image(&self, text: &[u8]) -> Outcome<Arc<Image>> {
+        self.environment.may_compile()?;
+        // Binary images (cubin, fat binary) and any text but PTX are beyond the model.
+        let text = std::str::from_utf8(text).map_err(|_| SIM_NOT_MODELLED)?;
+        Image::read(text).map(Arc::new).ok_or(SIM_NOT_MODELLED)
+    }
+
+    /// `cuModuleLoadData` of PTX text into a live context.
+    pub fn load(&mut self, owner: Owner, text: &[u8]) -> Outcome<u64> {
+        let image = self.image(text)?;
+        self.load_image(owner, image)
+    }
+
+    /// Loads a text that was read, and takes its memory.
+    pub fn load_image(&mut self, owner: Owner, image: Arc<Image>) -> Outcome<u64> {
+        let context = self.contexts.get_mut(owner.context)?;
+        context.add_module(&mut self.account, &image)?;
+        if HEAP_FIXED_BY == FixedBy::ModuleLoad {
+            context.fix_sizes(&mut self.account, image.uses_heap, image.uses_printf)?;
+        }
+        let handle = self.handle();
+        let mut variables = BTreeMap::new();
+        for variable in &image.variables {
+            let address = self.devices[owner.device].next_variable(variable.bytes);
+            self.contents.declare(address, variable.bytes, variable.word);
+            variables.insert(variable.name.clone(), address);
+        }
+        self.modules.insert(handle, Module { owner, image, variables });
+        Ok(handle)
+    }
+
+    fn live_module(&self, module: u64) -> Outcome<&Module> {
+        self.modules.get(&module).filter(|found| self.contexts.is_live(found.owner)).ok_or(INVALID_HANDLE)
+    }
+
+    /// `cuModuleGetFunction`. The current context may be another one than the module's (device/function-of-another-context).
+    pub fn function(&mut self, module: u64, name: &str) -> Outcome<u64> {
+        let found = self.live_module(module)?;
+        found.image.kernel(name).ok_or(NOT_FOUND)?;
+        let function = Function { owner: found.owner, module, name: name.to_owned() };
+        let handle = self.handle();
+        self.functions.insert(handle, function);
+        Ok(handle)
+    }
+
+    /// `cuModuleGetGlobal`: address and size of a variable.
+    pub fn variable(&self, module: u64, name: &str) -> Outcome<(u64, u64)> {
+        self.live_module(module)?.variable(name)
+    }
+
+    /// `cuModuleUnload`, likewise from any context.
+    pub fn unload(&mut self, module: u64) -> Outcome {
+        self.live_module(module)?;
+        let found = self.modules.remove(&module).ok_or(INVALID_HANDLE)?;
+        found.variables.values().for_each(|address| self.contents.forget(*address));
+        self.functions.retain(|_, function| function.module != module);
+        self.contexts.get_mut(found.owner.context)?.remove_module(&mut self.account, &found.image)
+    }
+
+    /// `cuModuleGetLoadingMode`.
+    pub fn loading_mode(&self) -> Outcome<i32> {
+        Ok(if self.environment.loads_eagerly()? { LOADING_EAGER } else { LOADING_LAZY })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::launch::{Launch, ONE};
+    use crate::model::limits::MALLOC_HEAP_SIZE;
+    use crate::process::sample::{primary, ready, used};
+
+    const PLAIN: &[u8] = b".version 6.0\n.target sm_50 // no malloc\n.visible .entry idle() { ret; }\n";
+    const HEAP: &[u8] =
+        b".version 6.0\n.extern .func (.param .b64 r) malloc (.param .b64 n);\n.visible .entry grab() { ret; }\n";
+    const COUNTER: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry idle() { ret; }\n";
+
+    #[test]
+    fn only_a_launch_of_a_kernel_with_malloc_fixes_the_heap() {
+        let mut process = ready();
+        let zero = primary(&mut process, 0);
+        for (image, name, then) in [(PLAIN, "idle", Ok(())), (HEAP, "grab", Err(INVALID_VALUE))] {
+            let module = process.load(zero, image).unwrap();
+            process.set_limit(zero, MALLOC_HEAP_SIZE, 16 << 20).unwrap();
+            let function = process.function(module, name).unwrap();
+            process.launch(function, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(zero)).unwrap();
+            assert_eq!(process.set_limit(zero, MALLOC_HEAP_SIZE, 32 << 20), then);
+        }
+    }
+
+    #[test]
+    fn the_heap_costs_at_the_load_and_at_the_first_launch() {
+        let mut process = ready();
+        let zero = primary(&mut process, 0);
+        let table = process.machine().unwrap().table;
+        let mut last = table.used_bytes(0);
+        let mut more = || {
+            let before = std::mem::replace(&mut last, table.used_bytes(0));
+            (last - before) >> 20
+        };
+        process.load(zero, PLAIN).unwrap();
+        assert_eq!(more(), 1);
+        let module = process.load(zero, HEAP).unwrap();
+        assert_eq!(more(), 17);
+        process.load(zero, HEAP).unwrap();
+        assert_eq!(more(), 1);
+        process.set_limit(zero, MALLOC_HEAP_SIZE, 64 << 20).unwrap();
+        assert_eq!(more(), 0);
+        let function = process.function(module, "grab").unwrap();
+        let launch = Launch { shape: ONE, stream: 0, arguments: &[] };
+        process.launch(function, launch, Ok(zero)).unwrap();
+        assert_eq!(more(), 66);
+        process.launch(function, launch, Ok(zero)).unwrap();
+        assert_eq!(more(), 0);
+    }
+
+    #[test]
+    fn modules_with_variables_share_one_block() {
+        let mut process = ready();
+        let zero = primary(&mut process, 0);
+        let before = used(&process, 0);
+        let modules = [process.load(zero, COUNTER).unwrap(), process.load(zero, COUNTER).unwrap()];
+        assert_eq!((used(&process, 0) - before) >> 20, 2 + 2);
+        assert_eq!(process.variable(modules[0], "n").unwrap().1, 8);
+        assert_eq!(process.variable(modules[0], "m"), Err(NOT_FOUND));
+        process.unload(modules[0]).unwrap();
+        assert_eq!((used(&process, 0) - before) >> 20, 2 + 1);
+        process.unload(modules[1]).unwrap();
+        assert_eq!(used(&process, 0), before);
+        assert_eq!(process.unload(modules[1]), Err(INVALID_HANDLE));
+    }
+
+    #[test]
+    fn what_is_no_ptx_is_not_modelled() {
+        let mut process = ready();
+        let zero = primary(&mut process, 0);
+        assert_eq!(process.load(zero, b"\x7fELF"), Err(SIM_NOT_MODELLED));
+        process.environment.no_ptx_jit = Some(b"1".to_vec());
+        assert_eq!(process.load(zero, PLAIN), Err(SIM_NOT_MODELLED), "the compute cache may have it");
+        process.environment.no_cache = Some(b"1".to_vec());
+        assert_eq!(process.load(zero, PLAIN), Err(JIT_COMPILATION_DISABLED));
+        process.environment.no_jit = process.environment.no_ptx_jit.take();
+        assert_eq!(process.load(zero, PLAIN), Err(JIT_COMPILATION_DISABLED));
+        process.environment.no_ptx_jit = Some(b"0".to_vec());
+        assert_eq!(process.load(zero, PLAIN), Err(SIM_NOT_MODELLED));
+    }
+}

@@ -1,0 +1,170 @@
+//! What the runtime adds to the driver: its first step, the devices that it selects, and the primary contexts that it makes for them.
+
+use crate::model::behaviour::{RUNTIME_KEEPS_NO_DEVICE, SET_DEVICE_EAGER_FROM};
+use crate::model::context::Owner;
+use crate::model::status::*;
+use crate::model::thread::Thread;
+use crate::process::{Phase, Process};
+
+impl Process {
+    /// The runtime's own first step: `cuInit`, whose "no device" it remembers.
+    pub fn runtime_init(&mut self) -> Outcome {
+        if self.runtime_found_none {
+            // What it says once the driver has found a device after all is not known.
+            return Err(if self.phase == Phase::Ready { SIM_NOT_MODELLED } else { NO_DEVICE });
+        }
+        let outcome = self.init();
+        self.runtime_found_none = RUNTIME_KEEPS_NO_DEVICE && outcome == Err(NO_DEVICE);
+        outcome
+    }
+
+    /// The primary context of a device for the runtime, which retains it once.
+    pub fn runtime_primary(&mut self, device: usize) -> Outcome<u64> {
+        let primary = &self.devices[device].primary;
+        if primary.runtime_must_retain() {
+            if !primary.active {
+                // After a fault the driver repeats the error, and the runtime calls the device unavailable (fault/reset-after-a-fault).
+                self.unharmed().map_err(|code| if code == SIM_NOT_MODELLED { code } else { DEVICE_UNAVAILABLE })?;
+            }
+            self.retain_primary(device)?;
+            self.devices[device].primary.runtime_retained = true;
+        }
+        Ok(self.devices[device].primary_handle)
+    }
+
+    /// The context a runtime call works in: the current one, re-made if it was a primary context and is gone; otherwise the primary
+    /// context of the thread's device, which becomes current.
+    pub fn runtime_context(&mut self, thread: &mut Thread) -> Outcome<Owner> {
+        let handle = match thread.current() {
+            Some(handle) => {
+                let context = self.contexts.get(handle)?;
+                if !context.alive {
+                    if !context.primary {
+                        // The runtime has its own name for it (device/destroyed-while-current-elsewhere).
+                        return Err(INVALID_CONTEXT);
+                    }
+                    self.runtime_primary(context.device)?;
+                }
+                handle
+            }
+            None => {
+                let handle = self.runtime_primary(thread.device)?;
+                thread.stack.push(handle);
+                handle
+            }
+        };
+        let owner = self.contexts.owner(handle).ok_or(CONTEXT_IS_DESTROYED)?;
+        self.unharmed().map(|()| owner)
+    }
+
+    /// The device the runtime calls current: the current context's, else the one the thread chose.
+    pub fn runtime_device(&self, thread: &Thread) -> usize {
+        let current = thread.current().and_then(|handle| self.contexts.get(handle).ok());
+        current.map_or(thread.device, |context| context.device)
+    }
+
+    /// `cudaSetDevice`: since runtime 12 it makes the context at once; before that it only makes the handle current.
+    pub fn set_device(&mut self, device: usize, thread: &mut Thread) -> Outcome {
+        let eager = self.machine()?.description.cuda_runtime_version >= SET_DEVICE_EAGER_FROM;
+        let outcome = if eager { self.runtime_primary(device).map(drop) } else { Ok(()) };
+        // After a fault the device is selected although its context cannot be made (fault/other-gpu-of-the-process).
+        if outcome.is_ok() || outcome == Err(DEVICE_UNAVAILABLE) {
+            thread.set_current(Some(self.devices[device].primary_handle));
+            thread.device = device;
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::description::{Description, sample::description};
+    use crate::machine::sample::{machine, of};
+    use crate::model::environment::Environment;
+    use crate::process::sample::{ready, used};
+
+    /// What is taken beyond initialisation.
+    fn taken(process: &Process, gpu: usize) -> u64 {
+        used(process, gpu) - process.machine().unwrap().gpu(gpu).init_bytes
+    }
+
+    const CONTEXT: u64 = 100 << 20;
+
+    #[test]
+    fn an_empty_mask_finds_no_device_until_it_is_changed() {
+        let machine = machine();
+        let mut process = Process::new(Phase::Fresh);
+        let mask = Some(Vec::new());
+        assert_eq!(process.start(machine, Environment { mask, ..Environment::default() }), Err(NO_DEVICE));
+        assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
+        process.runtime_found_none = true;
+        assert_eq!(process.runtime_init(), Err(NO_DEVICE));
+        assert_eq!(process.start(machine, Environment::default()), Ok(()));
+        assert_eq!(process.init(), Ok(()));
+        assert_eq!(process.runtime_init(), Err(SIM_NOT_MODELLED));
+    }
+
+    #[test]
+    fn a_runtime_before_12_selects_a_device_without_a_context() {
+        let made = |runtime: i32| {
+            let machine = of(Description { cuda_runtime_version: runtime, ..description() });
+            let mut process = Process::new(Phase::Fresh);
+            process.start(machine, Environment::default()).unwrap();
+            process.set_device(0, &mut Thread::default()).unwrap();
+            process.devices[0].primary.active
+        };
+        assert_eq!([11070, 11080, 12000, 13000].map(made), [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_released_context_stays_current_and_is_gone() {
+        let (mut process, mut thread) = (ready(), Thread::default());
+        assert_eq!(process.current(&thread).err(), Some(INVALID_CONTEXT));
+        let handle = process.retain_primary(0).unwrap();
+        thread.set_current(Some(handle));
+        let before = process.current(&thread).unwrap();
+        process.release_primary(0).unwrap();
+        assert_eq!(process.current(&thread).err(), Some(CONTEXT_IS_DESTROYED));
+        let after = process.runtime_context(&mut thread).unwrap();
+        assert_eq!(after.context, handle);
+        assert!(!process.contexts.is_live(before));
+    }
+
+    #[test]
+    fn selecting_a_device_makes_its_context_since_runtime_12() {
+        let (mut process, mut thread) = (ready(), Thread::default());
+        process.set_device(1, &mut thread).unwrap();
+        process.set_device(0, &mut thread).unwrap();
+        assert_eq!((taken(&process, 0), taken(&process, 1)), (CONTEXT, CONTEXT));
+        assert_eq!(process.runtime_device(&thread), 0);
+        assert_eq!(thread.stack.len(), 1);
+    }
+
+    #[test]
+    fn a_context_that_was_chosen_and_never_made_has_a_device() {
+        let (mut process, mut thread) = (ready(), Thread::default());
+        thread.set_current(Some(process.devices[1].primary_handle));
+        assert_eq!(process.current_device(&thread), Ok(1));
+        assert_eq!(process.current(&thread).err(), Some(SIM_NOT_MODELLED));
+        assert_eq!(taken(&process, 1), 0);
+        process.runtime_context(&mut thread).unwrap();
+        assert_eq!(taken(&process, 1), CONTEXT);
+        process.reset_primary(1);
+        assert_eq!(process.current_device(&thread), Ok(1));
+        assert_eq!(process.current(&thread).err(), Some(CONTEXT_IS_DESTROYED));
+    }
+
+    #[test]
+    fn another_context_costs_again_and_the_runtime_uses_it() {
+        let (mut process, mut thread) = (ready(), Thread::default());
+        process.retain_primary(0).unwrap();
+        let own = process.create_context(0).unwrap();
+        assert_eq!(taken(&process, 0), 2 * CONTEXT);
+        thread.stack.push(own);
+        assert_eq!(process.runtime_context(&mut thread).unwrap().context, own);
+        process.destroy_context(own, &mut thread).unwrap();
+        assert_eq!(taken(&process, 0), CONTEXT);
+        assert!(thread.stack.is_empty());
+    }
+}

@@ -1,0 +1,184 @@
+//! The streams and events of a process, and its waits for them.
+
+use crate::model::context::Owner;
+use crate::model::status::*;
+use crate::model::stream::{Event, is_explicit};
+use crate::model::thread::Thread;
+use crate::process::Process;
+use std::time::Instant;
+
+impl Process {
+    /// A new stream in a context. Some take device memory, which the context keeps.
+    pub fn create_stream(&mut self, owner: Owner) -> Outcome<u64> {
+        self.add_stream(owner)?;
+        let handle = self.handle();
+        self.streams.insert(handle, owner);
+        Ok(handle)
+    }
+
+    /// Takes what a stream takes in its context.
+    pub fn add_stream(&mut self, owner: Owner) -> Outcome {
+        let devices = self.devices.len();
+        self.contexts.get_mut(owner.context)?.add_stream(&mut self.account, devices)
+    }
+
+    /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is current
+    /// (device/explicit-stream-without-a-context).
+    pub fn stream_owner(&self, stream: u64, current: Outcome<Owner>) -> Outcome<Owner> {
+        if !is_explicit(stream) {
+            return current;
+        }
+        let owner = *self.streams.get(&stream).ok_or(INVALID_HANDLE)?;
+        if !self.contexts.is_live(owner) {
+            return Err(SIM_NOT_MODELLED);
+        }
+        self.unharmed().map(|()| owner)
+    }
+
+    /// Whether a stream's context is gone, even if it has been made again since.
+    pub fn is_lost_stream(&self, stream: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|owner| !self.contexts.is_live(*owner))
+    }
+
+    /// `cuStreamDestroy`.
+    pub fn destroy_stream(&mut self, stream: u64, current: Owner) -> Outcome {
+        if !is_explicit(stream) {
+            return Err(INVALID_HANDLE);
+        }
+        let owner = self.stream_owner(stream, Ok(current))?;
+        self.streams.remove(&stream);
+        self.contexts.get_mut(owner.context)?.remove_stream();
+        Ok(())
+    }
+
+    /// `cuStreamQuery` or `cuEventQuery`: whether everything that was launched is done. How long a kernel runs is known only where it reads
+    /// the clock.
+    pub fn is_idle(&self) -> Outcome {
+        self.busy.map_or(Ok(()), |busy| busy.is_idle())
+    }
+
+    /// A new event in a context.
+    pub fn create_event(&mut self, owner: Owner) -> u64 {
+        let handle = self.handle();
+        self.events.insert(handle, Event { owner, recorded: None });
+        handle
+    }
+
+    /// An event whose context is still there.
+    pub fn event(&self, event: u64) -> Outcome<&Event> {
+        self.unharmed()?;
+        let found = self.events.get(&event).ok_or(INVALID_HANDLE)?;
+        if self.contexts.is_live(found.owner) { Ok(found) } else { Err(SIM_NOT_MODELLED) }
+    }
+
+    /// `cuEventDestroy`.
+    pub fn destroy_event(&mut self, event: u64) -> Outcome {
+        self.event(event)?;
+        self.events.remove(&event);
+        Ok(())
+    }
+
+    /// `cuEventRecord`: event and stream must be of one context.
+    pub fn record(&mut self, event: u64, stream: u64, current: Owner) -> Outcome {
+        let of_stream = self.stream_owner(stream, Ok(current))?;
+        if self.event(event)?.owner != of_stream {
+            return Err(INVALID_HANDLE);
+        }
+        if let Some(event) = self.events.get_mut(&event) {
+            event.recorded = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// `cuEventElapsedTime`, in milliseconds.
+    pub fn elapsed_ms(&self, start: u64, end: u64) -> Outcome<f32> {
+        self.event(start)?.elapsed_ms(self.event(end)?)
+    }
+
+    /// Makes a fault on a device known, since the host is about to wait for the device.
+    fn surface(&mut self, device: usize) {
+        if let Some(fault) = self.fault.as_mut().filter(|fault| fault.device == device) {
+            fault.seen = true;
+        }
+    }
+
+    /// Likewise for the device of a stream. A default stream is one of the current context.
+    pub fn surface_of_stream(&mut self, stream: u64, thread: &Thread) {
+        let of_stream = self.streams.get(&stream).copied();
+        if let Some(owner) = of_stream.or_else(|| self.contexts.owner(thread.current()?)) {
+            self.surface(owner.device);
+        }
+    }
+
+    /// Waits for the device of a context.
+    pub fn wait(&mut self, owner: Owner) -> Outcome {
+        self.surface(owner.device);
+        self.unharmed()?;
+        self.synchronise(owner.device);
+        Ok(())
+    }
+
+    /// `cuCtxSynchronize`.
+    pub fn wait_for_current(&mut self, thread: &Thread) -> Outcome {
+        self.surface_of_stream(0, thread);
+        let owner = self.current(thread)?;
+        self.wait(owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::sample::{primary, ready, used};
+
+    #[test]
+    fn an_event_is_recorded_on_its_own_device_only() {
+        let mut process = ready();
+        let (zero, one) = (primary(&mut process, 0), primary(&mut process, 1));
+        let event = process.create_event(zero);
+        let (near, far) = (process.create_stream(zero).unwrap(), process.create_stream(one).unwrap());
+        assert_eq!(process.record(event, near, one), Ok(()));
+        assert_eq!(process.record(event, far, zero), Err(INVALID_HANDLE));
+        assert_eq!(process.record(event, 0, zero), Ok(()));
+        assert_eq!(process.record(event, 0, one), Err(INVALID_HANDLE));
+    }
+
+    #[test]
+    fn time_between_devices_is_refused() {
+        let mut process = ready();
+        let (zero, one) = (primary(&mut process, 0), primary(&mut process, 1));
+        let (first, second) = (process.create_event(zero), process.create_event(zero));
+        let far = process.create_event(one);
+        assert_eq!(process.elapsed_ms(first, second), Err(INVALID_HANDLE));
+        for (event, current) in [(first, zero), (second, zero), (far, one)] {
+            process.record(event, 0, current).unwrap();
+        }
+        assert!(process.elapsed_ms(first, second).unwrap() >= 0.0);
+        assert_eq!(process.elapsed_ms(first, far), Err(INVALID_HANDLE));
+    }
+
+    #[test]
+    fn a_stream_does_not_outlive_its_context() {
+        let mut process = ready();
+        let zero = primary(&mut process, 0);
+        let stream = process.create_stream(zero).unwrap();
+        process.reset_primary(0);
+        let again = primary(&mut process, 0);
+        assert!(process.is_lost_stream(stream));
+        assert_eq!(process.stream_owner(stream, Ok(again)), Err(SIM_NOT_MODELLED));
+    }
+
+    #[test]
+    fn four_streams_share_what_the_first_takes() {
+        let mut process = ready();
+        let zero = primary(&mut process, 0);
+        let before = used(&process, 0);
+        let streams: Vec<u64> = (0..4).map(|_| process.create_stream(zero).unwrap()).collect();
+        assert_eq!(used(&process, 0) - before, 2 << 20);
+        process.create_stream(zero).unwrap();
+        assert_eq!(used(&process, 0) - before, 4 << 20);
+        streams.iter().for_each(|stream| process.destroy_stream(*stream, zero).unwrap());
+        process.create_stream(zero).unwrap();
+        assert_eq!(used(&process, 0) - before, 4 << 20);
+    }
+}

@@ -1,0 +1,145 @@
+//! What is to be done in one fresh process: which program, in which environment, on which GPUs, and
+//! the calls that it makes if it is ours.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use cuda_pitfalls_calls::{self as calls, Call, Effect};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One experiment. Every attempt makes it in a fresh process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experiment {
+    /// What is started.
+    pub program: Program,
+    /// Environment at exec, beside what every process of a run gets.
+    pub environment: BTreeMap<String, String>,
+    /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; none where the process starts without a mask.
+    pub gpus: Option<Vec<String>>,
+    /// The calls that the worker makes, in order. A command makes its own.
+    pub steps: Vec<Step>,
+    /// Whether the worker reads its own state after each step.
+    pub probes: bool,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+}
+
+/// The program of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// This program's worker, which makes the listed steps and no other calls.
+    Worker,
+    /// A command and its arguments. It knows nothing of the harness and makes its own calls, so its
+    /// recording has no events; it is read from outside like any.
+    Command(Vec<OsString>),
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// The most that one step may take.
+    pub step_ms: u64,
+    /// The most that one attempt may take.
+    pub attempt_ms: u64,
+}
+
+/// One call with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// The exact C name; one of [`cuda_pitfalls_calls`].
+    pub call: String,
+    /// The inputs that the file gives, by parameter name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub args: BTreeMap<String, Scalar>,
+    /// The name that the call's handle is bound to.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub bind: Option<String>,
+    /// The thread or process that makes the call; the worker's main thread if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// The private copy of libcudart that is called; the worker's libcudart if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// What checks call this step: its label, or its C name where that is unique in the case.
+    pub label: String,
+    /// The line of the file.
+    pub line: u32,
+}
+
+impl Step {
+    /// Whether its call has an effect.
+    pub fn has(&self, effect: Effect) -> bool {
+        calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
+
+    /// Whether its call starts a process, one that is forked or a fresh one.
+    pub fn starts_process(&self) -> bool {
+        calls::find(&self.call).is_some_and(Call::starts_process)
+    }
+
+    /// A call without arguments, under a label of its own.
+    pub fn call(name: &str, label: &str) -> Step {
+        Step {
+            call: name.to_string(),
+            args: BTreeMap::new(),
+            bind: None,
+            on: None,
+            from: None,
+            label: label.to_string(),
+            line: 0,
+        }
+    }
+
+    /// The same with one more argument.
+    pub fn with(mut self, parameter: &str, value: impl Into<Scalar>) -> Step {
+        self.args.insert(parameter.to_string(), value.into());
+        self
+    }
+
+    /// The same with a name for the handle that the call gives.
+    pub fn bound_to(mut self, name: &str) -> Step {
+        self.bind = Some(name.to_string());
+        self
+    }
+}
+
+/// A value in a scenario file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// An integer.
+    Int(i64),
+    /// Text; `${gpus}` and `${gpu0}` in it are filled in by the plan.
+    Text(String),
+    /// A list, for kernel arguments.
+    List(Vec<Scalar>),
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scalar::Int(value) => write!(f, "{value}"),
+            Scalar::Text(value) => f.write_str(value),
+            Scalar::List(values) => {
+                f.write_str("[")?;
+                for (i, value) in values.iter().enumerate() {
+                    write!(f, "{}{value}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+impl From<i64> for Scalar {
+    fn from(value: i64) -> Scalar {
+        Scalar::Int(value)
+    }
+}
+
+impl From<&str> for Scalar {
+    fn from(text: &str) -> Scalar {
+        Scalar::Text(text.to_string())
+    }
+}

@@ -1,0 +1,174 @@
+//! Amounts of device memory in bytes, by GPU: `used_bytes`, `grown_bytes`, `peak_bytes` and
+//! `process_bytes`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::gpus::{by_gpu, by_gpu_schema};
+use super::matcher::{self, Datum, Of};
+use super::memory::unobservable;
+use super::{FactKind, GpuNames, Look, Matcher, Operand, Sight, Told, Truth, words};
+use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation};
+use crate::source::schema::{BYTES, or_parameter, reference};
+use crate::text::units;
+use crate::verdict::Reason;
+
+/// Makes the kind of a fact from the amount that it is about.
+macro_rules! kind {
+    ($key:ident, $amount:ident) => {
+        FactKind {
+            key: stringify!($key),
+            read: |facts, file, node| {
+                facts.$key = by_gpu(file, node, |file, node| Matcher::read(file, node, Of::Bytes));
+            },
+            schema: || by_gpu_schema(reference("bytes_matcher"), $amount.description),
+            matchers: |facts| facts.$key.values_mut().collect(),
+            sentences: |facts| $amount.sentences(&facts.$key),
+            held: |facts, look, gpus| $amount.held(stringify!($key), &facts.$key, look, gpus),
+            needs_polling: $amount.needs_polling,
+            told: Told::WithMemory,
+            seen: |look, gpu| $amount.seen(look, gpu),
+        }
+    };
+}
+
+pub(super) const USED_BYTES: FactKind = kind!(used_bytes, USED);
+pub(super) const GROWN_BYTES: FactKind = kind!(grown_bytes, GROWN);
+pub(super) const PEAK_BYTES: FactKind = kind!(peak_bytes, PEAK);
+pub(super) const PROCESS_BYTES: FactKind = kind!(process_bytes, PROCESS);
+
+/// An amount of memory of each GPU.
+struct Amount {
+    /// In the schema of files.
+    description: &'static str,
+    /// Before the name of the GPU, in a sentence.
+    words: &'static str,
+    needs_polling: bool,
+    /// The amount on a GPU; none where it could not be read.
+    bytes: fn(&Look<'_>, &str) -> Option<i128>,
+    /// What is said where it could not be.
+    unread: fn(&str) -> Truth,
+    /// What other processes on the GPU hide of it.
+    hidden: fn(&Look<'_>, &str) -> Option<Hidden>,
+    written: fn(i64) -> String,
+}
+
+const USED: Amount = Amount {
+    description: "The change in device memory since the baseline.",
+    words: "memory in use on",
+    needs_polling: false,
+    bytes: |look, gpu| used(look.step.memory.get(gpu)?),
+    unread: |subject| Truth::Unknown(format!("{subject} could not be observed")),
+    hidden: |look, gpu| look.step.memory.get(gpu)?.hidden,
+    written: units::delta,
+};
+
+const GROWN: Amount = Amount {
+    description: "The change in device memory since the step before.",
+    words: "the growth of memory on",
+    bytes: |look, gpu| Some((USED.bytes)(look, gpu)? - start(look, gpu)?),
+    // The footprint is taken when the driver is initialised: what a later step adds hides nothing.
+    hidden: |look, gpu| {
+        let was_initialised = look.before().is_some_and(|before| before.initialised == Some(true));
+        (USED.hidden)(look, gpu).filter(|hidden| !(was_initialised && *hidden == Hidden::Prepaid))
+    },
+    ..USED
+};
+
+const PEAK: Amount = Amount {
+    description: "The largest change seen since the step before.",
+    words: "the peak of memory on",
+    needs_polling: true,
+    // No peak of its own means that the larger of the two ends was the largest seen.
+    bytes: |look, gpu| {
+        let memory = look.step.memory.get(gpu)?;
+        memory.peak_bytes.map(i128::from).or_else(|| Some(used(memory)?.max(start(look, gpu)?)))
+    },
+    ..USED
+};
+
+const PROCESS: Amount = Amount {
+    description: "What NVML says the worker itself uses.",
+    words: "memory of the worker on",
+    bytes: |look, gpu| look.step.memory.get(gpu)?.process_bytes.map(i128::from),
+    unread: |subject| {
+        let words = format!("{subject}: NVML does not say what the worker uses");
+        Truth::Unobservable(Reason::Unobservable, words)
+    },
+    // It is the worker's alone.
+    hidden: |_, _| None,
+    written: |bytes| units::bytes(bytes.unsigned_abs()),
+    ..USED
+};
+
+fn used(memory: &MemoryObservation) -> Option<i128> {
+    memory.used_bytes.map(i128::from)
+}
+
+/// What the GPU had after the step before; nothing, before the first.
+fn start(look: &Look<'_>, gpu: &str) -> Option<i128> {
+    look.before().map_or(Some(0), |before| used(before.memory.get(gpu)?))
+}
+
+impl Amount {
+    fn sentences(&self, stated: &BTreeMap<String, Matcher>) -> Vec<String> {
+        stated.iter().map(|(gpu, matcher)| format!("{} {gpu} is {}", self.words, matcher.words(true))).collect()
+    }
+
+    fn held(&self, key: &str, stated: &BTreeMap<String, Matcher>, look: &Look<'_>, gpus: &GpuNames<'_>) -> Vec<Truth> {
+        let held = |(gpu, matcher): (String, &Matcher)| {
+            let subject = format!("{key} of {gpu}");
+            let at = |bytes| matcher.compare(&subject, &Datum::Int(bytes), look, gpus).of_memory();
+            match ((self.bytes)(look, &gpu), (self.hidden)(look, &gpu)) {
+                (_, Some(Hidden::Uncalibrated)) => unobservable(Hidden::Uncalibrated, &subject),
+                (None, _) => (self.unread)(&subject),
+                (Some(bytes), None) => at(bytes),
+                (Some(bytes), Some(hidden)) => {
+                    within(bytes, hidden, matcher, at).unwrap_or_else(|| unobservable(hidden, &subject))
+                }
+            }
+        };
+        gpus.each(stated).into_iter().map(held).collect()
+    }
+
+    /// Of one GPU, or of each.
+    fn seen(&self, look: &Look<'_>, gpu: Option<&str>) -> Option<Sight> {
+        let memory = &look.step.memory;
+        let bytes = |gpu: &str| (self.bytes)(look, gpu).and_then(|bytes| i64::try_from(bytes).ok());
+        let words = |gpu: &str| format!("{gpu} {}", bytes(gpu).map_or_else(|| "not read".to_owned(), self.written));
+        let (words, exact) = match gpu {
+            Some(gpu) => memory.contains_key(gpu).then(|| (words(gpu), json!(bytes(gpu))))?,
+            None => {
+                let words: Vec<String> = words::in_order(memory).into_iter().map(|(gpu, _)| words(gpu)).collect();
+                let exact: Map<String, Value> = memory.keys().map(|gpu| (gpu.clone(), json!(bytes(gpu)))).collect();
+                (!memory.is_empty()).then(|| (words.join(", "), exact.into()))?
+            }
+        };
+        Some(Sight { cell: words.clone(), words, exact })
+    }
+}
+
+/// Holds an amount against a matcher, with whatever may hide beside it; none where that decides. `at`
+/// compares an amount that is exact.
+fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> Truth) -> Option<Truth> {
+    let most = i128::from(MOST_INIT_BYTES);
+    let low = if hidden == Hidden::Wavering { bytes - most } else { bytes };
+    let high = bytes + most;
+    // Between its own bounds a matcher answers alike, so it is enough to ask at these and beside them.
+    let bounds = matcher.operands().filter_map(|operand| match operand {
+        Operand::Int(bound) => Some(i128::from(*bound)),
+        _ => None,
+    });
+    let points = bounds.flat_map(|bound| [bound - 1, bound, bound + 1]).chain([low, high]);
+    let mut answers = points.filter(|point| (low..=high).contains(point)).map(|point| at(point) == Truth::Yes);
+    let holds = answers.next()?;
+    answers.all(|other| other == holds).then(|| at(bytes))
+}
+
+/// What an amount is compared with, in the schema of files.
+pub(super) fn definition() -> Value {
+    matcher::schema(or_parameter(json!([
+        { "type": "integer" }, { "type": "string", "pattern": BYTES }, { "type": "string", "pattern": "^@.+\\..+$" },
+    ])))
+}

@@ -1,0 +1,73 @@
+//! `exit`: how the worker ended. The one fact that is not about a step.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Truth;
+use crate::source::diagnostic::suggest;
+use crate::source::reader::Reader;
+use crate::source::schema::or_parameter;
+use crate::source::tree::{Data, Node};
+use cuda_pitfalls_calls::SIGNALS;
+
+/// How a worker must have ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitCheck {
+    /// With this exit code; 0 also means that every step was made.
+    Code(i32),
+    /// By this signal, by name (`SIGSEGV`), not sent by the harness.
+    Signal(String),
+    /// Not by itself: a step did not return before its deadline.
+    Deadline,
+}
+
+impl ExitCheck {
+    pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ExitCheck> {
+        match &node.data {
+            Data::Text(word) if word == "deadline" => Some(ExitCheck::Deadline),
+            Data::Text(word) if SIGNALS.value(word).is_some() => Some(ExitCheck::Signal(word.clone())),
+            Data::Text(word) => {
+                let help = suggest(word, endings()).or(Some("an exit code, a signal or `deadline`".to_string()));
+                reader.error(&node.place, format!("`{word}` is no way to end"), help);
+                None
+            }
+            _ => reader.integer(node, 0..=255).and_then(|code| i32::try_from(code).ok()).map(ExitCheck::Code),
+        }
+    }
+
+    /// What must have happened, as a sentence.
+    pub fn sentence(&self) -> String {
+        match self {
+            ExitCheck::Code(code) => format!("the worker exits with {code}"),
+            ExitCheck::Signal(name) => format!("the worker dies by {name}"),
+            ExitCheck::Deadline => "a step does not return before its deadline".to_string(),
+        }
+    }
+
+    /// Whether an attempt ended so; `end` is [`crate::observation::Observation::end`].
+    pub(crate) fn held(&self, end: &str) -> Truth {
+        let expected = match self {
+            ExitCheck::Code(0) => "0".to_string(),
+            ExitCheck::Code(code) => format!("exit {code}"),
+            ExitCheck::Signal(signal) => signal.clone(),
+            ExitCheck::Deadline => "deadline".to_string(),
+        };
+        match end {
+            "unknown" => Truth::Unknown("how the worker ended is not known".to_string()),
+            end if end == expected => Truth::Yes,
+            end => Truth::No(format!("the end is {end}, expected {expected}")),
+        }
+    }
+}
+
+/// The words that may stand in place of an exit code.
+fn endings() -> impl Iterator<Item = &'static str> {
+    SIGNALS.values.iter().map(|(name, _)| *name).chain(["deadline"])
+}
+
+pub(super) fn schema() -> Value {
+    let words: Vec<&str> = endings().collect();
+    or_parameter(json!([{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": words }]))
+}

@@ -1,0 +1,148 @@
+//! GPUs by name, in files and in what was seen.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{CheckReader, Truth};
+use crate::source::reader::is_gpu;
+use crate::source::schema::{GPU, or_parameter, reference};
+use crate::source::tree::{Data, Entry, Node, Place};
+
+/// A list of GPUs by plan name (`gpu0`), or a word for one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuList {
+    /// Every GPU of the machine, in NVML order.
+    All,
+    /// No GPU.
+    None,
+    /// These.
+    Named(Vec<String>),
+}
+
+/// How the GPUs of an attempt are called.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuNames<'a> {
+    /// UUIDs in the order of the plan: the first is `gpu0`.
+    pub plan: &'a [String],
+    /// UUIDs in NVML order.
+    pub machine: &'a [String],
+}
+
+impl GpuNames<'_> {
+    /// What the plan calls a GPU.
+    pub(super) fn name(&self, uuid: &str) -> Option<String> {
+        self.plan.iter().position(|known| known == uuid).map(|index| format!("gpu{index}"))
+    }
+
+    /// What is asked, GPU by GPU: `others` is every GPU of the machine that is not named.
+    pub(super) fn each<'m, T>(&self, of: &'m BTreeMap<String, T>) -> Vec<(String, &'m T)> {
+        let mut by_gpu: Vec<(String, &T)> = Vec::new();
+        for (key, value) in of {
+            if key == "others" {
+                let names = (0..self.plan.len()).map(|index| format!("gpu{index}"));
+                by_gpu.extend(names.filter(|name| !of.contains_key(name)).map(|name| (name, value)));
+            } else {
+                by_gpu.push((key.clone(), value));
+            }
+        }
+        by_gpu
+    }
+}
+
+impl GpuList {
+    pub(super) fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<GpuList> {
+        match &node.data {
+            Data::Text(word) if word == "all" => Some(GpuList::All),
+            Data::Text(word) if word == "none" => Some(GpuList::None),
+            Data::List(nodes) => Some(GpuList::Named(nodes.iter().filter_map(|node| gpu(file, node)).collect())),
+            _ => {
+                let help = Some("such as `[\"gpu0\"]`".to_string());
+                file.reader.error(&node.place, "expected `\"all\"`, `\"none\"` or a list of GPUs", help);
+                None
+            }
+        }
+    }
+
+    /// The list in words, with this between names.
+    pub(super) fn words(&self, between: &str) -> String {
+        match self {
+            GpuList::All => "every GPU".to_string(),
+            GpuList::None => "no GPU".to_string(),
+            GpuList::Named(names) if names.is_empty() => "no GPU".to_string(),
+            GpuList::Named(names) => names.join(between),
+        }
+    }
+
+    /// The names of these GPUs on a machine.
+    pub(super) fn names(&self, gpus: &GpuNames<'_>) -> Vec<String> {
+        match self {
+            GpuList::None => Vec::new(),
+            GpuList::Named(names) => names.clone(),
+            GpuList::All => gpus.machine.iter().map(|uuid| gpus.name(uuid).unwrap_or_else(|| uuid.clone())).collect(),
+        }
+    }
+}
+
+/// Holds names that were seen against those expected.
+pub(super) fn equal(what: &str, seen: Option<Vec<String>>, expected: &[String]) -> Truth {
+    let list = |names: &[String]| if names.is_empty() { "none".to_string() } else { names.join(", ") };
+    match seen {
+        None => Truth::Unknown(format!("{what} could not be observed")),
+        Some(seen) if seen == expected => Truth::Yes,
+        Some(seen) => Truth::No(format!("{what} is {}, expected {}", list(&seen), list(expected))),
+    }
+}
+
+/// Reads the name of a GPU.
+pub(super) fn gpu(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<String> {
+    let name = file.reader.text(node)?;
+    is_known(file, name, &node.place, false).then(|| name.to_string())
+}
+
+/// Reads a table by GPU, in which `others` may stand too.
+pub(super) fn by_gpu<T>(
+    file: &mut CheckReader<'_, '_>,
+    node: &Node,
+    read: impl Fn(&mut CheckReader<'_, '_>, &Node) -> Option<T>,
+) -> BTreeMap<String, T> {
+    let mut map = BTreeMap::new();
+    for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
+        is_known(file, &key.text, &key.place, true);
+        map.extend(read(file, value).map(|value| (key.text.clone(), value)));
+    }
+    map
+}
+
+fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &Place, others: bool) -> bool {
+    let good = is_gpu(name) || (others && name == "others");
+    if !good {
+        let or_others = if others { ", or `others`" } else { "" };
+        let help = Some(format!("GPUs are called `gpu0` to `gpu63`{or_others}"));
+        file.reader.error(place, format!("`{name}` is no name of a GPU"), help);
+    }
+    good
+}
+
+/// A GPU by name, in the schema of files.
+pub(super) fn definition() -> Value {
+    or_parameter(json!([{ "type": "string", "pattern": GPU }]))
+}
+
+/// A list of GPUs, in the schema of files.
+pub(super) fn list_definition() -> Value {
+    or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }]))
+}
+
+/// The schema of a table by GPU.
+pub(super) fn by_gpu_schema(value: Value, description: &str) -> Value {
+    json!({
+        "description": description,
+        "type": "object", "additionalProperties": false,
+        "properties": { "gpu0": value, "gpu1": value, "others": value },
+        "patternProperties": { GPU: value, "\\$\\{[a-z0-9_]+\\}": value },
+    })
+}

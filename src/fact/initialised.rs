@@ -1,0 +1,31 @@
+//! `initialised`: whether the driver is initialised in the process.
+
+use serde_json::json;
+
+use super::{FactKind, Sight, Told, Truth, Unasked};
+
+pub(super) const INITIALISED: FactKind = FactKind {
+    key: "initialised",
+    read: |facts, file, node| facts.initialised = file.reader.boolean(node),
+    schema: || json!({ "type": "boolean" }),
+    matchers: |_| Vec::new(),
+    sentences: |facts| {
+        let words = |yes| format!("the driver is {}initialised", if yes { "" } else { "not " });
+        facts.initialised.into_iter().map(words).collect()
+    },
+    held: |facts, look, _| {
+        let held = |expected| match look.step.initialised {
+            None => Truth::Unknown("initialised could not be observed".to_string()),
+            Some(seen) if seen == expected => Truth::Yes,
+            Some(seen) => Truth::No(format!("initialised is {seen}, expected {expected}")),
+        };
+        facts.initialised.into_iter().map(held).collect()
+    },
+    needs_polling: false,
+    told: Told::Alone { heading: "driver initialised", brief: "initialised:", unasked: Unasked::Never },
+    seen: |look, _| {
+        let yes = look.step.initialised?;
+        let words = if yes { "initialised" } else { "not initialised" }.to_owned();
+        Some(Sight { words, cell: if yes { "yes" } else { "no" }.to_owned(), exact: json!(yes) })
+    },
+};

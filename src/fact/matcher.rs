@@ -1,0 +1,403 @@
+//! Comparing one value that was seen with what a file says.
+
+use std::cmp::Ordering;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+
+use super::{CheckReader, GpuNames, Look, Truth};
+use crate::event::Value;
+use crate::observation::StepObservation;
+use crate::source::diagnostic::suggest;
+use crate::source::schema::{object, set};
+use crate::source::size;
+use crate::source::tree::{Data, Entry, Node};
+use cuda_pitfalls_calls::{Call, Output};
+
+/// A bound: its key in files, its word, and whether a value holds it that compares so with the other
+/// side; none where only an order could tell and there is none.
+struct Bound {
+    key: &'static str,
+    word: &'static str,
+    holds: fn(Option<Ordering>) -> Option<bool>,
+}
+
+/// The bounds in the order of the fields of a [`Matcher`].
+const BOUNDS: [Bound; 6] = [
+    Bound { key: "eq", word: "", holds: |order| Some(order == Some(Ordering::Equal)) },
+    Bound { key: "ne", word: "not ", holds: |order| Some(order != Some(Ordering::Equal)) },
+    Bound { key: "ge", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
+    Bound { key: "le", word: "at most ", holds: |order| order.map(Ordering::is_le) },
+    Bound { key: "gt", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
+    Bound { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
+];
+
+/// What a value must be. All the bounds that are given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Matcher {
+    /// Equal to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eq: Option<Operand>,
+    /// Not equal to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ne: Option<Operand>,
+    /// At least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ge: Option<Operand>,
+    /// At most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub le: Option<Operand>,
+    /// Greater than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gt: Option<Operand>,
+    /// Less than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lt: Option<Operand>,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Operand {
+    /// An integer. Text such as `"64 MiB"` becomes one when the file is read.
+    Int(i64),
+    /// Text, after the plan has filled in `${gpus}` and `${gpu0}`; all digits compare as an integer.
+    Text(String),
+    /// A value of another step, written `"@label.name"`.
+    Value {
+        /// The step.
+        label: String,
+        /// The name among its values.
+        name: String,
+    },
+}
+
+impl Matcher {
+    /// Exactly this.
+    pub fn equal(operand: Operand) -> Matcher {
+        Matcher { eq: Some(operand), ..Matcher::default() }
+    }
+
+    /// Whether some bound is a number or text of the file, and not a value of another step.
+    pub fn is_absolute(&self) -> bool {
+        self.operands().any(|operand| !matches!(operand, Operand::Value { .. }))
+    }
+
+    /// What is compared with.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        self.bounds().map(|(_, operand)| operand)
+    }
+
+    pub(crate) fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
+        let Matcher { eq, ne, ge, le, gt, lt } = self;
+        [eq, ne, ge, le, gt, lt].into_iter().flatten()
+    }
+
+    /// The bounds that are given.
+    fn bounds(&self) -> impl Iterator<Item = (&'static Bound, &Operand)> {
+        let Matcher { eq, ne, ge, le, gt, lt } = self;
+        BOUNDS.iter().zip([eq, ne, ge, le, gt, lt]).filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
+    }
+
+    /// An operand in place of `{ eq = operand }`, or a table of bounds.
+    pub(super) fn read(file: &mut CheckReader<'_, '_>, node: &Node, of: Of) -> Option<Matcher> {
+        if !matches!(node.data, Data::Table(_)) {
+            return Operand::read(file, node, of).map(Matcher::equal);
+        }
+        let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
+        if entries.is_empty() {
+            file.reader.error(&node.place, "this compares with nothing", Some("such as `{ ge = 1 }`".to_string()));
+        }
+        let mut matcher = Matcher::default();
+        for Entry { key, value } in entries {
+            let operand = Operand::read(file, value, of);
+            match key.text.as_str() {
+                "eq" => matcher.eq = operand,
+                "ne" => matcher.ne = operand,
+                "ge" => matcher.ge = operand,
+                "le" => matcher.le = operand,
+                "gt" => matcher.gt = operand,
+                "lt" => matcher.lt = operand,
+                _ => {}
+            }
+        }
+        Some(matcher)
+    }
+
+    /// What is compared with, in a sentence.
+    pub(super) fn words(&self, in_bytes: bool) -> String {
+        let bound = |(bound, operand): (&Bound, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
+        self.bounds().map(bound).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// Holds a value against every bound. `subject` names the value in the words.
+    pub(super) fn compare(&self, subject: &str, actual: &Datum, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
+        let mut expected = Vec::new();
+        let mut fails = false;
+        for (bound, operand) in self.bounds() {
+            let other = match operand.resolve(look, gpus) {
+                Ok(other) => other,
+                Err(why) => return Truth::Unknown(why),
+            };
+            let Some(holds) = (bound.holds)(actual.order(&other)) else {
+                return Truth::Unknown(format!("{subject} is {actual}, which has no order with {other}"));
+            };
+            fails |= !holds;
+            expected.push(format!("{}{other}", bound.word));
+        }
+        if fails {
+            Truth::No(format!("{subject} is {actual}, expected {}", expected.join(" and ")))
+        } else {
+            Truth::Yes
+        }
+    }
+}
+
+/// What kind of value is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Integers and text.
+    Anything,
+    /// A number of bytes, or a change in one.
+    Bytes,
+}
+
+impl Operand {
+    fn read(file: &mut CheckReader<'_, '_>, node: &Node, of: Of) -> Option<Operand> {
+        let reader = &mut *file.reader;
+        match &node.data {
+            Data::Int(value) => Some(Operand::Int(*value)),
+            Data::Text(text) => match reference(text) {
+                Some((label, name)) => {
+                    is_returned(file, node, label, name);
+                    Some(Operand::Value { label: label.to_string(), name: name.to_string() })
+                }
+                None if text.starts_with('@') => {
+                    let help = Some("write `@label.name`".to_string());
+                    reader.error(&node.place, format!("`{text}` names no value of a step"), help);
+                    None
+                }
+                None if of == Of::Bytes || size::looks_like_bytes(text) => reader.bytes(node).map(Operand::Int),
+                None => Some(Operand::Text(text.clone())),
+            },
+            Data::Bool(value) => {
+                let help = Some(format!("C has integers for these: write {}", i32::from(*value)));
+                reader.error(&node.place, "expected an integer or text, found true or false", help);
+                None
+            }
+            data => {
+                reader.error(&node.place, format!("expected an integer or text, found {}", data.kind()), None);
+                None
+            }
+        }
+    }
+
+    fn words(&self, in_bytes: bool) -> String {
+        match self {
+            Operand::Int(value) if in_bytes => bytes(*value),
+            Operand::Int(value) => value.to_string(),
+            Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
+            Operand::Text(text) => format!("\"{text}\""),
+            Operand::Value { label, name } => format!("{name} of {label}"),
+        }
+    }
+
+    /// The other side of a comparison, which may be a value of another step.
+    fn resolve(&self, look: &Look<'_>, gpus: &GpuNames<'_>) -> Result<Datum, String> {
+        match self {
+            Operand::Int(value) => Ok(Datum::Int(i128::from(*value))),
+            Operand::Text(text) => Ok(Datum::text(gpus, text)),
+            Operand::Value { label, name } => {
+                let step = look.observation.step(label).ok_or_else(|| format!("{label} was not reached"))?;
+                let value = output(step, name).ok_or_else(|| format!("{label} gave no {name}"))?;
+                Ok(Datum::value(gpus, value))
+            }
+        }
+    }
+}
+
+/// The label and the value's name in `@label.name`. The last dot divides, as names of values have none.
+fn reference(text: &str) -> Option<(&str, &str)> {
+    let (label, name) = text.strip_prefix('@')?.rsplit_once('.')?;
+    (!label.is_empty() && !name.is_empty()).then_some((label, name))
+}
+
+/// Holds `"@label.name"` against the steps.
+fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &str) {
+    for call in (file.find)(file.reader, label, &node.place) {
+        let names = values_of(call);
+        if !names.contains(&name) {
+            let message = format!("`{}` returns no value `{name}`", call.name);
+            file.reader.error(&node.place, message, suggest(name, names));
+        }
+    }
+}
+
+/// The names of what a call gives back.
+pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
+    let names = |(name, output)| match output {
+        Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
+        _ => vec![name],
+    };
+    call.outputs().flat_map(names).collect()
+}
+
+/// What a step gave back by this name, whether or not it varies.
+pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Value> {
+    step.values.get(name).or_else(|| step.varying.get(name))
+}
+
+/// The schema of a matcher with operands of this form.
+pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
+    let bounds: Map<String, _> = BOUNDS.iter().map(|bound| (bound.key.to_string(), operand.clone())).collect();
+    let mut table = object(bounds.into(), &[]);
+    set(&mut table, "minProperties", json!(1));
+    json!({ "anyOf": [operand, table] })
+}
+
+/// A number of bytes in the largest unit that divides it.
+fn bytes(value: i64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| value != 0 && value % unit == 0) {
+        Some((unit, name)) => format!("{} {name}", value / unit),
+        None => format!("{value} B"),
+    }
+}
+
+/// A value that can be compared: wide enough for every integer a report holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Datum {
+    /// An integer.
+    Int(i128),
+    /// A number with a fraction.
+    Float(f64),
+    /// Text; GPUs by plan name.
+    Text(String),
+}
+
+impl Datum {
+    /// UUIDs are compared by plan name, because that is how observations hold them.
+    fn text(gpus: &GpuNames<'_>, text: &str) -> Datum {
+        Datum::Text(gpus.name(text).unwrap_or_else(|| text.to_string()))
+    }
+
+    pub(super) fn value(gpus: &GpuNames<'_>, value: &Value) -> Datum {
+        match value {
+            Value::Int(value) => Datum::Int(i128::from(*value)),
+            Value::Float(value) => Datum::Float(*value),
+            Value::Text(text) => Datum::text(gpus, text),
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self {
+            // Only compared with a float, which is no more exact itself.
+            Datum::Int(value) => Some(*value as f64),
+            Datum::Float(value) => Some(*value),
+            Datum::Text(_) => None,
+        }
+    }
+
+    /// The order of two values; none where they have none.
+    fn order(&self, other: &Datum) -> Option<Ordering> {
+        match (self, other) {
+            (Datum::Int(a), Datum::Int(b)) => Some(a.cmp(b)),
+            // Text that is a number (from an environment variable, say) compares as one.
+            (Datum::Text(text), Datum::Int(b)) => text.parse::<i128>().ok().map(|a| a.cmp(b)),
+            (Datum::Int(a), Datum::Text(text)) => text.parse::<i128>().ok().map(|b| a.cmp(&b)),
+            (Datum::Text(a), Datum::Text(b)) if a == b => Some(Ordering::Equal),
+            (Datum::Text(_), Datum::Text(_)) => None,
+            _ => self.number()?.partial_cmp(&other.number()?),
+        }
+    }
+}
+
+impl std::fmt::Display for Datum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Datum::Int(value) => write!(f, "{value}"),
+            Datum::Float(value) => write!(f, "{value}"),
+            Datum::Text(text) if text.is_empty() => f.write_str("empty"),
+            Datum::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Observation;
+
+    fn held(actual: Datum, matcher: Matcher) -> Truth {
+        let first = StepObservation {
+            label: "first".into(),
+            values: [("count".to_string(), Value::Int(2))].into(),
+            varying: [("free".to_string(), Value::Int(100))].into(),
+            ..StepObservation::default()
+        };
+        let observation = Observation { steps: vec![first], end: "0".into() };
+        let gpus = ["GPU-0".to_string(), "GPU-1".to_string()];
+        let gpus = GpuNames { plan: &gpus, machine: &gpus };
+        matcher.compare("count", &actual, &Look::at(&observation, "first").unwrap(), &gpus)
+    }
+
+    fn refers(name: &str) -> Operand {
+        Operand::Value { label: "first".into(), name: name.into() }
+    }
+
+    #[test]
+    fn every_bound_must_hold_and_the_words_say_which() {
+        let between = Matcher { ge: Some(Operand::Int(1)), lt: Some(Operand::Int(3)), ..Matcher::default() };
+        assert_eq!(held(Datum::Int(1), between.clone()), Truth::Yes);
+        let words = "count is 3, expected at least 1 and less than 3".to_string();
+        assert_eq!(held(Datum::Int(3), between), Truth::No(words));
+        let words = "count is 2, expected 1".to_string();
+        assert_eq!(held(Datum::Int(2), Matcher::equal(Operand::Int(1))), Truth::No(words));
+    }
+
+    #[test]
+    fn each_comparison_at_its_edge() {
+        let two = || Some(Operand::Int(2));
+        let none = Matcher::default;
+        let table = [
+            (Matcher { eq: two(), ..none() }, [false, true, false]),
+            (Matcher { ne: two(), ..none() }, [true, false, true]),
+            (Matcher { ge: two(), ..none() }, [false, true, true]),
+            (Matcher { le: two(), ..none() }, [true, true, false]),
+            (Matcher { gt: two(), ..none() }, [false, false, true]),
+            (Matcher { lt: two(), ..none() }, [true, false, false]),
+        ];
+        for (matcher, expected) in table {
+            let found = [1, 2, 3].map(|value| held(Datum::Int(value), matcher.clone()) == Truth::Yes);
+            assert_eq!(found, expected, "{matcher:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_other_steps_can_be_referred_to_varying_ones_too() {
+        assert_eq!(held(Datum::Int(2), Matcher::equal(refers("count"))), Truth::Yes);
+        let less = Matcher { lt: Some(refers("free")), ..Matcher::default() };
+        assert_eq!(held(Datum::Int(99), less.clone()), Truth::Yes);
+        assert!(matches!(held(Datum::Int(100), less), Truth::No(_)));
+        assert!(matches!(held(Datum::Int(2), Matcher::equal(refers("nothing"))), Truth::Unknown(_)));
+    }
+
+    #[test]
+    fn uuids_are_compared_by_plan_name() {
+        let uuid = Matcher::equal(Operand::Text("GPU-1".into()));
+        assert_eq!(held(Datum::Text("gpu1".into()), uuid.clone()), Truth::Yes);
+        assert!(matches!(held(Datum::Text("gpu0".into()), uuid), Truth::No(_)));
+    }
+
+    #[test]
+    fn text_has_equality_and_no_order() {
+        let at_least = Matcher { ge: Some(Operand::Text("a".into())), ..Matcher::default() };
+        assert!(matches!(held(Datum::Text("b".into()), at_least), Truth::Unknown(_)));
+        let other = Matcher { ne: Some(Operand::Int(1)), ..Matcher::default() };
+        assert_eq!(held(Datum::Text("NULL".into()), other), Truth::Yes);
+        assert_eq!(held(Datum::Text("1".into()), Matcher::equal(Operand::Int(1))), Truth::Yes);
+        assert_eq!(held(Datum::Float(1.0), Matcher::equal(Operand::Int(1))), Truth::Yes);
+    }
+}

@@ -1,0 +1,84 @@
+//! `status`: what the call returned, by name.
+
+use serde_json::{Value, json};
+
+use super::{CheckReader, FactKind, FactSet, Sight, Told, Truth, words};
+use crate::event::Status;
+use crate::source::diagnostic::suggest;
+use crate::source::schema::{one_or_more, or_parameter, reference};
+use crate::source::tree::Node;
+use cuda_pitfalls_calls::{Call, Library, status};
+
+pub(super) const STATUS: FactKind = FactKind {
+    key: "status",
+    read: |facts, file, node| facts.status = read(file, node),
+    schema: || one_or_more(reference("status")),
+    matchers: |_| Vec::new(),
+    sentences: |FactSet { status, .. }| match status.as_slice() {
+        [] => Vec::new(),
+        names => vec![format!("it returns {}", names.join(" or "))],
+    },
+    held: |FactSet { status, .. }, look, _| match (status.as_slice(), &look.step.status) {
+        ([], _) => Vec::new(),
+        (_, None) => vec![Truth::Unknown("the step has no status".to_string())],
+        (names, Some(Status { name: Some(name), .. })) if names.contains(name) => vec![Truth::Yes],
+        (names, Some(Status { name, code })) => {
+            let name = name.clone().unwrap_or_else(|| code.to_string());
+            vec![Truth::No(format!("status is {name}, expected {}", names.join(" or ")))]
+        }
+    },
+    needs_polling: false,
+    told: Told::WithCall,
+    seen: |look, _| {
+        let status = look.step.status.as_ref()?;
+        let cell = words::status(status);
+        let exact = json!({ "code": status.code, "name": status.name });
+        Some(Sight { words: format!("{cell} ({})", status.code), cell, exact })
+    },
+};
+
+fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut all_known = true;
+    for node in file.reader.one_or_more(node) {
+        match file.reader.text(node) {
+            Some(name) if status::is_known(name) => names.push(name.to_string()),
+            Some(name) => {
+                let help = suggest(name, status::names());
+                file.reader.error(&node.place, format!("unknown status `{name}`"), help);
+                all_known = false;
+            }
+            None => all_known = false,
+        }
+    }
+    for call in file.calls {
+        if all_known && !names.is_empty() && !names.iter().any(|name| can_return(call, name)) {
+            let message = format!("`{}` is a call of {} and never returns this", call.name, call.library.name());
+            file.reader.error(&node.place, message, None);
+        }
+    }
+    names
+}
+
+/// A status by name, in the schema of files.
+pub(super) fn definition() -> Value {
+    let mut names: Vec<&str> = status::names().collect();
+    names.sort_unstable();
+    names.dedup();
+    or_parameter(json!([{ "enum": names }]))
+}
+
+/// Whether a status can come from the library of a call, by the prefixes that C gives them.
+fn can_return(kind: &Call, name: &str) -> bool {
+    let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
+    match kind.library {
+        Library::Driver => of_its_own("CUDA_"),
+        Library::Runtime => of_its_own("cuda"),
+        Library::Nvml => of_its_own("NVML_"),
+        Library::Nvrtc => of_its_own("NVRTC_"),
+        Library::Cublas => of_its_own("CUBLAS_"),
+        Library::Cufft => of_its_own("CUFFT_"),
+        Library::Nccl => of_its_own("nccl"),
+        Library::Libc | Library::Harness => name == "OK" || name.starts_with('E'),
+    }
+}

@@ -1,0 +1,70 @@
+//! `value`: what the call gave back beside its status, by name.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::matcher::{Datum, Of, output, values_of};
+use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Sight, Told, Truth, words};
+use crate::observation::Shared;
+use crate::source::diagnostic::suggest;
+use crate::source::schema::reference;
+use crate::source::tree::{Entry, Node};
+use crate::verdict::Reason;
+
+pub(super) const VALUE: FactKind = FactKind {
+    key: "value",
+    read: |facts, file, node| facts.value = read(file, node),
+    schema: || {
+        json!({
+            "description": "What the call gave back, by name.",
+            "type": "object", "additionalProperties": reference("matcher"),
+        })
+    },
+    matchers: |facts| facts.value.values_mut().collect(),
+    sentences: |facts| {
+        facts.value.iter().map(|(name, matcher)| format!("{name} is {}", matcher.words(false))).collect()
+    },
+    held: |facts, look, gpus| facts.value.iter().map(|(name, matcher)| held(name, matcher, look, gpus)).collect(),
+    needs_polling: false,
+    told: Told::WithCall,
+    seen: |look, name| {
+        let value = output(look.step, name?)?;
+        let cell = words::value(value);
+        Some(Sight { words: format!("{} = {cell}", name?), cell, exact: json!(value) })
+    },
+};
+
+fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
+    let mut values = BTreeMap::new();
+    for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
+        for call in file.calls {
+            let names = values_of(call);
+            if !names.contains(&key.text.as_str()) {
+                let help = suggest(&key.text, names).or(Some("it returns none".to_string()));
+                let message = format!("`{}` returns no value `{}`", call.name, key.text);
+                file.reader.error(&key.place, message, help);
+            }
+        }
+        let matcher = Matcher::read(file, value, Of::Anything);
+        values.extend(matcher.map(|matcher| (key.text.clone(), matcher)));
+    }
+    values
+}
+
+fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
+    let is_hidden = match look.step.shared {
+        None => false,
+        Some(Shared::Listed) => true,
+        // Held against another sum it says what the worker did all the same.
+        Some(Shared::Summed) => matcher.is_absolute(),
+    };
+    if is_hidden {
+        let why = "the call is about every process on the GPU, and a co-tenant is there";
+        return Truth::Unobservable(Reason::Unobservable, format!("{name} cannot be told: {why}"));
+    }
+    match output(look.step, name) {
+        None => Truth::Unknown(format!("the call gave no {name}")),
+        Some(value) => matcher.compare(name, &Datum::value(gpus, value), look, gpus),
+    }
+}

@@ -1,0 +1,41 @@
+//! `visible`: the GPUs that the process sees.
+
+use serde_json::json;
+
+use super::gpus::equal;
+use super::{FactKind, GpuList, Look, Sight, Told, Truth, Unasked, words};
+use crate::observation::StepObservation;
+use crate::source::schema::reference;
+
+/// Statuses by which a driver says that there is no GPU, before it says anything else.
+const NO_DEVICE: [&str; 2] = ["CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice"];
+
+pub(super) const VISIBLE: FactKind = FactKind {
+    key: "visible",
+    read: |facts, file, node| facts.visible = GpuList::read(file, node),
+    schema: || reference("gpus"),
+    matchers: |_| Vec::new(),
+    sentences: |facts| facts.visible.iter().map(|gpus| format!("the process sees {}", gpus.words(", "))).collect(),
+    held: |facts, look, gpus| {
+        let seen = || look.step.visible.clone().or_else(|| saw_no_device(look).then(Vec::new));
+        let held = |expected: &GpuList| -> Truth { equal("visible", seen(), &expected.names(gpus)) };
+        facts.visible.iter().map(held).collect()
+    },
+    needs_polling: false,
+    told: Told::Alone { heading: "sees", brief: "sees", unasked: Unasked::Last },
+    seen: |look, _| {
+        let names = look.step.visible.as_ref()?;
+        let cell = words::gpus(names);
+        Some(Sight { words: format!("sees {cell}"), cell, exact: json!(names) })
+    },
+};
+
+/// Whether a call has said that there is no GPU, and nothing was initialised since. Such a
+/// driver answers as one that nobody initialised, so looking around cannot tell.
+fn saw_no_device(look: &Look<'_>) -> bool {
+    let says_none = |step: &StepObservation| {
+        let name = step.status.as_ref().and_then(|status| status.name.as_deref());
+        name.is_some_and(|name| NO_DEVICE.contains(&name))
+    };
+    look.step.initialised != Some(true) && look.so_far().iter().any(says_none)
+}

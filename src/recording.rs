@@ -1,0 +1,112 @@
+//! What happened in one attempt, whole, as the supervisor saw it. Nothing is judged here, and nothing
+//! is changed once the attempt is over.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, MappedLibrary};
+use crate::sample::{FreeRun, Sweep};
+use crate::verdict::Invalidation;
+
+/// Everything that one fresh process said and did, and what NVML showed meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    /// When the worker was started.
+    pub started_ns: u64,
+    /// From start to the worker's end.
+    pub wall_ns: u64,
+    /// Of that, time in which no call of a step was under way: step barriers, reading, process start.
+    pub overhead_ns: u64,
+    /// The worker's PID.
+    pub pid: u32,
+    /// Everything the worker's processes said, in order. Libraries are in the machine's part.
+    pub events: Vec<ProcessEvent>,
+    /// Every GPU at every step barrier, as changes: one that is equal to the one before is left out.
+    pub sweeps: Vec<BarrierSweep>,
+    /// The background polling in between.
+    pub free_run: Option<FreeRun>,
+    /// How the worker ended.
+    pub exit: Exit,
+    /// What went wrong with the measurement itself and can be known only while it is made: memory
+    /// that did not come to rest, a sampler that was lost, an interruption.
+    #[serde(default)]
+    pub incidents: Vec<Invalidation>,
+    /// The last bytes of the worker's stdout, if it wrote any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout_tail: String,
+    /// How many bytes it wrote to stdout.
+    #[serde(default)]
+    pub stdout_bytes: u64,
+    /// The last bytes of the worker's stderr, if it wrote any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// The libraries that its processes mapped. A report names them once for all attempts.
+    #[serde(skip)]
+    pub libraries: Vec<MappedLibrary>,
+}
+
+/// Something a process of the worker said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessEvent {
+    /// The actor whose process said it; absent for the worker's first process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// What it said.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Every GPU at one step barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BarrierSweep {
+    /// The step after which it was taken; null for the baseline before the first.
+    pub step: Option<usize>,
+    /// Whether it was taken after the worker had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_exit: bool,
+    /// What was read.
+    #[serde(flatten)]
+    pub sweep: Sweep,
+}
+
+/// How a worker ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exit {
+    /// The exit code, if it exited.
+    pub code: Option<i32>,
+    /// The signal that ended it, by name.
+    pub signal: Option<String>,
+    /// Signals that the harness sent, in order. An attempt that was signalled concludes nothing,
+    /// unless the scenario asks whether a step returns at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<String>,
+    /// The step that was under way when a deadline passed.
+    pub deadline_at: Option<usize>,
+    /// The step that was under way when the worker died.
+    pub died_at: Option<usize>,
+    /// Whether the process said that it was done before it left.
+    pub said_bye: bool,
+    /// Processes that were left behind, and killed.
+    pub leaked_children: u32,
+    /// Whether the worker could not be killed.
+    pub unkillable: bool,
+    /// Whether the kernel's out-of-memory killer is known to have ended it.
+    pub oom_killed: bool,
+}
+
+impl Recording {
+    /// The same without what takes room: events, readings and samples.
+    pub fn light(&self) -> Recording {
+        Recording {
+            exit: self.exit.clone(),
+            incidents: self.incidents.clone(),
+            stdout_tail: self.stdout_tail.clone(),
+            stderr_tail: self.stderr_tail.clone(),
+            events: Vec::new(),
+            sweeps: Vec::new(),
+            free_run: None,
+            libraries: Vec::new(),
+            ..*self
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A schema in which nothing stands twice: what occurs in several places becomes a definition.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::reference;
+
+/// A shorter schema says more where it stands than a reference to it would.
+const SHORTEST: usize = 110;
+
+/// The same schema, with a definition for each part that occurs more than once. A definition is
+/// called after the first key under which its schema stands.
+pub(super) fn shared(mut schema: Value) -> Value {
+    let Some(Value::Object(own)) = schema.as_object_mut().and_then(|schema| schema.remove("$defs")) else {
+        return schema;
+    };
+    let mut times = BTreeMap::new();
+    for part in own.values().chain([&schema]) {
+        each_child(part, &mut |child| count(child, &mut times));
+    }
+    let mut sharing = Sharing { times, definitions: own.clone(), names: BTreeMap::new() };
+    for (name, definition) in own {
+        let definition = sharing.children(&name, definition);
+        sharing.definitions.insert(name, definition);
+    }
+    schema = sharing.children("", schema);
+    if let Value::Object(schema) = &mut schema {
+        schema.insert("$defs".to_string(), Value::Object(sharing.definitions));
+    }
+    schema
+}
+
+/// Counts a schema and what is in it. What is in one that was seen before counts no more: it will
+/// stand in the definition alone.
+fn count(schema: &Value, times: &mut BTreeMap<String, usize>) {
+    let known = times.entry(without_default(schema).0.to_string()).or_default();
+    *known += 1;
+    if *known == 1 {
+        each_child(schema, &mut |child| count(child, times));
+    }
+}
+
+/// A schema and its default, which is an annotation of the place where it stands.
+fn without_default(schema: &Value) -> (Value, Option<Value>) {
+    let mut schema = schema.clone();
+    let default = schema.as_object_mut().and_then(|schema| schema.remove("default"));
+    (schema, default)
+}
+
+/// The schemas directly in a schema.
+fn each_child(schema: &Value, f: &mut dyn FnMut(&Value)) {
+    for (key, value) in schema.as_object().into_iter().flatten() {
+        match (key.as_str(), value) {
+            ("properties" | "patternProperties", Value::Object(schemas)) => schemas.values().for_each(&mut *f),
+            ("anyOf" | "oneOf", Value::Array(schemas)) => schemas.iter().for_each(&mut *f),
+            ("items" | "additionalProperties" | "propertyNames", schema) => f(schema),
+            _ => {}
+        }
+    }
+}
+
+struct Sharing {
+    times: BTreeMap<String, usize>,
+    definitions: Map<String, Value>,
+    /// The definition's name by the text of its schema.
+    names: BTreeMap<String, String>,
+}
+
+impl Sharing {
+    /// A schema that stands under a key: a reference if it occurs elsewhere too.
+    fn schema(&mut self, key: &str, schema: Value) -> Value {
+        let (bare, default) = without_default(&schema);
+        let text = bare.to_string();
+        if text.len() < SHORTEST || self.times.get(&text).is_none_or(|times| *times < 2) {
+            return self.children(key, schema);
+        }
+        let name = match self.names.get(&text) {
+            Some(name) => name.clone(),
+            None => {
+                let numbered = (2..).map(|number| format!("{key}_{number}"));
+                let mut names = std::iter::once(key.to_string()).chain(numbered);
+                let name = names.find(|name| !self.definitions.contains_key(name)).unwrap_or_default();
+                self.names.insert(text, name.clone());
+                self.definitions.insert(name.clone(), json!(null));
+                let definition = self.children(key, bare);
+                self.definitions.insert(name.clone(), definition);
+                name
+            }
+        };
+        let mut reference = reference(&name);
+        if let (Value::Object(reference), Some(default)) = (&mut reference, default) {
+            reference.insert("default".to_string(), default);
+        }
+        reference
+    }
+
+    /// A schema with everything in it shared.
+    fn children(&mut self, key: &str, schema: Value) -> Value {
+        let Value::Object(schema) = schema else { return schema };
+        let child = |(word, value): (String, Value)| {
+            let value = match (word.as_str(), value) {
+                ("properties" | "patternProperties", Value::Object(schemas)) => {
+                    let named = |name: &str| if word == "properties" { name.to_string() } else { key.to_string() };
+                    schemas.into_iter().map(|(name, one)| (name.clone(), self.schema(&named(&name), one))).collect()
+                }
+                ("anyOf" | "oneOf", Value::Array(schemas)) => {
+                    schemas.into_iter().map(|one| self.schema(key, one)).collect()
+                }
+                ("items" | "additionalProperties" | "propertyNames", one) => self.schema(key, one),
+                (_, value) => value,
+            };
+            (word, value)
+        };
+        schema.into_iter().map(child).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A schema with every reference replaced by what it refers to.
+    fn spelled_out(schema: &Value, definitions: &Value) -> Value {
+        match schema {
+            Value::Object(parts) => {
+                let mut whole = Map::new();
+                for (key, part) in parts.iter().filter(|(key, _)| *key != "$defs") {
+                    match part.as_str().and_then(|part| part.strip_prefix("#/$defs/")) {
+                        Some(name) if key == "$ref" => {
+                            let Value::Object(meant) = spelled_out(&definitions[name], definitions) else { panic!() };
+                            whole.extend(meant);
+                        }
+                        _ => drop(whole.insert(key.clone(), spelled_out(part, definitions))),
+                    }
+                }
+                Value::Object(whole)
+            }
+            Value::Array(parts) => parts.iter().map(|part| spelled_out(part, definitions)).collect(),
+            other => other.clone(),
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_and_nothing_long_stands_twice() {
+        let whole = super::super::whole();
+        let shared = shared(whole.clone());
+        assert_eq!(spelled_out(&shared, &shared["$defs"]), spelled_out(&whole, &whole["$defs"]));
+        let mut times = BTreeMap::new();
+        let parts = shared["$defs"].as_object().unwrap().values().chain([&shared]);
+        parts.for_each(|part| each_child(part, &mut |child| count(child, &mut times)));
+        let twice: Vec<_> = times.iter().filter(|(text, times)| text.len() >= SHORTEST && **times > 1).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+        assert!(shared.to_string().len() < whole.to_string().len());
+    }
+}

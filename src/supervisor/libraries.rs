@@ -1,0 +1,35 @@
+//! The libraries that a worker mapped: are they those that the run is about?
+
+use crate::event::{Event, MappedLibrary};
+use crate::experiment::Experiment;
+use crate::recording::Recording;
+use crate::verdict::{Provenance, Reason};
+use cuda_pitfalls_calls::{self as calls, Library};
+
+use super::reading::incident;
+
+/// Moves the libraries that processes mapped out of what they said, and keeps as an incident that
+/// they are not what the run is on, or that this is unknown. Before the run knows what it is on,
+/// nothing is expected of them.
+pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
+    // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
+    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);
+    let takes_libcuda = experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call));
+    let mut wrong = Vec::new();
+    for said in &mut recording.events {
+        let Event::Ready { libraries, missing, .. } = &mut said.event else { continue };
+        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        if takes_libcuda && missing.is_empty() && !libraries.iter().any(is_libcuda) {
+            wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
+        }
+        for library in libraries.drain(..) {
+            if expected.is_some_and(|expected| expected != Provenance::of(library.simulated)) {
+                wrong.push(format!("the worker mapped {}, which is not what this run is on", library.path));
+            }
+            if !recording.libraries.contains(&library) {
+                recording.libraries.push(library);
+            }
+        }
+    }
+    wrong.into_iter().for_each(|detail| incident(recording, Reason::Protocol, detail));
+}

@@ -1,0 +1,42 @@
+//! Counting, and counts as people read them.
+
+use std::fmt::Display;
+
+/// A count and what is counted: `1 question`, `3 questions`.
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
+}
+
+/// Each different thing with how often it is there, in the order in which the things first come.
+pub fn tally<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
+    let groups = grouped(all.into_iter().map(|one| (one, ())));
+    groups.into_iter().map(|(one, times)| (one, times.len())).collect()
+}
+
+/// What belongs to each key, keys and values in the order in which they first come.
+pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!([0, 1, 2].map(|count| counted::<u64>(count, "GPU")), ["0 GPUs", "1 GPU", "2 GPUs"]);
+    }
+
+    #[test]
+    fn groups_come_in_the_order_of_their_first() {
+        assert_eq!(tally(["b", "a", "b"]), [("b", 2), ("a", 1)]);
+        assert_eq!(grouped([(2, 'x'), (1, 'y'), (2, 'z')]), [(2, vec!['x', 'z']), (1, vec!['y'])]);
+    }
+}

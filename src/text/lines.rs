@@ -1,0 +1,97 @@
+//! Text in lines of a given width, counted in columns of a terminal.
+//!
+//! A line is broken between words; inside a word only where the word alone is longer than the line.
+
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+use super::escape::terminal;
+
+/// The width that fits a CI log and half a screen: what is taken where no terminal says otherwise.
+pub const WIDTH: usize = 100;
+
+/// The narrowest width for which anything is laid out.
+pub const NARROWEST: usize = 40;
+
+/// A space at which no line is broken; it is printed as any other.
+pub const UNBROKEN: char = '\u{a0}';
+
+/// How many columns a text takes.
+pub fn columns(text: &str) -> usize {
+    textwrap::core::display_width(text)
+}
+
+/// A text behind a head, broken between words, and continued under its first word. What is foreign
+/// in it is made harmless.
+pub fn sentence(head: &str, text: &str, width: usize) -> String {
+    let text = terminal(text);
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    wrap(head, &words, " ", width)
+}
+
+/// Parts behind a head, joined, and continued under the first part where the line is full. A part
+/// is broken only between its words, and only where it does not fit a line of its own.
+pub fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String {
+    let indent = columns(head);
+    let room = width.saturating_sub(indent).max(1);
+    let mut out = String::new();
+    for (place, line) in broken(parts, between, room).iter().enumerate() {
+        let line = if place == 0 { format!("{head}{line}") } else { format!("{:indent$}{line}", "") };
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// The words of a text in lines of at most `room` columns.
+pub fn words(text: &str, room: usize) -> Vec<String> {
+    broken(&[text.to_owned()], "", room)
+}
+
+fn broken(parts: &[String], between: &str, room: usize) -> Vec<String> {
+    let options = Options::new(room)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let mut lines: Vec<String> = vec![String::new()];
+    for part in parts {
+        match lines.last_mut() {
+            Some(last) if !last.is_empty() && columns(last) + columns(between) + columns(part) <= room => {
+                last.push_str(between);
+                last.push_str(part);
+            }
+            last => {
+                if last.is_some_and(|last| last.is_empty()) {
+                    lines.pop();
+                }
+                lines.extend(textwrap::wrap(part, &options).into_iter().map(String::from));
+            }
+        }
+    }
+    lines.iter().map(|line| line.replace(UNBROKEN, " ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrapping_breaks_between_words_only() {
+        let parts = ["aaaa bbbb cccc".to_owned(), "dddddddddddddddddddddd".to_owned(), "e".to_owned()];
+        assert_eq!(wrap("> ", &parts, " · ", 24), "> aaaa bbbb cccc\n  dddddddddddddddddddddd\n  e\n");
+    }
+
+    #[test]
+    fn a_word_that_is_longer_than_the_line_is_broken() {
+        assert_eq!(sentence("> ", "a bbbbbbbbbbbb c", 10), "> a\n  bbbbbbbb\n  bbbb c\n");
+        assert_eq!(sentence("> ", "a bbbbbbbbbbbbbbb c", 10), "> a\n  bbbbbbbb\n  bbbbbbb\n  c\n");
+        let part = ["aaaa bbbbbbbb cc".to_owned(), "d".to_owned()];
+        assert_eq!(wrap("> ", &part, " · ", 12), "> aaaa\n  bbbbbbbb\n  cc · d\n");
+        assert_eq!(words("", 10), [""]);
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(words("漢字 漢字", 8), ["漢字", "漢字"]);
+        assert_eq!(words("漢字漢字", 5), ["漢字", "漢字"]);
+    }
+}

@@ -1,0 +1,155 @@
+//! Every committed document that is made from something else: its path, its text, and whether that
+//! is what lies there.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::claim::{self, Evidence};
+use cuda_pitfalls::render::{claims, survey as survey_page};
+use cuda_pitfalls::report::{self, Stored};
+use cuda_pitfalls::scenario::{Scenario, schema};
+use cuda_pitfalls::survey::{self, Survey};
+use cuda_pitfalls::text::json;
+
+use crate::{page, steps};
+
+/// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
+pub type Failed = Box<dyn Error>;
+
+/// The repository's folder.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// All documents: their texts by their paths from the root of the repository.
+///
+/// # Errors
+/// Something that they are made from cannot be read or is not valid.
+pub fn all() -> Result<BTreeMap<String, String>, Failed> {
+    let scenarios = catalogue::select(&[])?;
+    let mut made = pages(&scenarios)?;
+    made.extend(schemas());
+    made.extend(surveys()?);
+    made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
+    made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
+    made.insert("scenarios/steps.md".to_owned(), steps::page());
+    Ok(made)
+}
+
+/// The pages of scenarios, with what committed reports say of them, and their index.
+///
+/// # Errors
+/// A committed report that cannot be read.
+pub fn pages(scenarios: &[Scenario]) -> Result<BTreeMap<String, String>, Failed> {
+    let mut measured = Vec::new();
+    for (name, file) in committed("report.json")? {
+        measured.extend(page::measurements(scenarios, &name, &report::read(&file)?));
+    }
+    let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, &measured)));
+    Ok(pages.chain([(page::index_path(), page::index(scenarios))]).collect())
+}
+
+/// What `cuda-pitfalls schema` prints.
+fn schemas() -> BTreeMap<String, String> {
+    let of_surveys = survey::Kind::ALL
+        .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
+    let others = [
+        ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
+        ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
+    ];
+    others.into_iter().chain(of_surveys).collect()
+}
+
+/// A page for each kind of survey, from all committed surveys of the kind.
+fn surveys() -> Result<BTreeMap<String, String>, Failed> {
+    let mut pages = BTreeMap::new();
+    for kind in survey::Kind::ALL {
+        let mut sources = Vec::new();
+        for (name, file) in committed(kind.file())? {
+            let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;
+            sources.push(survey_page::NamedSurvey { name, survey });
+        }
+        pages.insert(format!("docs/surveys/{}.md", kind.name()), survey_page::page(kind, &sources));
+    }
+    Ok(pages)
+}
+
+/// What the committed reports make of the claims.
+fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
+    let articles = claim::load_all(scenarios).map_err(|(diagnostics, source)| {
+        let lines: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(&source, false)).collect();
+        lines.join("\n")
+    })?;
+    let mut sources = Vec::new();
+    for (name, file) in committed("report.json")? {
+        sources.push(claim::NamedReport { name, report: report::read(&file)? });
+    }
+    let evidence = Evidence::new(sources);
+    Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::ClaimsFormat::Markdown))
+}
+
+/// The committed reports or surveys in files of this name, each with its folder's name, sorted. Runs
+/// of one's own bear a time in their name and are not committed.
+fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, Failed> {
+    let mut found = Vec::new();
+    for folder in fs::read_dir(root().join("reports"))? {
+        let folder = folder?;
+        let (name, file) = (folder.file_name().to_string_lossy().into_owned(), folder.path().join(file));
+        if !name.contains("Z-") && file.is_file() {
+            found.push((name, file));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The pages of scenarios that are no more.
+fn left(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+    let mut left = Vec::new();
+    let mut folders = vec![root().join(page::FOLDER)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name = path.strip_prefix(root())?.to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".md") && !made.contains_key(&name) {
+                left.push(name);
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Of these documents those that are not committed so, and the pages of scenarios that are no more.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn stale(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+    let is_stale = |path: &str, text: &str| fs::read_to_string(root().join(path)).unwrap_or_default() != text;
+    let stale = made.iter().filter(|(path, text)| is_stale(path, text)).map(|(path, _)| path.clone());
+    Ok(stale.chain(left(made)?).collect())
+}
+
+/// Writes what is out of date of these documents, removes the pages of scenarios that are no more,
+/// and says which these were.
+///
+/// # Errors
+/// A folder that cannot be read, and a file that cannot be written or removed.
+pub fn bless(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+    let stale = stale(made)?;
+    for path in &stale {
+        let file = root().join(path);
+        match made.get(path) {
+            Some(text) => {
+                fs::create_dir_all(file.parent().unwrap_or(root()))?;
+                fs::write(file, text)?;
+            }
+            None => fs::remove_file(file)?,
+        }
+    }
+    Ok(stale)
+}

@@ -1,0 +1,8 @@
+//! What is done for the repository and not by the program: the committed documents that are made
+//! from scenarios, the tables of calls and the committed reports.
+
+#![forbid(unsafe_code)]
+
+pub mod documents;
+pub mod page;
+pub mod steps;

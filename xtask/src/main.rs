@@ -1,0 +1,29 @@
+//! `cargo xtask bless` writes the documents anew; `cargo xtask check` says which are out of date.
+
+use std::process::ExitCode;
+
+use xtask::documents::{all, bless, stale};
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let found = match task.as_str() {
+        "bless" => all().and_then(|made| bless(&made)).map(|written| (written, "written:")),
+        "check" => {
+            all().and_then(|made| stale(&made)).map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:"))
+        }
+        _ => {
+            eprintln!("usage: cargo xtask <bless|check>");
+            return ExitCode::from(2);
+        }
+    };
+    match found {
+        Ok((paths, what)) => {
+            paths.iter().for_each(|path| println!("{what} {path}"));
+            ExitCode::from(u8::from(task == "check" && !paths.is_empty()))
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

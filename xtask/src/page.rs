@@ -1,0 +1,181 @@
+//! Pages for people: a scenario and what was measured of it, as somebody with the symptom wants to
+//! read it, and an index by symptom.
+//!
+//! Pure: from scenarios and reports to Markdown. Nothing here reads a report from a disk or writes a
+//! page to it; [`crate::documents`] does both.
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod index;
+mod measured;
+mod order;
+mod prose;
+mod showed;
+mod since;
+mod table;
+mod values;
+
+pub use index::{index, path as index_path};
+pub use measured::{Measurement, measurements};
+
+use std::fmt::Write as _;
+
+use cuda_pitfalls::render::versions;
+use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
+
+use self::measured::Reference;
+use self::prose::{bullet, capitalised, code, escaped, link, paragraph, prose, value};
+
+/// Where pages lie, from the root of the repository.
+pub const FOLDER: &str = "docs/pitfalls";
+
+/// Where the page of a scenario lies, from the root of the repository.
+pub fn path(scenario: &Scenario) -> String {
+    format!("{FOLDER}/{}.md", scenario.name)
+}
+
+/// Whether the pitfall is there, going by what the file expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pitfall {
+    /// Somewhere at least.
+    Happens,
+    /// Nowhere that was looked at.
+    Harmless,
+    /// Nobody knows yet.
+    Open,
+}
+
+impl Pitfall {
+    fn of(scenario: &Scenario) -> Pitfall {
+        let mut expected = scenario.instances.iter().flat_map(|instance| &instance.expect).peekable();
+        match (expected.peek().is_some(), expected.any(|it| it.verdict == Expected::Reproduced)) {
+            (_, true) => Pitfall::Happens,
+            (true, false) => Pitfall::Harmless,
+            (false, false) => Pitfall::Open,
+        }
+    }
+}
+
+/// The page of a scenario, with what was measured of it, and of other scenarios, so far.
+pub fn page(scenario: &Scenario, measured: &[Measurement]) -> String {
+    let own: Vec<&Measurement> = measured.iter().filter(|one| one.part.scenario == scenario.name).collect();
+    let reference = Reference::of(scenario, &own);
+    let Some(instance) = reference.instance(scenario) else { return String::new() };
+    let standing = Pitfall::of(scenario);
+    let mut out = format!("<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n", scenario.name);
+    let _ = writeln!(out, "# {}", prose(&scenario.question));
+    answer(&mut out, scenario);
+    see(&mut out, scenario, instance, standing);
+    why(&mut out, scenario);
+    order::section(&mut out, scenario, instance, standing);
+    since::section(&mut out, scenario, &own);
+    measured::section(&mut out, scenario, &own);
+    showed::section(&mut out, scenario, &reference);
+    values::section(&mut out, scenario, &own, &reference);
+    sources(&mut out, scenario);
+    run(&mut out, scenario);
+    out
+}
+
+fn answer(out: &mut String, scenario: &Scenario) {
+    let answer = if scenario.answer.is_empty() { "Not measured yet." } else { &scenario.answer };
+    paragraph(out, &format!("**Short answer.** {}", prose(answer)));
+    let up = "../".repeat(scenario.name.matches('/').count());
+    let met = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
+    let met: Vec<String> =
+        met.map(|found| link(&prose(&found.sentence), &format!("{up}README.md#{}", found.id))).collect();
+    if !met.is_empty() {
+        paragraph(out, &format!("Often met as: {}.", met.join("; ")));
+    }
+}
+
+/// What the file calls the effect, and what people believe.
+fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
+    let (title, order, shows) = match standing {
+        Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
+        Pitfall::Harmless => ("What was looked for, and not seen", "The order that was looked at", "It would show as"),
+        Pitfall::Open => ("What to look for", "The order that is looked at", "It would show as"),
+    };
+    let _ = writeln!(out, "\n## {title}");
+    if let Some(trap) = instance.cases.iter().find(|case| case.name == "trap") {
+        paragraph(out, &format!("{order}: {}. {shows}:", prose(&trap.does)));
+    }
+    out.push('\n');
+    for check in &instance.effect {
+        bullet(out, &effect(check));
+    }
+    paragraph(out, &format!("Often believed: “{}”", prose(&scenario.folklore)));
+}
+
+/// A check as a person reads it.
+fn effect(check: &Check) -> String {
+    let words = match &check.facts.exit {
+        Some(exit) => capitalised(&exit.sentence().replace("the worker", "the process")),
+        None => {
+            let facts: Vec<String> = check.facts.sentences().iter().map(|fact| prose(fact)).collect();
+            format!("After {}: {}", code(&check.at), facts.join(", and "))
+        }
+    };
+    match versions::condition(&check.when, value) {
+        Some(condition) => format!("{words} ({condition})."),
+        None => format!("{words}."),
+    }
+}
+
+/// The comment at the top of the file and, where no version decides, the reasons of the verdicts.
+fn why(out: &mut String, scenario: &Scenario) {
+    let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
+    let reasons = if versions::matter(expect) { Vec::new() } else { since::reasons(expect) };
+    if scenario.why.is_empty() && reasons.is_empty() {
+        return;
+    }
+    out.push_str("\n## Why\n");
+    if !scenario.why.is_empty() {
+        paragraph(out, &prose(&scenario.why));
+    }
+    if !reasons.is_empty() {
+        out.push('\n');
+    }
+    for reason in reasons {
+        bullet(out, &reason);
+    }
+}
+
+fn sources(out: &mut String, scenario: &Scenario) {
+    if scenario.sources.is_empty() {
+        return;
+    }
+    out.push_str("\n## Sources\n\n");
+    for source in &scenario.sources {
+        let is_link = source.starts_with("https://") && !source.contains([' ', '<', '>']);
+        let _ = writeln!(out, "- {}", if is_link { format!("<{source}>") } else { prose(source) });
+    }
+}
+
+fn run(out: &mut String, scenario: &Scenario) {
+    let allow: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
+    out.push_str("\n## Run it yourself\n\n");
+    let _ = writeln!(out, "```sh\ncargo run --release -- run {}{allow}\n```", escaped(&scenario.name));
+    let up = "../".repeat(scenario.name.matches('/').count() + 2);
+    let file = format!("scenarios/{}.toml", scenario.name);
+    let words =
+        format!("It needs {}. The calls and checks: {}.", needs(&scenario.needs), link(&file, &format!("{up}{file}")));
+    paragraph(out, &words);
+}
+
+fn needs(needs: &Needs) -> String {
+    let mut all = vec![match needs.gpus {
+        0 => "no GPU".to_owned(),
+        1 => "1 GPU".to_owned(),
+        gpus => format!("{gpus} GPUs"),
+    }];
+    let ranges =
+        [("driver", &needs.driver), ("libcudart", &needs.libcudart), ("compute capability", &needs.compute_capability)];
+    all.extend(ranges.iter().filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?))));
+    all.extend(needs.root.then(|| "root".to_owned()));
+    all.extend(needs.peer_access.then(|| "GPUs that reach each other's memory".to_owned()));
+    prose(&all.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The index: by symptom, by subject and by catalogue number.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cuda_pitfalls::scenario::{Scenario, symptom};
+
+use super::prose::{brief, bullet, escaped, link, paragraph, prose};
+use super::{FOLDER, Pitfall};
+
+/// The groups of catalogue numbers.
+const GROUPS: [(char, &str); 6] = [
+    ('A', "Which GPUs are visible"),
+    ('B', "Contexts"),
+    ('C', "Current device, threads, handles of another device"),
+    ('D', "Limits and the device heap"),
+    ('E', "Memory"),
+    ('F', "Processes, errors, versions"),
+];
+
+/// The page that leads to all others.
+pub fn index(scenarios: &[Scenario]) -> String {
+    let mut out = "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
+    paragraph(
+        &mut out,
+        "Find what you see. Under it is every question that was asked about it, with its answer and the fix. \
+         Each page says what was measured, on which machine, and how to run it yourself.",
+    );
+    paragraph(
+        &mut out,
+        "`cargo run --release -- run stray-memory-gpu0` asks all questions of a symptom on your machine; its id is \
+         what the links below end in.",
+    );
+    let named: Vec<&symptom::Symptom> =
+        symptom::all().iter().filter(|one| scenarios.iter().any(|scenario| has(scenario, one))).collect();
+    out.push('\n');
+    for one in &named {
+        bullet(&mut out, &link(&prose(&one.sentence), &format!("#{}", one.id)));
+    }
+    let further = [("By subject", "by-subject"), ("By catalogue number", "by-catalogue-number")];
+    let further: Vec<String> = further.iter().map(|(words, to)| link(words, &format!("#{to}"))).collect();
+    paragraph(&mut out, &format!("Or look here: {}.", further.join(", ").to_lowercase()));
+    for one in named {
+        by_symptom(&mut out, one, scenarios);
+    }
+    by_subject(&mut out, scenarios);
+    by_number(&mut out, scenarios);
+    out
+}
+
+fn has(scenario: &Scenario, symptom: &symptom::Symptom) -> bool {
+    scenario.symptoms.contains(&symptom.id)
+}
+
+/// The causes first, and then what looks like one and is none.
+fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenario]) {
+    let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}", symptom.id, prose(&symptom.sentence));
+    let met = |standing: Pitfall| {
+        scenarios.iter().filter(move |scenario| has(scenario, symptom) && Pitfall::of(scenario) == standing)
+    };
+    let titles = [
+        (Pitfall::Happens, None),
+        (Pitfall::Harmless, Some("Looked at, and not the cause:")),
+        (Pitfall::Open, Some("Asked, and not measured yet:")),
+    ];
+    for (standing, title) in titles {
+        let mut of = met(standing).peekable();
+        if of.peek().is_none() {
+            continue;
+        }
+        title.iter().for_each(|title| paragraph(out, title));
+        out.push('\n');
+        for scenario in of {
+            bullet(out, &entry(scenario, standing));
+        }
+    }
+}
+
+/// The question as a link, the answer, and the fix where one is needed.
+fn entry(scenario: &Scenario, standing: Pitfall) -> String {
+    let mut words = format!("{} {}", question(scenario), prose(brief(&scenario.answer)));
+    if standing == Pitfall::Happens && !scenario.remedy.is_empty() {
+        let _ = write!(words, " *Fix:* {}", prose(&scenario.remedy));
+    }
+    words
+}
+
+fn question(scenario: &Scenario) -> String {
+    link(&prose(&scenario.question), &format!("{}.md", scenario.name))
+}
+
+fn by_subject(out: &mut String, scenarios: &[Scenario]) {
+    out.push_str("\n## By subject\n");
+    let mut subjects: BTreeMap<&str, Vec<&Scenario>> = BTreeMap::new();
+    for scenario in scenarios {
+        let subject = scenario.name.split('/').next().unwrap_or_default();
+        subjects.entry(subject).or_default().push(scenario);
+    }
+    for (subject, scenarios) in subjects {
+        let _ = writeln!(out, "\n### {}\n", escaped(subject));
+        for scenario in scenarios {
+            bullet(out, &question(scenario));
+        }
+    }
+}
+
+fn by_number(out: &mut String, scenarios: &[Scenario]) {
+    out.push_str("\n## By catalogue number\n");
+    paragraph(out, "The numbers under which the pitfalls were collected; they are tags of the scenarios.");
+    for (letter, title) in GROUPS {
+        let mut numbers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for scenario in scenarios {
+            let of = scenario.tags.iter().filter(|tag| tag.starts_with(letter) && is_number(tag));
+            for tag in of {
+                let short = scenario.name.rsplit('/').next().unwrap_or_default();
+                numbers.entry(tag).or_default().push(link(&escaped(short), &format!("{}.md", scenario.name)));
+            }
+        }
+        if numbers.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "\n### {letter}: {title}\n");
+        for (number, links) in numbers {
+            bullet(out, &format!("{number} {}", links.join(", ")));
+        }
+    }
+}
+
+/// Whether a tag is a number of the catalogue, such as `A01`.
+fn is_number(tag: &str) -> bool {
+    tag.len() == 3 && tag.bytes().skip(1).all(|byte| byte.is_ascii_digit())
+}
+
+/// Where the index lies, from the root of the repository.
+pub fn path() -> String {
+    format!("{FOLDER}/README.md")
+}

@@ -1,0 +1,190 @@
+//! What committed reports say about the scenarios as they are today.
+
+use std::collections::BTreeSet;
+
+use cuda_pitfalls::judge::{self, Facts, planned_today};
+use cuda_pitfalls::machine::Machine;
+use cuda_pitfalls::observe::Scene;
+use cuda_pitfalls::report::{Report, ScenarioReport};
+use cuda_pitfalls::scenario::{Instance, Scenario};
+use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
+
+use super::prose::{escaped, link, paragraph, prose};
+use super::table::Table;
+
+/// The libcudart that tables of one measurement are from, where there is a choice.
+const USUAL_LIBCUDART: &str = "13.0";
+/// And the number of GPUs: the fewest on which one can be used and another not.
+const USUAL_GPUS: usize = 2;
+
+/// One instance of a scenario as one report has it, judged by what the file says today.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// The folder of the report, below `reports/`.
+    pub report: String,
+    /// When its run was started.
+    pub started_at: String,
+    /// The machine it is from.
+    pub machine: Machine,
+    /// Whether nobody else was on its GPUs.
+    pub alone: bool,
+    /// What was measured, without the calls and readings of its attempts.
+    pub part: ScenarioReport,
+}
+
+/// What a report says about these scenarios. What was not run, was simulated, or was measured with
+/// other calls than the file has today is left out.
+pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
+    let figures = report.run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
+    let is_run =
+        |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
+    let judged = report.scenarios.iter().filter(is_run).filter_map(|part| {
+        let scenario = scenarios.iter().find(|scenario| scenario.name == part.scenario)?;
+        let plan = planned_today(scenario, report, part)?;
+        let mut part = part.clone();
+        let facts = Facts::new(&report.machine, part.libcudart.as_ref(), &plan, report.provenance);
+        part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
+        part.plan = Some(plan);
+        for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
+            attempt.recording.events.clear();
+            attempt.recording.sweeps.clear();
+            attempt.recording.free_run = None;
+        }
+        Some(part)
+    });
+    let measurement = |part| Measurement {
+        report: name.to_owned(),
+        started_at: report.run.started_at.clone(),
+        machine: report.machine.clone(),
+        alone: report.run.co_tenants.is_empty(),
+        part,
+    };
+    judged.map(measurement).collect()
+}
+
+impl Measurement {
+    /// The version of libcudart.
+    pub(super) fn libcudart(&self) -> &str {
+        self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
+    }
+
+    /// The driver's version.
+    pub(super) fn driver(&self) -> &str {
+        self.machine.driver_version.as_deref().unwrap_or("unknown")
+    }
+
+    /// The GPUs in words: `2 × NVIDIA H200`.
+    pub(super) fn gpus(&self) -> String {
+        let names: BTreeSet<&str> =
+            self.machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("unknown GPU")).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        format!("{} × {}", self.machine.gpus.len(), prose(&names.join(" and ")))
+    }
+}
+
+const DOES_NOT_SHOW: &str = "does not show";
+
+/// Whether the pitfall showed, in words.
+pub(super) fn happened(verdict: &Verdict) -> String {
+    let reason = || verdict.reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default();
+    match verdict.kind {
+        Kind::Reproduced => "shows".to_owned(),
+        Kind::NotReproduced => DOES_NOT_SHOW.to_owned(),
+        Kind::Inconclusive => format!("open: {}", reason()),
+        Kind::Skipped => format!("not run: {}", reason()),
+        Kind::HarnessError => format!("failed: {}", reason()),
+    }
+}
+
+/// The one report and libcudart that tables of what was seen are from.
+pub(super) struct Reference<'m> {
+    /// Its measurements of the scenario, in the order of its instances.
+    pub(super) of: Vec<&'m Measurement>,
+}
+
+impl<'m> Reference<'m> {
+    /// The usual machine and libcudart if they were measured, with nobody else there, and the latest report of those.
+    pub(super) fn of(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
+        let rank = |one: &Measurement| {
+            let is_usual = (one.alone, one.machine.gpus.len() == USUAL_GPUS, one.libcudart() == USUAL_LIBCUDART);
+            (is_usual, one.started_at.clone(), one.report.clone(), one.libcudart().to_owned())
+        };
+        let best = own.iter().map(|one| rank(one)).max();
+        let same = |name: &str| own.iter().find(|one| one.part.name == name && Some(rank(one)) == best).copied();
+        Reference { of: scenario.instances.iter().filter_map(|instance| same(&instance.name)).collect() }
+    }
+
+    /// The measurement to show in full: the first in which the pitfall is there, or else the first.
+    pub(super) fn shown(&self) -> Option<&'m Measurement> {
+        let there = self.of.iter().find(|one| one.part.verdict.kind == Kind::Reproduced);
+        there.or(self.of.first()).copied()
+    }
+
+    /// The instance that was measured so, or the first.
+    pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
+        let shown = self.shown();
+        let is_shown = |instance: &&Instance| shown.is_some_and(|shown| shown.part.name == instance.name);
+        scenario.instances.iter().find(is_shown).or(scenario.instances.first())
+    }
+}
+
+/// The table of machines, a row for each report and libcudart.
+pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
+    out.push_str("\n## Measured\n");
+    if own.is_empty() {
+        out.push_str("\nNot measured yet.\n");
+        return;
+    }
+    let key = |one: &Measurement| {
+        let number = one.part.libcudart.as_ref().and_then(|it| it.number);
+        (one.machine.gpus.len(), number, one.report.clone())
+    };
+    let mut rows: Vec<_> = own.iter().map(|one| key(one)).collect();
+    rows.sort();
+    rows.dedup();
+    let mut table = Table::new(["machine", "driver", "libcudart", "attempts of each case", "the pitfall", "report"]);
+    for row in rows {
+        let of: Vec<&Measurement> = own.iter().filter(|one| key(one) == row).copied().collect();
+        let Some(first) = of.first() else { continue };
+        let report = format!("../../../reports/{}/report.json", first.report);
+        table.row([
+            first.gpus(),
+            prose(first.driver()),
+            prose(first.libcudart()),
+            attempts(&of),
+            together(scenario, &of),
+            link(&escaped(&first.report), &report),
+        ]);
+    }
+    table.write(out);
+    paragraph(out, "“Shows” means: in every attempt of the trap, and in none of the control.");
+}
+
+/// How many attempts count: `5`, or `4 to 5`.
+fn attempts(of: &[&Measurement]) -> String {
+    let counted =
+        |case: &cuda_pitfalls::report::CaseReport| case.outcomes.iter().map(|outcome| outcome.count).sum::<u32>();
+    let counts: Vec<u32> = of.iter().flat_map(|one| &one.part.cases).map(counted).collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(least), _) => least.to_string(),
+        (None, _) => String::new(),
+    }
+}
+
+/// What several instances showed: one word, or how many values showed which.
+fn together(scenario: &Scenario, of: &[&Measurement]) -> String {
+    let all: Vec<String> = of.iter().map(|one| happened(&one.part.verdict)).collect();
+    if scenario.instances.len() == 1 {
+        return all.first().cloned().unwrap_or_default();
+    }
+    let different: BTreeSet<&String> = all.iter().collect();
+    let told = |word: &&String| match all.iter().filter(|other| other == word).count() {
+        count if count == scenario.instances.len() && *word == DOES_NOT_SHOW => format!("{word} for any value"),
+        count if count == scenario.instances.len() => format!("{word} for every value"),
+        1 => format!("{word} for 1 value"),
+        count => format!("{word} for {count} values"),
+    };
+    different.iter().rev().map(told).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,116 @@
+//! The order that works, beside the one that does not.
+
+use std::fmt::Write as _;
+
+use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
+use cuda_pitfalls_calls::{self as calls, Effect, Kind};
+
+use super::Pitfall;
+use super::prose::{code, paragraph, prose, value};
+use super::showed::mib;
+use super::table::Table;
+
+/// Longer lists of calls are cut in the middle; the file has them all.
+const MOST_ROWS: usize = 24;
+
+/// The section of a page.
+pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
+    let (title, trap_is, control_is) = match standing {
+        Pitfall::Happens => ("The order that works", "trap", "control, which works"),
+        Pitfall::Harmless => ("What was compared", "trap", "control"),
+        Pitfall::Open => ("What is compared", "trap", "control"),
+    };
+    let _ = writeln!(out, "\n## {title}");
+    if !scenario.remedy.is_empty() {
+        let doubt = if standing == Pitfall::Open { "Advice, not measured yet: " } else { "" };
+        paragraph(out, &format!("{doubt}{}", prose(&scenario.remedy)));
+    }
+    let find = |name: &str| instance.cases.iter().find(|case| case.name == name);
+    let (trap, control) = (find("trap"), find("control"));
+    let shown = [(trap_is, trap), (control_is, control)];
+    let shown: Vec<(&str, &Case)> = shown.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
+    if !instance.values.is_empty() {
+        let values: Vec<String> =
+            instance.values.iter().map(|(name, one)| format!("{} = {}", prose(name), value(one))).collect();
+        paragraph(out, &format!("With {}:", values.join(", ")));
+    }
+    let head = shown.iter().map(|(word, case)| format!("{word}: {}", prose(&case.does)));
+    let mut table = Table::new(std::iter::once(String::new()).chain(head));
+    let starts: Vec<String> = shown.iter().map(|(_, case)| start(case)).collect();
+    if starts.iter().any(|start| Some(start) != starts.first()) || shown.iter().any(|(_, case)| !case.env.is_empty()) {
+        table.row(std::iter::once("start".to_owned()).chain(starts));
+    }
+    let rows = shown.iter().map(|(_, case)| case.steps.len()).max().unwrap_or(0);
+    for row in 0..rows {
+        if rows > MOST_ROWS && row == MOST_ROWS - 2 {
+            table.row(std::iter::once("…".to_owned()).chain(shown.iter().map(|_| "…".to_owned())));
+        }
+        if rows > MOST_ROWS && row >= MOST_ROWS - 2 && row + 1 < rows {
+            continue;
+        }
+        let cells =
+            shown.iter().map(|(_, case)| case.steps.get(row).map(|step| call(instance, step)).unwrap_or_default());
+        table.row(std::iter::once((row + 1).to_string()).chain(cells));
+    }
+    table.write(out);
+    if !scenario.no_control.is_empty() {
+        paragraph(
+            out,
+            &format!("There is nothing to compare it with: {}.", prose(scenario.no_control.trim_end_matches('.'))),
+        );
+    }
+}
+
+/// What a process starts with.
+fn start(case: &Case) -> String {
+    let gpus = match case.gpus {
+        Gpus::All => "all GPUs".to_owned(),
+        Gpus::Masked(1) => "1 GPU".to_owned(),
+        Gpus::Masked(gpus) => format!("{gpus} GPUs"),
+    };
+    let variables = case.env.iter().map(|(name, value)| code(&format!("{name}={}", planned(value))));
+    std::iter::once(gpus).chain(variables).collect::<Vec<_>>().join(", ")
+}
+
+/// A step as a call in C, with what it binds, where it runs, and its name where checks use it.
+fn call(instance: &Instance, step: &Step) -> String {
+    if step.has(Effect::Marks) {
+        return format!("(look){}", named(instance, step));
+    }
+    let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
+    let args: Vec<String> = in_c_order
+        .filter_map(|param| {
+            let given = match (step.args.get(param.name)?, param.kind) {
+                (Scalar::Int(bytes), Kind::Bytes) if bytes % (1 << 10) == 0 => mib(*bytes),
+                (Scalar::Int(bytes), Kind::Bytes) => format!("{bytes} B"),
+                (given, _) => planned(&given.to_string()),
+            };
+            Some(format!("{} = {given}", param.name))
+        })
+        .collect();
+    let bound = step.bind.as_ref().map(|name| format!("{name} = ")).unwrap_or_default();
+    let mut words = code(&format!("{bound}{}({})", step.call, args.join(", ")));
+    if let Some(from) = &step.from {
+        let _ = write!(words, " from {}", code(from));
+    }
+    if let Some(on) = &step.on {
+        let _ = write!(words, " in {}", code(on));
+    }
+    words + &named(instance, step)
+}
+
+/// The label of a step, if a check calls it by that.
+fn named(instance: &Instance, step: &Step) -> String {
+    let checks = instance.effect.iter().chain(instance.cases.iter().flat_map(|case| &case.expect));
+    let is_used = step.label != step.call && checks.into_iter().any(|check| check.at == step.label);
+    if is_used { format!(" ← {}", code(&step.label)) } else { String::new() }
+}
+
+/// A text with what the plan fills in said in words.
+fn planned(text: &str) -> String {
+    let mut words = text.replace("${gpus}", "number of GPUs");
+    for place in 0..8 {
+        words = words.replace(&format!("${{gpu{place}}}"), &format!("UUID of gpu{place}"));
+    }
+    words
+}

@@ -1,0 +1,192 @@
+//! Words of a scenario as Markdown: C names become code, what Markdown would act on is taken
+//! literally, and lines are short.
+
+use cuda_pitfalls::scenario::Scalar;
+use cuda_pitfalls::text::escape::visible;
+use cuda_pitfalls_calls as calls;
+
+/// The longest line, but for words and links that are longer.
+const WIDTH: usize = 100;
+
+/// Text on one line with nothing in it that acts, and nothing added.
+pub(super) fn escaped(text: &str) -> String {
+    text.split_whitespace().map(visible).collect::<Vec<_>>().join(" ")
+}
+
+/// A sentence as Markdown. What stands between backticks is code already.
+pub(super) fn prose(text: &str) -> String {
+    let text = escaped(text);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '`' => rest.get(1..).and_then(|rest| rest.find('`')).map_or(1, |end| end + 2),
+            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+        let (token, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        rest = after;
+        match token {
+            "<" => out.push_str("&lt;"),
+            "`" | "*" | "\\" => out.extend(['\\', first]),
+            token if first == '`' => out.push_str(&code(token.trim_matches('`'))),
+            token if is_c_name(token) => {
+                let call = arguments(rest).unwrap_or_default();
+                out.push_str(&code(&format!("{token}{call}")));
+                rest = rest.get(call.len()..).unwrap_or_default();
+            }
+            token => out.push_str(token),
+        }
+    }
+    out
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// What stands in parentheses right behind a name, as in `cudaSetDevice(0)`.
+fn arguments(text: &str) -> Option<&str> {
+    let text = text.get(..=text.find(')')?)?;
+    (text.starts_with('(') && text.len() <= 40 && !text.contains('`')).then_some(text)
+}
+
+/// Whether a word is a name in C: of a call, a status, a variable or a signal.
+fn is_c_name(word: &str) -> bool {
+    let followed_by = |prefix: &str, test: fn(char) -> bool| {
+        word.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(test)
+    };
+    let is_capital = |c: char| c.is_ascii_uppercase();
+    let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
+    let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];
+    let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(is_capital);
+    let is_call = |word: &str| calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
+    camel.iter().any(|prefix| followed_by(prefix, |c| c.is_ascii_uppercase()))
+        || capitals.iter().any(|prefix| followed_by(prefix, is_word))
+        || is_signal
+        || is_call(word)
+}
+
+/// Code within a line. Quotes show what a reader would not see: blanks at an end, or nothing at all.
+pub(super) fn code(text: &str) -> String {
+    let text = visible(text);
+    if text.is_empty() || text.trim() != text {
+        return code(&format!("\"{text}\""));
+    }
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+/// A text that begins a sentence.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// A value of a parameter.
+pub(super) fn value(value: &Scalar) -> String {
+    code(&value.to_string())
+}
+
+/// A link; the words are Markdown already.
+pub(super) fn link(words: &str, to: &str) -> String {
+    format!("[{words}]({to})")
+}
+
+/// The first sentences of a text, as many as it takes to say something.
+pub(super) fn brief(text: &str) -> &str {
+    let ends = text.match_indices(['.', '?']).map(|(at, _)| at + 1);
+    let mut ends = ends.filter(|end| text.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')));
+    ends.find(|end| *end > 40).and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// A paragraph after an empty line.
+pub(super) fn paragraph(out: &mut String, words: &str) {
+    out.push('\n');
+    wrapped(out, words, "", "");
+}
+
+/// An entry of a list.
+pub(super) fn bullet(out: &mut String, words: &str) {
+    wrapped(out, words, "- ", "  ");
+}
+
+/// Lines of at most the width. Code is not broken, and no line begins with what would be a list.
+fn wrapped(out: &mut String, words: &str, first: &str, others: &str) {
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in pieces(words) {
+        let fits = line.chars().count() + 1 + word.chars().count() <= WIDTH;
+        let is_mark =
+            matches!(word, "-" | "+" | "*") || word.starts_with('#') || word.ends_with(['.', ')']) && word.len() < 4;
+        if is_empty {
+            line.push_str(word);
+        } else if fits || is_mark {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            out.push_str(&line);
+            out.push('\n');
+            line = format!("{others}{word}");
+        }
+        is_empty = false;
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+/// What stands between blanks; a piece of code is one, with the blanks in it.
+fn pieces(words: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut start, mut in_code) = (0, false);
+    for (at, c) in words.char_indices() {
+        match c {
+            '`' => in_code = !in_code,
+            ' ' if !in_code => {
+                pieces.extend(words.get(start..at));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    pieces.extend(words.get(start..));
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c_names_become_code_and_nothing_else_does() {
+        assert_eq!(prose("cudaSetDevice(0) returns CUDA_SUCCESS."), "`cudaSetDevice(0)` returns `CUDA_SUCCESS`.");
+        assert_eq!(prose("CUDA 12 and libcudart, on cuInit's way"), "CUDA 12 and libcudart, on `cuInit`'s way");
+        assert_eq!(prose("fork, mark, cut; setenv, SIGSEGV"), "fork, mark, cut; `setenv`, `SIGSEGV`");
+        assert_eq!(prose("`0x1` is 0 < 1 | 2 * 3"), "`0x1` is 0 &lt; 1 | 2 \\* 3");
+        assert_eq!(prose("an open ` mark"), "an open \\` mark");
+    }
+
+    #[test]
+    fn code_shows_blanks() {
+        assert_eq!([" 1,0", "", "a|b", "a`b"].map(code), ["`\" 1,0\"`", "`\"\"`", "`a|b`", "`` a`b ``"]);
+    }
+
+    #[test]
+    fn the_first_sentences_say_something() {
+        assert_eq!(
+            brief("No. Unset shows every GPU; empty shows none: it returns 100. More."),
+            "No. Unset shows every GPU; empty shows none: it returns 100."
+        );
+        assert_eq!(brief("Yes, 2.5 MiB"), "Yes, 2.5 MiB");
+    }
+
+    #[test]
+    fn lines_are_short_and_code_is_whole() {
+        let mut out = String::new();
+        let words = format!("{} `a b c` - {}", "word ".repeat(19).trim(), "word ".repeat(30).trim());
+        bullet(&mut out, &words);
+        assert!(out.lines().all(|line| line.len() <= WIDTH), "{out}");
+        assert!(out.lines().skip(1).all(|line| line.starts_with("  ") && !line.starts_with("  -")), "{out}");
+        assert!(out.contains("`a b c` -"), "{out}");
+    }
+}

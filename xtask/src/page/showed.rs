@@ -1,0 +1,236 @@
+//! What the cases showed at the steps that checks speak of, in one measurement.
+
+use cuda_pitfalls::event::Value;
+use cuda_pitfalls::fact::words::{in_order, status};
+use cuda_pitfalls::fact::{FactKind, KINDS, Look, Told, Unasked};
+use cuda_pitfalls::observation::{MemoryObservation, StepObservation};
+use cuda_pitfalls::render::facts::frequency;
+use cuda_pitfalls::report::CaseReport;
+use cuda_pitfalls::scenario::{Check, Scenario};
+use cuda_pitfalls::text::units;
+
+use super::measured::{Measurement, Reference};
+use super::prose::{code, escaped, link, paragraph, prose};
+use super::table::Table;
+
+/// What checks ask about, beside what is always told.
+struct Asked<'a> {
+    checks: Vec<&'a Check>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(one: &'a Measurement, case: &str) -> Asked<'a> {
+        let plan = one.part.plan.as_ref();
+        let own = plan.and_then(|plan| plan.case(case)).map(|case| case.expect.as_slice()).unwrap_or_default();
+        let effect = plan.map(|plan| plan.effect.as_slice()).unwrap_or_default();
+        Asked { checks: effect.iter().chain(own).collect() }
+    }
+
+    fn at(&self, label: &str) -> Vec<&'a Check> {
+        self.checks.iter().filter(|check| check.at == label).copied().collect()
+    }
+
+    fn asks(&self, kind: &FactKind) -> bool {
+        self.checks.iter().any(|check| kind.is_asked(&check.facts))
+    }
+
+    fn asks_how_it_ended(&self) -> bool {
+        self.checks.iter().any(|check| check.facts.exit.is_some())
+    }
+}
+
+/// The section of a page: a table of the reference measurement.
+pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
+    let Some(one) = reference.shown() else { return };
+    let facts = FactKind::columns();
+    let headings = facts.iter().map(|kind| match kind.told {
+        Told::Alone { heading, .. } => heading,
+        Told::WithCall | Told::WithMemory => kind.key,
+    });
+    let mut table = Table::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
+    let mut ends = false;
+    for case in &one.part.cases {
+        let Some(outcome) = case.outcomes.first() else { continue };
+        let asked = Asked::of(one, &case.name);
+        let mut name = prose(&case.name);
+        for look in Look::all(&outcome.observation) {
+            let step = look.step;
+            let checks = asked.at(&step.label);
+            if !checks.is_empty() {
+                let cells = facts.iter().map(|kind| cell(kind, &asked, &look));
+                let call = [std::mem::take(&mut name), code(&step.label), returned(step, &checks)];
+                table.row(call.into_iter().chain(cells).chain([memory(step)]));
+            }
+        }
+        let end = &outcome.observation.end;
+        if end != "0" || asked.asks_how_it_ended() {
+            ends = true;
+            table.row(
+                [name, "the end".to_owned(), code(end)]
+                    .into_iter()
+                    .chain(std::iter::repeat_n(String::new(), facts.len() + 1)),
+            );
+        }
+    }
+    if table.is_empty() {
+        return;
+    }
+    let of = if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(one)) };
+    let report = link(&escaped(&one.report), &format!("../../../reports/{}/report.json", one.report));
+    let words = format!(
+        "On {}, driver {}, libcudart {} ({report}){of}:",
+        one.gpus(),
+        prose(one.driver()),
+        prose(one.libcudart())
+    );
+    paragraph(out, &words);
+    table.write(out);
+    let others: Vec<String> = one
+        .part
+        .cases
+        .iter()
+        .filter(|case| !matches!(case.name.as_str(), "trap" | "control"))
+        .filter_map(|case| does(one, case))
+        .collect();
+    let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not asked, or could not be known.".to_owned()];
+    notes.extend(others);
+    notes.extend(one.part.cases.iter().filter_map(mixed));
+    if ends {
+        notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
+    }
+    paragraph(out, &notes.join(" "));
+}
+
+/// The values of an instance's parameters.
+fn values(one: &Measurement) -> String {
+    let values =
+        one.part.parameters.iter().map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// What is special about a case other than the two that are compared.
+fn does(one: &Measurement, case: &CaseReport) -> Option<String> {
+    let plan = one.part.plan.as_ref()?.case(&case.name)?;
+    Some(format!("*{}*: {}.", prose(&case.name), prose(plan.does.trim_end_matches('.'))))
+}
+
+/// How often the outcome in the table was seen, where there were others.
+fn mixed(case: &CaseReport) -> Option<String> {
+    let others = case.outcomes.len().checked_sub(2)? + 1;
+    Some(format!(
+        "*{}* had {others} other outcome(s); the table has the one seen in {}.",
+        prose(&case.name),
+        frequency(case)
+    ))
+}
+
+/// What was seen of a fact, where it was asked for or is always told.
+fn cell(kind: &FactKind, asked: &Asked<'_>, look: &Look<'_>) -> String {
+    let is_shown = asked.asks(kind) || matches!(kind.told, Told::Alone { unasked: Unasked::Always, .. });
+    let seen = (kind.seen)(look, None).filter(|_| is_shown);
+    seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none"))).unwrap_or_default()
+}
+
+/// The status, and the values that checks ask for.
+fn returned(step: &StepObservation, checks: &[&Check]) -> String {
+    if !step.returned {
+        return "did not return".to_owned();
+    }
+    let mut words: Vec<String> = step.status.iter().map(|one| code(&status(one))).collect();
+    for (name, value) in step.values.iter().chain(&step.varying) {
+        if checks.iter().any(|check| check.facts.value.contains_key(name)) {
+            words.push(format!("{} = {}", prose(name), self::value(value)));
+        }
+    }
+    words.join(", ")
+}
+
+/// A value; a large round number is shown as a size too.
+fn value(value: &Value) -> String {
+    match value {
+        Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => format!("{number} ({})", mib(*number)),
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) => code(text),
+    }
+}
+
+/// The change in memory of each GPU where there is one.
+fn memory(step: &StepObservation) -> String {
+    let changed = |memory: &MemoryObservation| memory.used_bytes != Some(0) || memory.peak_bytes.is_some();
+    let one = |(gpu, memory): (&String, &MemoryObservation)| {
+        let used = memory.used_bytes.map_or_else(|| "not read".to_owned(), change);
+        let peak = memory.peak_bytes.map(|peak| format!(", at most {}", change(peak))).unwrap_or_default();
+        format!("{gpu} {used}{peak}")
+    };
+    let lines: Vec<String> =
+        in_order(&step.memory).into_iter().filter(|(_, memory)| changed(memory)).map(one).collect();
+    if lines.is_empty() { "none".to_owned() } else { lines.join("<br>") }
+}
+
+fn change(bytes: i64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", mib(bytes)),
+        _ => format!("−{}", mib(bytes.saturating_neg())),
+    }
+}
+
+/// A size in MiB, exact: with up to four digits behind the point, or with the bytes beside it.
+pub(super) fn mib(bytes: i64) -> String {
+    const MIB: i64 = 1 << 20;
+    if bytes < MIB {
+        return units::bytes_exact(bytes.unsigned_abs());
+    }
+    let (whole, rest) = (bytes / MIB, bytes % MIB);
+    let digits = format!("{whole}.{:04}", rest * 10_000 / MIB);
+    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    if rest % (1 << 16) == 0 {
+        format!("{short} MiB")
+    } else {
+        format!("{whole}.{:02} MiB ({bytes} bytes)", rest * 100 / MIB)
+    }
+}
+
+/// What a trap showed at the steps of the effect, in a few words.
+pub(super) fn briefly(one: &Measurement) -> String {
+    let effect = one.part.plan.as_ref().map(|plan| plan.effect.as_slice()).unwrap_or_default();
+    let Some(outcome) = one.part.case("trap").and_then(|case| case.outcomes.first()) else { return String::new() };
+    let mut words: Vec<String> = Vec::new();
+    for (place, check) in effect.iter().enumerate() {
+        let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);
+        let Some(look) = Look::at(&outcome.observation, &check.at).filter(|_| !is_repeated) else { continue };
+        let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
+        let asked = Asked { checks: checks.clone() };
+        let mut facts = vec![returned(look.step, &checks)];
+        for kind in FactKind::columns().into_iter().filter(|kind| asked.asks(kind)) {
+            let cell = cell(kind, &asked, &look);
+            if let Told::Alone { brief, .. } = kind.told
+                && !cell.is_empty()
+            {
+                facts.push(format!("{brief} {cell}"));
+            }
+        }
+        if KINDS.iter().any(|kind| kind.told == Told::WithMemory && asked.asks(kind)) {
+            facts.push(format!("memory {}", memory(look.step)));
+        }
+        facts.retain(|fact| !fact.is_empty());
+        words.push(format!("{}: {}", code(&check.at), facts.join(", ")));
+    }
+    if !matches!(outcome.observation.end.as_str(), "0" | "") || effect.iter().any(|check| check.facts.exit.is_some()) {
+        words.push(format!("the end: {}", code(&outcome.observation.end)));
+    }
+    words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_exact() {
+        assert_eq!([3407872, 1 << 20, 552861696, 4096].map(mib), ["3.25 MiB", "1 MiB", "527.25 MiB", "4 KiB"]);
+        assert_eq!(mib(1048577), "1.00 MiB (1048577 bytes)");
+        assert_eq!([0, -(2 << 20), 1 << 20].map(change), ["0", "−2 MiB", "+1 MiB"]);
+    }
+}

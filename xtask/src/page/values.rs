@@ -1,0 +1,55 @@
+//! What each value of the parameters showed: a row for each instance.
+
+use std::collections::BTreeMap;
+
+use cuda_pitfalls::scenario::{Instance, Scenario};
+
+use super::measured::{Measurement, Reference, happened};
+use super::prose::{prose, value};
+use super::showed::briefly;
+use super::since::{in_order, shown};
+use super::table::Table;
+
+/// The section of a page; nothing for a scenario without parameters, or of which nothing is known.
+pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], reference: &Reference<'_>) {
+    if scenario.parameters.is_empty() || own.is_empty() {
+        return;
+    }
+    out.push_str("\n### By value\n");
+    let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
+    let verdicts: Vec<BTreeMap<&String, String>> =
+        scenario.instances.iter().map(|instance| by_version(instance, own, &versions)).collect();
+    let is_same = |all: &BTreeMap<&String, String>| all.values().all(|one| Some(one) == all.values().next());
+    let names = scenario.parameters.iter().map(|(name, _)| prose(name));
+    let columns: Vec<Option<&String>> = match verdicts.iter().all(is_same) {
+        true => vec![None],
+        false => versions.iter().map(Some).collect(),
+    };
+    let title = |version: &Option<&String>| match version {
+        Some(version) => format!("libcudart {}", prose(version)),
+        None => "the pitfall".to_owned(),
+    };
+    let seen = "what the trap showed".to_owned();
+    let mut table = Table::new(names.chain(columns.iter().map(title)).chain([seen]));
+    for (instance, verdicts) in scenario.instances.iter().zip(&verdicts) {
+        let values =
+            scenario.parameters.iter().map(|(name, _)| instance.values.get(name).map(value).unwrap_or_default());
+        let verdict = |version: &Option<&String>| match version {
+            Some(version) => verdicts.get(version).cloned().unwrap_or_else(|| "not measured".to_owned()),
+            None => verdicts.values().next().cloned().unwrap_or_else(|| "not measured".to_owned()),
+        };
+        let seen = reference.of.iter().find(|one| one.part.name == instance.name).map(|one| briefly(one));
+        table.row(values.chain(columns.iter().map(verdict)).chain([seen.unwrap_or_default()]));
+    }
+    table.write(out);
+}
+
+/// What an instance showed with each version that it was measured with.
+fn by_version<'v>(instance: &Instance, own: &[&Measurement], versions: &'v [String]) -> BTreeMap<&'v String, String> {
+    let with = |version: &'v String| {
+        let of = own.iter().filter(|one| one.part.name == instance.name && one.libcudart() == version.as_str());
+        let words = shown(of.map(|one| happened(&one.part.verdict)));
+        (!words.is_empty()).then_some((version, words))
+    };
+    versions.iter().filter_map(with).collect()
+}

@@ -1,0 +1,98 @@
+//! The steps as a page, from the tables of calls: what each call does, takes and gives.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Constants, Kind, Library, Output, Param};
+
+use cuda_pitfalls::catalogue;
+
+const HEAD: &str = "# All steps
+
+Generated from the tables of calls (`calls/tables/`); `cargo xtask bless` writes it anew.
+
+\"Handle of a …\" takes a name that `as` bound before. A value after `=` is what is passed when the argument is left out. `as` names the type of what can be bound. Handles appear among the values as `bound` or `NULL`, never as numbers. A stream may be `\"NULL\"`, `\"cudaStreamLegacy\"` or `\"cudaStreamPerThread\"`. Values marked \\* may differ from attempt to attempt: they can be checked, but never make two outcomes differ.
+";
+
+/// The page, in Markdown.
+pub fn page() -> String {
+    let mut text = HEAD.to_string();
+    for library in Library::ALL {
+        let rows: Vec<&Call> = calls::all().filter(|call| call.library == library).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let title = if library == Library::Harness { "Actions of the worker (harness)" } else { library.name() };
+        let _ =
+            write!(text, "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n");
+        for call in rows {
+            let _ = writeln!(text, "| `{}` | {} | {} | {} |", call.name, call.summary, arguments(call), values(call));
+        }
+    }
+    text.push_str("\n## Constants by name\n\n| argument type | names |\n| --- | --- |\n");
+    for constants in constants() {
+        let names: Vec<String> = constants.values.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let _ = writeln!(text, "| {} | {} |", constants.name, names.join(", "));
+    }
+    text.push_str("\n## Kernel files, for `ptx`\n\n| file | what it is for | kernels |\n| --- | --- | --- |\n");
+    for name in catalogue::kernel_names() {
+        let source = catalogue::kernel(name).unwrap_or_default();
+        let comment = source.lines().take_while(|line| line.starts_with("//"));
+        let comment: Vec<&str> = comment.map(|line| line.trim_start_matches('/').trim()).collect();
+        let entries = source.split(".entry ").skip(1).filter_map(|rest| rest.split('(').next());
+        let entries: Vec<String> = entries.map(|entry| format!("`{}`", entry.trim())).collect();
+        let _ = writeln!(text, "| `{name}` | {} | {} |", comment.join(" "), entries.join(", "));
+    }
+    text
+}
+
+/// Every set of constants that an argument takes, once.
+fn constants() -> impl Iterator<Item = &'static Constants> {
+    let params = calls::all().flat_map(|call| &call.params);
+    let used = params.filter_map(|param| match param.kind {
+        Kind::Constant(constants) => Some((constants.name, constants)),
+        _ => None,
+    });
+    used.collect::<BTreeMap<_, _>>().into_values()
+}
+
+fn arguments(call: &Call) -> String {
+    let inputs = call.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
+    let bound = call.binds().map(|of| format!("`as`: {of}{}", if of == ACTOR { " (required)" } else { "" }));
+    inputs.chain(bound).collect::<Vec<_>>().join(", ")
+}
+
+fn of_type(param: &Param) -> String {
+    let of = match param.kind {
+        Kind::I32 | Kind::U32 | Kind::U64 | Kind::Dim3 => "integer".to_string(),
+        Kind::Bytes => "bytes".to_string(),
+        Kind::Text => "text".to_string(),
+        Kind::Constant(constants) => constants.name.to_string(),
+        Kind::Handle(of) => format!("handle of a {of}"),
+        Kind::FatBinary(of) => format!("handle of an {of}"),
+        Kind::Ptx => "kernel file".to_string(),
+        Kind::Arguments => "list of integers and handles".to_string(),
+        Kind::Actor => ACTOR.to_string(),
+        Kind::Pid => "process".to_string(),
+        Kind::Location => "integer or `\"host\"`".to_string(),
+        Kind::In(template) if template.width == 8 => "bytes, or `UINT64_MAX`".to_string(),
+        Kind::In(_) => "integer".to_string(),
+        Kind::Block(of, _) => format!("handle of an {of}, of any process"),
+        Kind::Fixed(_) | Kind::Out(_) => String::new(),
+    };
+    match (param.default, param.kind) {
+        (None, _) => of,
+        (Some(0), Kind::Handle(_)) => format!("{of} = NULL"),
+        (Some(0), Kind::Arguments) => format!("{of} = none"),
+        (Some(value), _) => format!("{of} = {value}"),
+    }
+}
+
+fn values(call: &Call) -> String {
+    let one = |name: &str, stable: bool| format!("`{name}`{}", if stable { "" } else { " \\*" });
+    let values = call.outputs().flat_map(|(name, output)| match output {
+        Output::Struct(layout) => layout.fields.iter().map(|field| one(field.name, field.stable)).collect(),
+        _ => vec![one(name, !matches!(output, Output::Varying | Output::F32))],
+    });
+    values.collect::<Vec<_>>().join(", ")
+}

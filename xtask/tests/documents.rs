@@ -1,0 +1,29 @@
+//! The committed documents are those that scenarios, the tables of calls and the committed reports make.
+//!
+//! `cargo xtask bless` writes them anew, and so does `CUDA_PITFALLS_BLESS=1` on this test; read the
+//! diff.
+
+use std::fs;
+
+use xtask::documents::{all, bless, root, stale};
+
+#[test]
+fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers() {
+    let made = all().expect("the documents can be made");
+    assert!(made.len() > 190, "only {} documents are made", made.len());
+    if std::env::var_os("CUDA_PITFALLS_BLESS").is_some() {
+        bless(&made).expect("the documents can be written");
+    }
+    let stale = stale(&made).expect("the documents can be read");
+    assert!(stale.is_empty(), "out of date, or of no scenario: {stale:#?}; `cargo xtask bless` writes them anew");
+    let attributes = fs::read_to_string(root().join(".gitattributes")).expect(".gitattributes can be read");
+    let marked: Vec<&str> = attributes.lines().filter_map(|line| line.strip_suffix(" linguist-generated")).collect();
+    let is_marked = |path: &str| {
+        marked.iter().any(|pattern| match pattern.split_once("**/*") {
+            Some((folder, ending)) => path.starts_with(folder) && path.ends_with(ending),
+            None => *pattern == path,
+        })
+    };
+    let unmarked: Vec<&String> = made.keys().filter(|path| !is_marked(path)).collect();
+    assert!(unmarked.is_empty(), ".gitattributes does not mark {unmarked:#?}");
+}

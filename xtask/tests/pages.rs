@@ -1,0 +1,42 @@
+//! The pages in `docs/pitfalls/`: what they link to is there.
+
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls::catalogue;
+use xtask::documents::{self, root};
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let made = documents::pages(&scenarios).expect("the pages can be made");
+    let mut dead = Vec::new();
+    for (page, text) in &made {
+        let folder = Path::new(page).parent().expect("a page lies in a folder");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { plain(&folder.join(file)) };
+            let anchors = made.get(&target).is_none_or(|text| {
+                let heading = format!("## {}\n", anchor.replace('-', " "));
+                anchor.is_empty()
+                    || text.contains(&format!("id=\"{anchor}\""))
+                    || text.to_lowercase().contains(&heading)
+            });
+            if !(made.contains_key(&target) || root().join(&target).is_file()) || !anchors {
+                dead.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+/// A path without `..`.
+fn plain(path: &Path) -> String {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain.to_string_lossy().into_owned()
+}
