@@ -126,7 +126,7 @@ pub struct MappedLibrary {
     pub name: String,
     /// The file, with links resolved.
     pub path: String,
-    /// Whether it carries the simulated node's marker.
+    /// Whether it carries the simulated machine's marker.
     pub simulated: bool,
 }
 

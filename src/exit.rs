@@ -154,7 +154,7 @@ impl Exit {
     }
 
     /// How a survey that left this document ends, if the document itself is on disk. What a machine,
-    /// a libcudart or the simulated node does not have is no fault of a survey of everything.
+    /// a libcudart or the simulated machine does not have is no fault of a survey of everything.
     pub fn of_survey<R: Row>(document: &Document<R>) -> Exit {
         let rows = || document.rows.iter();
         let interrupted = document.survey.interrupted.as_deref();

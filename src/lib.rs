@@ -35,10 +35,10 @@ pub mod event;
 pub mod experiment;
 pub mod libraries;
 pub mod mapped;
-pub mod node;
 pub mod recording;
 pub mod sample;
 pub mod sampler;
+pub mod simulated;
 pub mod supervisor;
 pub mod worker;
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::event::MappedLibrary;
 use cuda_pitfalls_calls::Library;
 
-/// What the simulated node exports and no real library does.
+/// What the simulated machine exports and no real library does.
 const MARKER: &str = "cuda_pitfalls_simulated";
 
 /// What this process has mapped of the libraries of interest.
@@ -43,7 +43,7 @@ pub fn mapped() -> Mapped {
         let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
         match known {
             Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
-                let name = if simulated { "simulated node" } else { library.name() };
+                let name = if simulated { "simulated machine" } else { library.name() };
                 mapped.known.push(MappedLibrary { name: name.to_string(), path: shown, simulated });
             }
             Some(_) => {}

@@ -52,7 +52,7 @@ pub struct Inventory {
     pub gpus: Vec<Gpu>,
     /// The library that answered, with links resolved.
     pub nvml_path: Option<String>,
-    /// Whether that library is the simulated node's.
+    /// Whether that library is the simulated machine's.
     pub simulated: bool,
     /// How long `nvmlInit` took.
     pub init_ns: u64,

@@ -72,7 +72,7 @@ impl Kind {
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     // Inconclusive: it ran.
-    /// The simulated node does not model a call, argument or state.
+    /// The simulated machine does not model a call, argument or state.
     NotModelled,
     /// Some attempts show the effect and others do not.
     Intermittent,
@@ -245,7 +245,7 @@ impl ExpectationMet {
 pub enum Provenance {
     /// A real driver.
     Measured,
-    /// The built-in simulated node.
+    /// The built-in simulated machine.
     Simulated,
 }
 

@@ -131,7 +131,7 @@ fn a_scenario_that_the_machine_is_too_small_for_is_skipped() {
     Scratch::new().simulate(MACHINE, &both, &["--quick", "--allow-skip", "one GPU"]).0.ended(0, "ok");
 }
 
-/// Only some cases need cuBLAS, which the simulated node has not. Some of these seeds would begin with
+/// Only some cases need cuBLAS, which the simulated machine has not. Some of these seeds would begin with
 /// a case that does not.
 #[test]
 fn a_need_of_one_case_is_missed_before_any_case_is_attempted() {

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use cuda_pitfalls::experiment::{Experiment, Program, Timeouts};
-use cuda_pitfalls::node;
 use cuda_pitfalls::recording::Recording;
+use cuda_pitfalls::simulated;
 use cuda_pitfalls::supervisor::{Interrupt, Supervisor};
 
 use common::{PROGRAM, Scratch};
@@ -16,7 +16,7 @@ use common::{PROGRAM, Scratch};
 fn record(command: &[&str], attempt_ms: u64) -> Recording {
     let scratch = Scratch::new();
     let folder = scratch.reports();
-    let links = node::lay_out("h200-x1", &folder.join("machine")).expect("the simulated machine is laid out");
+    let links = simulated::lay_out("h200-x1", &folder.join("machine")).expect("the simulated machine is laid out");
     let mut supervisor =
         Supervisor::start(Path::new(PROGRAM), &links, &folder, Interrupt::none()).expect("the sampler starts");
     let experiment = Experiment {

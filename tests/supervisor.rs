@@ -1,5 +1,5 @@
 //! Workers that go wrong in every way we could think of, each run through the program on the
-//! simulated node: the step at fault is named, nothing is concluded, nothing survives, and the next
+//! simulated machine: the step at fault is named, nothing is concluded, nothing survives, and the next
 //! scenario starts clean.
 
 mod common;

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use cuda_pitfalls::node;
 use cuda_pitfalls::report::Report;
+use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 
@@ -66,7 +66,7 @@ fn a_simulated_run_is_never_reported_as_measured() {
 fn libraries_of_the_simulated_machine_are_known_wherever_they_come_from() {
     for name in ODD_NAMES {
         let scratch = Scratch::new();
-        let links = node::lay_out("h200-x1", &folder(&scratch, name)).expect("a machine");
+        let links = simulated::lay_out("h200-x1", &folder(&scratch, name)).expect("a machine");
         let mut command = command(&scratch, "cuda", "clean");
         command.env("LD_LIBRARY_PATH", links);
         let ran = scratch.start(command).wait(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Surveys on the simulated node: rows, resuming, refusals; and the committed ones.
+//! Surveys on the simulated machine: rows, resuming, refusals; and the committed ones.
 
 mod common;
 
@@ -77,7 +77,7 @@ fn against_schema(kind: Kind, document: &Value) -> Vec<String> {
     validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// Runs a survey on the simulated node.
+/// Runs a survey on the simulated machine.
 fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
     let out = scratch.reports().to_string_lossy().into_owned();
     let mut all = vec!["survey"];

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cuda_pitfalls::node;
 use cuda_pitfalls::report::Report;
+use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
@@ -47,7 +47,7 @@ struct Shared {
 impl Shared {
     fn new() -> Shared {
         let scratch = Scratch::new();
-        let libraries = node::lay_out("h200-x2", &scratch.path().join("machine")).expect("a simulated machine");
+        let libraries = simulated::lay_out("h200-x2", &scratch.path().join("machine")).expect("a simulated machine");
         Shared { scratch, libraries }
     }
 

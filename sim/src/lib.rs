@@ -10,7 +10,7 @@
 //! several of them; [`entry`] finds the state of the calling process and locks it; [`driver`], [`runtime`] and [`nvml`] have the C
 //! symbols, a few lines each.
 //!
-//! The library needs no environment variable: it looks for `node.conf` and `node.state` in the folder it was loaded from.
+//! The library needs no environment variable: it looks for `machine.conf` and `machine.state` in the folder it was loaded from.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

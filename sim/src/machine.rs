@@ -40,7 +40,7 @@ impl Machine {
 /// Why there is no simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoMachine {
-    /// The library was not loaded from a folder with `node.conf` and `node.state`.
+    /// The library was not loaded from a folder with `machine.conf` and `machine.state`.
     Missing,
     /// They are there but malformed.
     Malformed,
@@ -67,13 +67,13 @@ pub fn machine() -> Result<&'static Machine, NoMachine> {
 }
 
 fn open(folder: &Path) -> Result<Machine, NoMachine> {
-    let text = std::fs::read_to_string(folder.join("node.conf")).map_err(|_| NoMachine::Missing)?;
+    let text = std::fs::read_to_string(folder.join("machine.conf")).map_err(|_| NoMachine::Missing)?;
     let description = Description::parse(&text).ok_or(NoMachine::Malformed)?;
     if description.gpus.len() > MAX_GPUS {
         return Err(NoMachine::Malformed);
     }
     let state =
-        OpenOptions::new().read(true).write(true).open(folder.join("node.state")).map_err(|_| NoMachine::Missing)?;
+        OpenOptions::new().read(true).write(true).open(folder.join("machine.state")).map_err(|_| NoMachine::Missing)?;
     let bytes = size_of::<Table>();
     if state.metadata().map_err(|_| NoMachine::Missing)?.len() < bytes as u64 {
         return Err(NoMachine::Malformed);

@@ -51,7 +51,7 @@ impl Evidence {
         &self.sources
     }
 
-    /// Whether a simulated node answered anywhere. Then nothing is said to be measured.
+    /// Whether a simulated machine answered anywhere. Then nothing is said to be measured.
     pub fn is_simulated(&self) -> bool {
         self.sources.iter().any(|source| source.report.provenance == Provenance::Simulated)
     }

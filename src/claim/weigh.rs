@@ -11,7 +11,7 @@ use crate::verdict::{Kind, Verdict};
 pub struct Ledger<'a> {
     /// Article by article.
     pub articles: Vec<(&'a Article, Vec<Weighed<'a>>)>,
-    /// Whether a simulated node answered. Then nothing in here is measured.
+    /// Whether a simulated machine answered. Then nothing in here is measured.
     pub simulated: bool,
 }
 
@@ -193,7 +193,7 @@ impl<'a> Ledger<'a> {
         let is = |held: Held| self.claims().any(|(_, claim)| claim.held == Some(held));
         let any = is(Held::Stands) || is(Held::Open) || is(Held::Contradicted);
         if self.simulated || !any {
-            // What a simulated node says is no measurement, whatever it says.
+            // What a simulated machine says is no measurement, whatever it says.
             Exit::NothingMeasured
         } else if is(Held::Contradicted) {
             Exit::Unexpected

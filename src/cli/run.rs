@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::catalogue::Shard;
 use crate::exit::Exit;
-use crate::node;
 use crate::report::{Required, Requirement};
 use crate::run::{self, LOCK_FOLDER, Locking, On};
 use crate::scenario::Hazard;
+use crate::simulated;
 
 /// What can be given to `run`.
 #[derive(Debug, clap::Args)]
@@ -150,7 +150,9 @@ fn parse_on(text: &str) -> Result<On, String> {
         "sim" => Ok(On::Sim(None)),
         _ => match text.strip_prefix("sim:") {
             Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
-            _ => Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {}", node::machine_names().join(", "))),
+            _ => {
+                Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {}", simulated::machine_names().join(", ")))
+            }
         },
     }
 }

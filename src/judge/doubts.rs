@@ -52,7 +52,7 @@ fn label(case: &CasePlan, step: Option<usize>) -> String {
     step.map_or_else(|| "no step".to_string(), |step| step.label.clone())
 }
 
-/// The code is the simulated node's own and no real library's, so it is enough to see it.
+/// The code is the simulated machine's own and no real library's, so it is enough to see it.
 fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
     recording.events.iter().find_map(|said| {
         let (step, status) = match &said.event {

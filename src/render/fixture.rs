@@ -59,7 +59,7 @@ pub(super) fn skipped() -> Report {
     report
 }
 
-/// A report by the simulated node.
+/// A report by the simulated machine.
 pub(super) fn simulated() -> Report {
     let mut report = report();
     report.provenance = Provenance::Simulated;

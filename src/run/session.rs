@@ -1,4 +1,4 @@
-//! Setting the session: the machine or the simulated node, its libraries, the sampler.
+//! Setting the session: the machine or the simulated machine, its libraries, the sampler.
 
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,20 @@ use crate::report::unique_libraries;
 use crate::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use crate::text::escape;
 use crate::verdict::Provenance;
-use crate::{libraries, node};
+use crate::{libraries, simulated};
 
 /// Where a run takes place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// On the GPUs of this machine.
     Cuda,
-    /// On the GPUs of this machine, or on the simulated node if there are none.
+    /// On the GPUs of this machine, or on the simulated machine if there are none.
     Auto,
-    /// On the simulated node: a machine by name or file.
+    /// On the simulated machine: a machine by name or file.
     Sim(Option<String>),
 }
 
-/// The machine that the simulated node is, unless another is named.
+/// The machine that the simulated machine is, unless another is named.
 pub(super) const DEFAULT_MACHINE: &str = "h200-x2";
 
 /// Everything that stays up while scenarios run.
@@ -167,7 +167,7 @@ type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
     let machine = machine.unwrap_or(DEFAULT_MACHINE);
     let links =
-        node::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
+        simulated::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
     let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;
     let path = links.join("libcudart.so").canonicalize().unwrap_or_default();
     let runtimes = vec![(libraries::runtime(&path.to_string_lossy(), found.runtime), links.clone())];

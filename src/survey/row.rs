@@ -69,7 +69,7 @@ impl Standing {
         None
     }
 
-    /// Whether the row could not be had here by design: what the simulated node does not model, and
+    /// Whether the row could not be had here by design: what the simulated machine does not model, and
     /// what this machine or this libcudart does not have.
     pub fn is_left_out(&self, provenance: Provenance) -> bool {
         let simulated = provenance == Provenance::Simulated;

@@ -60,7 +60,7 @@ fn not_made(why: String) -> Outcome {
     Outcome { status: None, values, bytes: None, elapsed_ns: 0 }
 }
 
-/// What a function returned that returns a text. The simulated node has a status even for these.
+/// What a function returned that returns a text. The simulated machine has a status even for these.
 fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> Outcome {
     if address == SIM_NOT_MODELLED as u64 {
         let status = Some(Status::named(call.library, SIM_NOT_MODELLED));

@@ -39,7 +39,7 @@ fn open(file: &str) -> Option<libloading::Library> {
     std::iter::once(file.to_string()).chain(numbered).find_map(|name| unsafe { libloading::Library::new(name) }.ok())
 }
 
-/// Opens a library when a step says so. The simulated node stands for the first three; the toolkit
+/// Opens a library when a step says so. The simulated machine stands for the first three; the toolkit
 /// has no place on it.
 pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
     if is_any_simulated() && Library::TOOLKIT.iter().any(|library| library.files().contains(&file)) {
@@ -53,7 +53,7 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
     let original = mapped().known.into_iter().find(|library| library.name == Library::Runtime.name());
-    // The simulated node is driver and runtime in one, so that a copy of it would be another node.
+    // The simulated machine is driver and runtime in one, so that a copy of it would be another node.
     let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
     let file =
         rustix::fs::memfd_create("libcudart", rustix::fs::MemfdFlags::CLOEXEC).map_err(|error| errno(error.into()))?;
@@ -65,7 +65,7 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     unsafe { libloading::Library::new(path) }.map_err(|_| i64::from(libc::ENOENT))
 }
 
-/// A library of the toolkit. The simulated node has none, and the machine's own would take it for
+/// A library of the toolkit. The simulated machine has none, and the machine's own would take it for
 /// a GPU.
 fn toolkit(library: Library) -> Result<&'static libloading::Library, String> {
     static OPEN: Mutex<BTreeMap<Library, &'static libloading::Library>> = Mutex::new(BTreeMap::new());

@@ -1,7 +1,7 @@
 //! An expectation that nothing could fail says nothing.
 //!
 //! Every scenario's trap is judged as if it had made the control's calls: what the control showed,
-//! under the trap's expectation, must be called unexpected. On the simulated node this is done for
+//! under the trap's expectation, must be called unexpected. On the simulated machine this is done for
 //! what it models, and on the committed reports for everything that was measured.
 //!
 //! Where the pitfall is expected *not* to show, trap and control may show the same thing all along,

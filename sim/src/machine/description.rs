@@ -1,4 +1,4 @@
-//! The description of the simulated machine, as `node.conf` has it: a line `key = value` for each value.
+//! The description of the simulated machine, as `machine.conf` has it: a line `key = value` for each value.
 
 use crate::machine::gpu::{Gpu, Pci, uuid_bytes};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Reads `node.conf`. `None` for anything missing or malformed: the file is written by cuda-pitfalls, which checked it.
+    /// Reads `machine.conf`. `None` for anything missing or malformed: the file is written by cuda-pitfalls, which checked it.
     pub fn parse(text: &str) -> Option<Self> {
         let fields: HashMap<&str, &str> = text
             .lines()

@@ -1,4 +1,4 @@
-//! The table of processes in `node.state`: what every process holds on every GPU, visible to all of them.
+//! The table of processes in `machine.state`: what every process holds on every GPU, visible to all of them.
 //!
 //! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed process is gone
 //! for every reader at once, as it is on a real machine after the driver's clean-up.
@@ -162,7 +162,7 @@ impl Slot {
 pub mod sample {
     use super::Table;
 
-    /// An empty table of its own, as a fresh `node.state` would be.
+    /// An empty table of its own, as a fresh `machine.state` would be.
     pub fn table() -> &'static Table {
         // SAFETY: the table is made of atomics only, for which zeroed memory is valid.
         Box::leak(Box::new(unsafe { std::mem::zeroed() }))

@@ -21,7 +21,7 @@ pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
     };
     let stated = tested.stated.name();
     match (held, simulated) {
-        // A simulated node confirms nothing: it was made to agree.
+        // A simulated machine confirms nothing: it was made to agree.
         (Held::Stands, true) => "simulated: agrees with the row".to_owned(),
         (Held::Contradicted, true) => "simulated: does not agree with the row".to_owned(),
         (Held::Open, true) => "simulated: open".to_owned(),

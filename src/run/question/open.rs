@@ -26,7 +26,7 @@ pub(super) fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail
 pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
     let detail = trouble.to_string();
     match trouble {
-        // The simulated node exports what it models; the rest it does not know.
+        // The simulated machine exports what it models; the rest it does not know.
         SupervisorError::Missing(_) if provenance == Provenance::Simulated => {
             nothing(provenance, Kind::Inconclusive, Reason::NotModelled, detail)
         }

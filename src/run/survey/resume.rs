@@ -81,7 +81,7 @@ pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Fai
     };
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
     let what = if simulated(survey.provenance()) != simulated(session.provenance) {
-        "where it was begun: one is the simulated node"
+        "where it was begun: one is the simulated machine"
     } else if then.driver_version != now.driver_version {
         "the driver it was begun on"
     } else if uuids(then) != uuids(now) {

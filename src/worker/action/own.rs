@@ -39,7 +39,7 @@ pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
     Ok(Values::new())
 }
 
-/// What a process holds of a real driver says nothing on the simulated node, which is one library and
+/// What a process holds of a real driver says nothing on the simulated machine, which is one library and
 /// has no device files.
 fn real_driver() -> Result<(), i64> {
     if crate::mapped::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }

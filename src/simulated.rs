@@ -1,7 +1,7 @@
-//! The simulated node: a folder that holds one library under the names of libcuda, libcudart and libnvidia-ml.
+//! The simulated machine: a folder that holds one library under the names of libcuda, libcudart and libnvidia-ml.
 //!
-//! A process that finds this folder first in its `LD_LIBRARY_PATH` talks to the machine described in `node.conf` and shares
-//! `node.state` with every other process that does. The library itself lives in `sim/`; it is embedded here as bytes.
+//! A process that finds this folder first in its `LD_LIBRARY_PATH` talks to the machine described in `machine.conf` and shares
+//! `machine.state` with every other process that does. The library itself lives in `sim/`; it is embedded here as bytes.
 
 mod conf;
 mod description;
@@ -42,9 +42,9 @@ const MACHINES: [(&str, &str); 5] = [
 /// The machines here take a few KiB.
 const MOST_DESCRIPTION_BYTES: u64 = 256 << 10;
 
-/// Why a simulated node could not be laid out.
+/// Why a simulated machine could not be laid out.
 #[derive(Debug, thiserror::Error)]
-pub enum NodeError {
+pub enum MachineError {
     /// No machine has this name.
     #[error(
         "there is no simulated machine `{}`; did you mean `{nearest}`? Known are: {known} (or the path of a .toml file)",
@@ -103,14 +103,14 @@ pub fn machine_names() -> Vec<&'static str> {
 
 /// Lays out a node in `dir`, which is made if need be, and returns the absolute path of the folder of links. `machine` is a known
 /// name or the path of a description.
-pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, NodeError> {
+pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let machine = if machine == DEFAULT_MACHINE.0 { DEFAULT_MACHINE.1 } else { machine };
     let conf = flatten(machine, &read(machine)?)?;
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
     put(&folder.join(LIBRARY_NAME), LIBRARY)?;
-    put(&folder.join("node.conf"), conf.as_bytes())?;
-    put(&folder.join("node.state"), &vec![0; STATE_BYTES])?;
+    put(&folder.join("machine.conf"), conf.as_bytes())?;
+    put(&folder.join("machine.state"), &vec![0; STATE_BYTES])?;
     for name in links() {
         let link = folder.join(name);
         match fs::remove_file(&link) {
@@ -124,7 +124,7 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, NodeError> {
 }
 
 /// The text of a description, by name or path.
-fn read(machine: &str) -> Result<String, NodeError> {
+fn read(machine: &str) -> Result<String, MachineError> {
     if machine.contains('/') || machine.ends_with(".toml") {
         let path = Path::new(machine);
         return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
@@ -134,7 +134,7 @@ fn read(machine: &str) -> Result<String, NodeError> {
         None => {
             let known = machine_names();
             let nearest = known.iter().copied().min_by_key(|known| strsim::osa_distance(known, machine));
-            Err(NodeError::UnknownMachine {
+            Err(MachineError::UnknownMachine {
                 name: machine.to_owned(),
                 nearest: nearest.unwrap_or(DEFAULT_MACHINE.1),
                 known: known.join(", "),
@@ -144,27 +144,27 @@ fn read(machine: &str) -> Result<String, NodeError> {
 }
 
 /// What the library reads, made of the text of a description.
-fn flatten(machine: &str, text: &str) -> Result<String, NodeError> {
+fn flatten(machine: &str, text: &str) -> Result<String, MachineError> {
     let machine = machine.to_owned();
     match toml::from_str::<Description>(text) {
-        Err(source) => Err(NodeError::Description { machine, source: Box::new(source) }),
+        Err(source) => Err(MachineError::Description { machine, source: Box::new(source) }),
         Ok(node) => node
             .possible()
             .and_then(|()| conf::of(&machine, &node))
-            .map_err(|why| NodeError::Impossible { machine, why }),
+            .map_err(|why| MachineError::Impossible { machine, why }),
     }
 }
 
 /// Writes a file beside its name and renames it, so that a process that has the old one mapped keeps it whole.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), NodeError> {
+fn put(path: &Path, bytes: &[u8]) -> Result<(), MachineError> {
     let fresh = path.with_extension("new");
     fs::write(&fresh, bytes).map_err(failed("write", &fresh))?;
     fs::rename(&fresh, path).map_err(failed("write", path))
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NodeError {
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MachineError {
     let path = path.to_owned();
-    move |source| NodeError::File { action, path, source }
+    move |source| MachineError::File { action, path, source }
 }
 
 #[cfg(test)]
@@ -179,8 +179,8 @@ mod tests {
             for link in links() {
                 assert_eq!(fs::read(folder.join(link)).unwrap().len(), LIBRARY.len(), "{link}");
             }
-            assert!(fs::read_to_string(folder.join("node.conf")).unwrap().contains(&format!("machine = {name}\n")));
-            assert_eq!(fs::metadata(folder.join("node.state")).unwrap().len(), STATE_BYTES as u64);
+            assert!(fs::read_to_string(folder.join("machine.conf")).unwrap().contains(&format!("machine = {name}\n")));
+            assert_eq!(fs::metadata(folder.join("machine.state")).unwrap().len(), STATE_BYTES as u64);
             // A second node in the same place replaces the first.
             lay_out(name, &folder).unwrap();
         }
@@ -190,7 +190,7 @@ mod tests {
     fn the_default_machine_has_two_gpus() {
         let dir = tempfile::tempdir().unwrap();
         let folder = lay_out("h200", dir.path()).unwrap();
-        let conf = fs::read_to_string(folder.join("node.conf")).unwrap();
+        let conf = fs::read_to_string(folder.join("machine.conf")).unwrap();
         assert!(conf.contains("\nmachine = h200-x2\n"));
         assert!(conf.contains("\ngpus = 2\n"));
     }

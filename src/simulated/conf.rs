@@ -1,13 +1,13 @@
-//! A description as `node.conf`: a line per value, so that the library can read it without a parser for TOML.
+//! A description as `machine.conf`: a line per value, so that the library can read it without a parser for TOML.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use super::description::Description;
 
-/// The text of `node.conf`. The description is a possible one.
+/// The text of `machine.conf`. The description is a possible one.
 pub(super) fn of(machine: &str, node: &Description) -> Result<String, String> {
-    let mut conf = String::from("# Written by cuda-pitfalls for the simulated node beside it.\nformat = 1\n");
+    let mut conf = String::from("# Written by cuda-pitfalls for the simulated machine beside it.\nformat = 1\n");
     let mut line = |key: &str, value: &dyn Display| {
         let value = value.to_string();
         if value.is_empty() || value.contains(char::is_control) {
@@ -56,7 +56,7 @@ pub(super) fn of(machine: &str, node: &Description) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::node::{flatten, machine_names, read};
+    use crate::simulated::{flatten, machine_names, read};
 
     #[test]
     fn every_machine_is_possible() {
