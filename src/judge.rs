@@ -1,12 +1,11 @@
 //! Observations × expectations → verdict. Pure, so that a report can be judged again at any time.
 //!
 //! Three questions, in this order and independent of one another: does an attempt count
-//! ([`doubts`]), does it show the effect ([`shows`]), and what follows from all of them
+//! ([`invalidations`]), does it show the effect ([`shows`]), and what follows from all of them
 //! ([`judge`]). Whether an attempt counts is never decided by what it showed.
 
 mod co_tenant;
 mod decide;
-mod doubts;
 mod expectation;
 mod facts;
 #[cfg(test)]
@@ -18,12 +17,13 @@ mod strength;
 #[cfg(test)]
 mod tests;
 mod today;
+mod validity;
 
-pub use doubts::doubts;
 pub use facts::{Facts, matches};
 pub use retry::{additional_attempts, confirming_attempts};
 pub use shows::{Failed, Shows, shows};
 pub use today::{ask_as_today, plan_as_today, planned_today};
+pub use validity::invalidations;
 
 use crate::observe::Scene;
 use crate::plan::Plan;
@@ -32,8 +32,8 @@ use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// The verdict on one scenario, from its attempts alone.
 ///
-/// Doubts, outcomes and the places of attempts among them are computed anew and written into
-/// `cases`; only what the supervisor alone could know is kept of the doubts that were there.
+/// Reasons not to count, outcomes and the places of attempts among them are computed anew and written into
+/// `cases`; what was recorded is not touched.
 pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts) -> Verdict {
     let seen = outcomes::recompute(plan, cases, scene);
     let decision = decide::decide(plan, &seen, facts);

@@ -58,7 +58,7 @@ pub struct Scenario {
     pub step_timeout_ms: u64,
     /// The most that one attempt may take.
     pub timeout_ms: u64,
-    /// Whether a mixture of outcomes is an answer (with its rate) rather than a doubt.
+    /// Whether a mixture of outcomes is an answer (with its rate) rather than a invalid.
     pub nondeterministic: bool,
     /// Parameter names and values, in file order; empty for most.
     pub parameters: Vec<(String, Vec<Scalar>)>,

@@ -98,12 +98,12 @@ fn on_simulated_machine(subject: &Subject, runs: &Runs) -> Result<Completion, Fa
         return Ok(Completion::ignored_with("expects nothing: nobody has measured it yet"));
     }
     let not_modelled =
-        |attempt: &Attempt| attempt.judged.invalid.iter().any(|doubt| doubt.reason == Reason::NotModelled);
+        |attempt: &Attempt| attempt.judged.invalid.iter().any(|invalid| invalid.reason == Reason::NotModelled);
     if done.verdict.reason == Some(Reason::NotModelled) && (attempts.is_empty() || attempts.iter().any(not_modelled)) {
         return Ok(Completion::ignored_with(format!("not modelled: {}", done.verdict.detail)));
     }
-    if let Some(doubt) = attempts.iter().find_map(|attempt| attempt.judged.invalid.first()) {
-        return Err(format!("an attempt does not count: {}: {}", doubt.reason.name(), doubt.detail).into());
+    if let Some(invalid) = attempts.iter().find_map(|attempt| attempt.judged.invalid.first()) {
+        return Err(format!("an attempt does not count: {}: {}", invalid.reason.name(), invalid.detail).into());
     }
     let by_another_case = done.verdict.reason == Some(Reason::NotModelled);
     answered(&done, &subject.case, Provenance::Simulated, by_another_case)

@@ -45,7 +45,7 @@ impl Outcome {
     fn inconclusive(&self, reason: Reason) {
         let verdict = &self.scenario().verdict;
         assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(reason)), "{}", verdict.detail);
-        let first = self.attempt().judged.invalid.first().map(|doubt| doubt.reason);
+        let first = self.attempt().judged.invalid.first().map(|invalid| invalid.reason);
         assert_eq!(first, Some(reason), "{:?}", self.attempt().judged.invalid);
         self.ran.ended(3, "inconclusive");
     }

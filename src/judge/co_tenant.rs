@@ -80,7 +80,7 @@ impl<'a> Watch<'a> {
 
     /// How many newcomers may be the attempt's own: none where NVML lists PIDs as processes see them,
     /// and all of its processes where it does not (a PID namespace). Without any calibration PIDs are
-    /// taken to match: a doubt too many is better than one too few.
+    /// taken to match: a reason too many is better than one too few.
     fn unlisted(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
         let matched = calibration.is_empty() || calibration.iter().any(|calibration| calibration.pid_listed);

@@ -132,7 +132,7 @@ fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, (Reason, Str
     Ok(count)
 }
 
-/// Too few attempts count, in some case. The reason is the doubt that struck most attempts.
+/// Too few attempts count, in some case. The reason is the one that struck most attempts.
 fn too_few(plan: &Plan, seen: &[Seen]) -> Option<Decision> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     let lacking: Vec<&Seen> = seen.iter().filter(|seen| seen.valid.len() < repeat).collect();
@@ -146,15 +146,15 @@ fn too_few(plan: &Plan, seen: &[Seen]) -> Option<Decision> {
     if words.is_empty() {
         return None;
     }
-    let doubts: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
-    let times = |doubt: &Invalidation| doubts.iter().filter(|other| other.reason == doubt.reason).count();
+    let reasons: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
+    let times = |invalid: &Invalidation| reasons.iter().filter(|other| other.reason == invalid.reason).count();
     // The first of those that struck most often; `max_by_key` would take the last.
-    let most = doubts.iter().map(|doubt| times(doubt)).max().unwrap_or(0);
+    let most = reasons.iter().map(|invalid| times(invalid)).max().unwrap_or(0);
     let words = words.join("; ");
-    Some(match doubts.iter().find(|doubt| times(doubt) == most) {
-        Some(doubt) => {
-            let detail = format!("{words} ({} {most} times: {})", doubt.reason.name(), doubt.detail);
-            inconclusive(doubt.reason, detail)
+    Some(match reasons.iter().find(|invalid| times(invalid) == most) {
+        Some(invalid) => {
+            let detail = format!("{words} ({} {most} times: {})", invalid.reason.name(), invalid.detail);
+            inconclusive(invalid.reason, detail)
         }
         None => inconclusive(Reason::TooFewAttempts, words),
     })

@@ -8,7 +8,7 @@ use crate::report::{Attempt, CaseReport, Outcome};
 use crate::scenario::Class;
 use crate::verdict::Invalidation;
 
-use super::doubts;
+use super::validity::invalidations;
 
 /// One case as the judge sees it.
 pub(super) struct Seen<'a> {
@@ -28,7 +28,7 @@ pub(super) struct Shown {
     pub(super) peaks_seen: bool,
 }
 
-/// Computes doubts, outcomes and their places anew, for every case of the plan and in its order.
+/// Computes reasons, outcomes and their places anew, for every case of the plan and in its order.
 /// A case that was never begun has no attempts.
 pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Scene) -> Vec<Seen<'a>> {
     let mut all = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Sc
             report.outcomes.clear();
             for attempt in &mut report.attempts {
                 attempt.judged.outcome = None;
-                attempt.judged.invalid = doubts(plan, case, &attempt.recording, scene);
+                attempt.judged.invalid = invalidations(plan, case, &attempt.recording, scene);
             }
             count(plan, &mut seen, report, scene);
         }

@@ -35,7 +35,7 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
 
 /// How many valid attempts a case lacks because of contamination.
 fn missing(attempts: &[Attempt], repeat: usize) -> usize {
-    let is_disturbance = |doubt: &Invalidation| matches!(doubt.reason, Reason::Contaminated | Reason::Residue);
+    let is_disturbance = |invalid: &Invalidation| matches!(invalid.reason, Reason::Contaminated | Reason::Residue);
     let contaminated = |attempt: &&Attempt| attempt.judged.invalid.iter().any(is_disturbance);
     let valid = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).count();
     let lost = attempts.iter().filter(|attempt| !attempt.judged.invalid.is_empty() && !contaminated(attempt)).count();

@@ -1,8 +1,8 @@
 //! Verdicts from made-up attempts: a trap that counts 1 GPU where a control counts 2.
 
 mod co_tenants;
-mod doubts;
 mod shows;
+mod validity;
 
 use std::collections::BTreeMap;
 

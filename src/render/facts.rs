@@ -194,7 +194,7 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
     let first = case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
-    tally(first.map(|doubt| doubt.reason.name()))
+    tally(first.map(|invalid| invalid.reason.name()))
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.

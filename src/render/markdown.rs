@@ -97,8 +97,9 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
             let facts = facts::shown(scenario, outcome).join(" · ");
             let _ = writeln!(out, "  - also {} times: {}", outcome.count, markdown(&facts));
         }
-        for doubt in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
-            let _ = writeln!(out, "  - not counted, {}: {}", markdown(&doubt.reason.name()), markdown(&doubt.detail));
+        for invalid in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
+            let _ =
+                writeln!(out, "  - not counted, {}: {}", markdown(&invalid.reason.name()), markdown(&invalid.detail));
         }
     }
     let mut said =

@@ -236,8 +236,8 @@ fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recordi
     let provisional = [found.clone()];
     let scene = Scene { calibration: &provisional, gpus: &session.machine.gpus };
     tries.iter().find_map(|(case, recording)| {
-        let doubts = judge::doubts(&plan_of(case), case, recording, &scene);
-        doubts.first().map(|doubt| format!("{}: {}", doubt.reason.name(), doubt.detail))
+        let reasons = judge::invalidations(&plan_of(case), case, recording, &scene);
+        reasons.first().map(|invalid| format!("{}: {}", invalid.reason.name(), invalid.detail))
     })
 }
 

@@ -223,7 +223,7 @@ impl Question {
             let (Some(case), Some(kept)) = (plan.cases.get(place), done.cases.get_mut(place)) else { continue };
             let mut attempt = Attempt::new(self.made, session.record(&case.experiment(timeouts))?);
             self.made += 1;
-            attempt.judged.invalid = judge::doubts(plan, case, &attempt.recording, &scene);
+            attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
             tick();
         }

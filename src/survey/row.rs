@@ -44,8 +44,8 @@ impl Standing {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
         let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
         let mut invalid = BTreeMap::new();
-        for doubt in attempts().filter_map(|attempt| attempt.judged.invalid.first()) {
-            *invalid.entry(doubt.reason.name()).or_insert(0) += 1;
+        for first in attempts().filter_map(|attempt| attempt.judged.invalid.first()) {
+            *invalid.entry(first.reason.name()).or_insert(0) += 1;
         }
         Standing {
             attempts: u32::try_from(counting).unwrap_or(u32::MAX),

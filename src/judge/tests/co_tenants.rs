@@ -4,7 +4,7 @@ use super::{attempts, cases, count_is, pitfall, verdict_with};
 use crate::calibration::Calibration;
 use crate::event::{Event, Value};
 use crate::fact::facts;
-use crate::judge::{confirming_attempts, doubts};
+use crate::judge::{confirming_attempts, invalidations};
 use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
@@ -125,7 +125,7 @@ fn a_surprise_of_one_attempt_is_looked_at_again() {
 fn is_contaminated(case: &CasePlan, script: &Script, calibration: &[Calibration]) -> bool {
     let (plan, machine) = (plan(2, vec![case.clone()]), machine(2));
     let scene = Scene { calibration, gpus: &machine.gpus };
-    doubts(&plan, case, &script.recording(), &scene).iter().any(|doubt| doubt.reason == Reason::Contaminated)
+    invalidations(&plan, case, &script.recording(), &scene).iter().any(|invalid| invalid.reason == Reason::Contaminated)
 }
 
 /// Two steps on two GPUs, of which the worker sees what `mask` names.

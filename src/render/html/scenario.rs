@@ -95,12 +95,12 @@ fn case(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &Cas
         }
         steps(out, plan, outcome);
     }
-    for doubt in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
+    for invalid in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
         let _ = writeln!(
             out,
             "<p class=\"warning\">Not counted, {}: {}</p>",
-            html(&doubt.reason.name()),
-            html(&doubt.detail)
+            html(&invalid.reason.name()),
+            html(&invalid.detail)
         );
     }
     if let Some(example) = facts::example(case) {

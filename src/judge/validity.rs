@@ -15,8 +15,8 @@ use super::co_tenant;
 
 /// Every reason for which an attempt does not count; empty for a valid one. The same from a stored
 /// report as right after the attempt.
-pub fn doubts(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Vec<Invalidation> {
-    let mut doubts = recording.incidents.clone();
+pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Vec<Invalidation> {
+    let mut reasons = recording.incidents.clone();
     let found = [
         (Reason::Protocol, broken(recording)),
         (Reason::NotModelled, not_modelled(case, recording)),
@@ -34,12 +34,12 @@ pub fn doubts(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene
     ];
     for (reason, detail) in found {
         if let Some(detail) = detail
-            && !doubts.iter().any(|doubt| doubt.reason == reason)
+            && !reasons.iter().any(|invalid| invalid.reason == reason)
         {
-            doubts.push(Invalidation { reason, detail });
+            reasons.push(Invalidation { reason, detail });
         }
     }
-    doubts
+    reasons
 }
 
 /// What the effect and the case say about how the worker ends.

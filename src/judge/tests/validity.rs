@@ -4,7 +4,7 @@ use super::{counting, pitfall};
 use crate::calibration::Calibration;
 use crate::event::Event;
 use crate::fact::facts;
-use crate::judge::doubts;
+use crate::judge::invalidations;
 use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
@@ -17,7 +17,7 @@ use crate::verdict::Reason;
 fn reasons_in(plan: &Plan, case: &CasePlan, script: &Script, calibration: &[Calibration]) -> Vec<Reason> {
     let machine = machine(2);
     let scene = Scene { calibration, gpus: &machine.gpus };
-    doubts(plan, case, &script.recording(), &scene).into_iter().map(|doubt| doubt.reason).collect()
+    invalidations(plan, case, &script.recording(), &scene).into_iter().map(|invalid| invalid.reason).collect()
 }
 
 fn reasons(script: &Script) -> Vec<Reason> {
@@ -107,8 +107,8 @@ fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
     let mut recording = counting(1).recording();
     recording.exit = Exit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..Exit::default() };
     recording.incidents = vec![Invalidation { reason: Reason::Hang, detail: "it did not leave".into() }];
-    let found = doubts(&plan, &plan.cases[0], &recording, &scene);
-    let reasons: Vec<Reason> = found.iter().map(|doubt| doubt.reason).collect();
+    let found = invalidations(&plan, &plan.cases[0], &recording, &scene);
+    let reasons: Vec<Reason> = found.iter().map(|invalid| invalid.reason).collect();
     assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
 }
 
@@ -138,9 +138,9 @@ fn what_the_supervisor_recorded_is_kept() {
     let machine = machine(2);
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
     let mut recording = counting(1).recording();
-    let doubt = |reason| Invalidation { reason, detail: "recorded".into() };
-    recording.incidents = vec![doubt(Reason::Unsettled), doubt(Reason::Interrupted)];
-    assert_eq!(doubts(&plan, &plan.cases[0], &recording, &scene), recording.incidents);
+    let reason = |reason| Invalidation { reason, detail: "recorded".into() };
+    recording.incidents = vec![reason(Reason::Unsettled), reason(Reason::Interrupted)];
+    assert_eq!(invalidations(&plan, &plan.cases[0], &recording, &scene), recording.incidents);
 }
 
 #[test]
@@ -242,5 +242,5 @@ fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is
     let (plan, mut machine) = (pitfall(), machine(2));
     machine.gpus[0].mig = Some(true);
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    assert_eq!(doubts(&plan, &plan.cases[0], &with(true, 0).recording(), &scene), []);
+    assert_eq!(invalidations(&plan, &plan.cases[0], &with(true, 0).recording(), &scene), []);
 }
