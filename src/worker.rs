@@ -121,6 +121,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Why the last call of the C library failed.
+fn errno() -> i64 {
+    i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
+}
+
 impl Worker {
     /// Obeys the parent until it says `finish` or goes away. `process` is the actor this process
     /// bears, or none for the first one.

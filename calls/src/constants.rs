@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::parse;
+use crate::table::{self, Wrong, lines, number};
 
 /// A named set of C constants.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Constants {
     /// Every set.
     pub fn all() -> &'static [Constants] {
         static ALL: LazyLock<Vec<Constants>> =
-            LazyLock::new(|| parse::read("constants.txt", parse::constants(include_str!("../tables/constants.txt"))));
+            LazyLock::new(|| table::read("constants.txt", constants(include_str!("../tables/constants.txt"))));
         &ALL
     }
 
@@ -34,6 +34,25 @@ impl Constants {
     }
 }
 
+/// Sets of constants: a line with the name and the C types, and an indented line for each constant.
+fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
+    let mut sets: Vec<Constants> = Vec::new();
+    for (line, indented, said) in lines(text) {
+        let at = |why: String| (line, why);
+        if !indented {
+            let (name, types) = said.split_once(": ").map_or((said, Vec::new()), |(name, types)| {
+                let types = types.split(", ").collect();
+                (name, types)
+            });
+            sets.push(Constants { name, types, values: Vec::new() });
+            continue;
+        }
+        let (name, value) = said.split_once(" = ").ok_or_else(|| at("expected `name = value`".to_string()))?;
+        let set = sets.last_mut().ok_or_else(|| at("a constant of no set".to_string()))?;
+        set.values.push((name, number(value).map_err(at)?));
+    }
+    Ok(sets)
+}
 fn known(name: &str) -> &'static Constants {
     Constants::find(name).unwrap_or_else(|| panic!("constants.txt has no `{name}`"))
 }
@@ -46,3 +65,13 @@ pub static LIBRARY_FILES: LazyLock<&Constants> = LazyLock::new(|| known("library
 
 /// Signals by their Linux numbers (x86-64 and aarch64).
 pub static SIGNALS: LazyLock<&Constants> = LazyLock::new(|| known("signal"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_belongs_to_a_set() {
+        assert!(constants("    X = 1").unwrap_err().1.contains("no set"));
+    }
+}

@@ -57,6 +57,7 @@ mod kind;
 mod library;
 mod parse;
 mod structs;
+mod table;
 
 pub mod status;
 
@@ -81,7 +82,7 @@ const TABLES: [(&str, &str); 6] = [
 static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
     let mut all = Vec::with_capacity(1024);
     for (file, text) in TABLES {
-        all.extend(parse::read(file, parse::calls(text)));
+        all.extend(table::read(file, parse::calls(text)));
     }
     all
 });

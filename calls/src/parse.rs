@@ -1,5 +1,4 @@
-//! Reading the tables. They are a part of the program, so that what is wrong in one ends it, with
-//! the file and the line; a unit test reads them all.
+//! Reading prototypes, and what their C types say about how parameters are passed.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,48 +7,8 @@ use crate::call::{Call, Earlier, Effect, Param, Returns};
 use crate::constants::Constants;
 use crate::kind::{Kind, Output};
 use crate::library::Library;
-use crate::structs::{Field, Layout, Read, Structs, Template, Word};
-
-/// What is wrong, and in which line of the table, from 1.
-type Wrong = (usize, String);
-
-/// What was read of a table.
-///
-/// # Panics
-/// If something is wrong in it.
-pub(crate) fn read<T>(file: &str, read: Result<T, Wrong>) -> T {
-    read.unwrap_or_else(|(line, why)| panic!("calls/tables/{file}:{line}: {why}"))
-}
-
-/// A line that says something, with its number, and whether it is indented.
-fn lines(text: &'static str) -> impl Iterator<Item = (usize, bool, &'static str)> {
-    let said = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    said.map(|(index, line)| (index + 1, line.starts_with(' '), line.trim()))
-}
-
-fn number(text: &str) -> Result<i64, String> {
-    let text = text.trim();
-    let read = match text.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    read.map_err(|_| format!("`{text}` is no number"))
-}
-
-fn small<T: TryFrom<i64>>(text: &str) -> Result<T, String> {
-    T::try_from(number(text)?).map_err(|_| format!("`{}` is out of range", text.trim()))
-}
-
-/// `12.3` as `CUDA_VERSION` has it.
-fn version(text: &str) -> Result<u32, String> {
-    let (major, minor) = text.split_once('.').ok_or_else(|| format!("`{text}` is no version"))?;
-    Ok(small::<u32>(major)? * 1000 + small::<u32>(minor)? * 10)
-}
-
-fn name(text: &'static str) -> Result<&'static str, String> {
-    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if is_name { Ok(text) } else { Err(format!("`{text}` is no name")) }
-}
+use crate::structs::{Layout, Template};
+use crate::table::{Wrong, lines, name, number, read, small, version};
 
 /// How something of a C type is passed.
 #[derive(Clone, Copy)]
@@ -193,117 +152,6 @@ fn way_of(c_type: &str) -> Option<Way> {
 fn way_of_pointee(c_type: &str) -> Option<Way> {
     way_of(c_type.strip_suffix('*')?.trim_end())
 }
-
-/// Sets of constants: a line with the name and the C types, and an indented line for each constant.
-pub(crate) fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
-    let mut sets: Vec<Constants> = Vec::new();
-    for (line, indented, said) in lines(text) {
-        let at = |why: String| (line, why);
-        if !indented {
-            let (name, types) = said.split_once(": ").map_or((said, Vec::new()), |(name, types)| {
-                let types = types.split(", ").collect();
-                (name, types)
-            });
-            sets.push(Constants { name, types, values: Vec::new() });
-            continue;
-        }
-        let (name, value) = said.split_once(" = ").ok_or_else(|| at("expected `name = value`".to_string()))?;
-        let set = sets.last_mut().ok_or_else(|| at("a constant of no set".to_string()))?;
-        set.values.push((name, number(value).map_err(at)?));
-    }
-    Ok(sets)
-}
-
-/// Structs: a line with what it is for, its name and size, and an indented line for each member.
-pub(crate) fn structs(text: &'static str) -> Result<Structs, Wrong> {
-    let mut all = Structs { layouts: Vec::new(), templates: Vec::new() };
-    let mut is_layout = false;
-    for (line, indented, said) in lines(text) {
-        let at = |why: String| (line, why);
-        if indented {
-            let member = Member::read(said).map_err(at)?;
-            let put = if is_layout {
-                all.layouts.last_mut().map(|layout| member.into_layout(layout))
-            } else {
-                all.templates.last_mut().map(|template| member.into_template(template))
-            };
-            put.ok_or_else(|| at("a member of no struct".to_string()))?.map_err(at)?;
-            continue;
-        }
-        let (whose, rest) = said.split_once(' ').unwrap_or((said, ""));
-        let (name, size) = rest.rsplit_once(' ').ok_or_else(|| at("expected `out name size`".to_string()))?;
-        let size = small(size).map_err(at)?;
-        is_layout = whose == "out";
-        match whose {
-            "out" => all.layouts.push(Layout { name, size, preset: Vec::new(), fields: Vec::new() }),
-            "in" => all.templates.push(Template { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
-            _ => return Err(at(format!("expected `in` or `out`, found `{whose}`"))),
-        }
-    }
-    match all.templates.iter().find(|template| template.given + template.width > template.size || template.width == 0) {
-        Some(template) => Err((0, format!("the author's word of `{}` is not inside it", template.name))),
-        None => Ok(all),
-    }
-}
-
-/// One line of a struct: `member at offset`, and what it is.
-struct Member {
-    name: &'static str,
-    offset: usize,
-    is: &'static str,
-}
-
-impl Member {
-    fn read(said: &'static str) -> Result<Member, String> {
-        let expected = || "expected `member at offset: what it is`".to_string();
-        let (place, is) = said.split_once(": ").ok_or_else(expected)?;
-        let (name, offset) = place.split_once(" at ").ok_or_else(expected)?;
-        Ok(Member { name, offset: small(offset)?, is })
-    }
-
-    fn preset(&self, size: usize) -> Result<Option<Word>, String> {
-        let Some(value) = self.is.strip_prefix("= ") else { return Ok(None) };
-        self.inside(4, size)?;
-        Ok(Some(Word { member: self.name, offset: self.offset, value: small(value)? }))
-    }
-
-    fn inside(&self, bytes: usize, size: usize) -> Result<(), String> {
-        if self.offset + bytes <= size { Ok(()) } else { Err(format!("`{}` is not inside its struct", self.name)) }
-    }
-
-    fn into_layout(self, layout: &mut Layout) -> Result<(), String> {
-        if let Some(word) = self.preset(layout.size)? {
-            layout.preset.push(word);
-            return Ok(());
-        }
-        let (is, name) = self.is.split_once(" as ").unwrap_or((self.is, self.name));
-        let (is, stable) = is.strip_suffix(" varying").map_or((is, true), |is| (is, false));
-        let (read, bytes) = match is.split_once(' ') {
-            Some(("text", bytes)) => (Read::Text(small(bytes)?), small(bytes)?),
-            None if is == "i32" => (Read::I32, 4),
-            None if is == "u64" => (Read::U64, 8),
-            _ => return Err(format!("`{is}` is no way to read a member")),
-        };
-        self.inside(bytes, layout.size)?;
-        layout.fields.push(Field { name, member: self.name, offset: self.offset, read, stable });
-        Ok(())
-    }
-
-    fn into_template(self, template: &mut Template) -> Result<(), String> {
-        if let Some(word) = self.preset(template.size)? {
-            template.preset.push(word);
-            return Ok(());
-        }
-        template.width = match self.is {
-            "given u32" => 4,
-            "given u64" => 8,
-            is => return Err(format!("expected `given u32` or `given u64`, found `{is}`")),
-        };
-        (template.member, template.given) = (self.name, self.offset);
-        Ok(())
-    }
-}
-
 /// The calls of a table.
 pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     let mut calls: Vec<Call> = Vec::new();
@@ -468,8 +316,5 @@ mod tests {
         assert_eq!(calls("library libcuda\n\nf(int x): Does.\ng(int): Does.").unwrap_err().0, 4);
         assert!(calls("f(): Does.").unwrap_err().1.contains("no library"));
         assert!(calls("library libcuba").unwrap_err().1.contains("`libcuba` is no library"));
-        assert!(structs("out a 4\n    x at 0: u64").err().unwrap().1.contains("not inside"));
-        assert!(structs("in a 4\n    x at 4: given u32").err().unwrap().1.contains("not inside"));
-        assert!(constants("    X = 1").unwrap_err().1.contains("no set"));
     }
 }

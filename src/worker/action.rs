@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cuda_pitfalls_calls::{Call, Library, SIGNALS};
 
-use super::{Outcome, Thread, Worker, lock};
+use super::{Outcome, Thread, Worker, errno, lock};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Status, Value};
@@ -90,10 +90,6 @@ fn int(step: &Step, name: &str) -> Option<i64> {
 
 fn text(step: &Step, name: &str) -> String {
     step.args.get(name).map(ToString::to_string).unwrap_or_default()
-}
-
-pub(super) fn errno() -> i64 {
-    i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
 }
 
 /// Replaces or appends an entry of `environ[]` without going through the C library.

@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
-use super::{Worker, lock};
+use super::{Worker, errno, lock};
 use crate::channel::Channel;
 use crate::event::{Command, Event};
 
@@ -189,6 +189,6 @@ impl Fresh {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: the stack and what is given live until the child has gone on to another program.
         let pid = unsafe { libc::clone(child, top.cast(), flags, (&raw mut given).cast()) };
-        if pid == -1 { Err(super::action::errno()) } else { Ok(pid) }
+        if pid == -1 { Err(errno()) } else { Ok(pid) }
     }
 }

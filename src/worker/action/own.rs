@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
 
-use super::{Values, errno, int, one, text};
+use super::{Values, int, one, text};
 use crate::channel::Channel;
 use crate::event::Value;
 use crate::mapped;
 use crate::scenario::Step;
-use crate::worker::{Worker, library, lock};
+use crate::worker::{Worker, errno, library, lock};
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Values, errno, int, one, text};
+use super::{Values, int, one, text};
 use crate::channel::Channel;
 use crate::event::{Event, SetAside, Value};
 use crate::experiment::Step;
 use crate::worker::leaving::{self, Fresh, Leaving};
-use crate::worker::{Worker, lock};
+use crate::worker::{Worker, errno, lock};
 
 /// Forks. The child obeys its own channel from here on and leaves by `_exit`.
 pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
