@@ -141,7 +141,7 @@ pub struct Versions {
     pub runtime: Option<i32>,
     /// The loader's words for what is missing.
     pub missing: Vec<String>,
-    /// What is mapped and cannot be told to be real or simulated.
+    /// What is mapped, if it is unknown whether it is real or simulated.
     #[serde(default)]
     pub unknown: Vec<String>,
 }

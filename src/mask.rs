@@ -1,7 +1,7 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`: which GPUs a process will see.
 //!
 //! [`parse`] predicts what `cuInit` makes of any two values on any list of GPUs. It is a model, taken
-//! from driver 580.159.04 on 1, 2 and 4 H200; the scenarios that it stands on are named below. Where
+//! from driver 580.159.04 on 1, 2 and 4 H200; the scenarios that support it are named below. Where
 //! nothing was measured it still predicts, and the last list here says where that is.
 //!
 //! ```text
@@ -18,8 +18,8 @@
 //!
 //! The answer, in the order in which it is decided:
 //!
-//! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, small
-//!    letters and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
+//! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, lower
+//!    case and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
 //! 2. Without a mask all GPUs are visible (`visibility/empty-mask-hides-all`, its control).
 //! 3. The list ends, without an error, at the first entry that names no GPU: out of range or below
 //!    zero, a word, an empty one (`visibility/invalid-index-truncates`), an entry of the other kind, an
@@ -35,7 +35,7 @@
 //!
 //! - `1gpu,0cpu` is `1,0`, and so are `01,00`, `+1,-0` and `1,0,` (`visibility/numbers-are-read-loosely`).
 //! - `0x1` is 0, and `1;0` and `1:0` are 1 alone (`visibility/numbers-are-read-loosely`); so are a 1
-//!   and a 0 with a blank or a newline between them (`visibility/numbers-on-lines`).
+//!   and a 0 with a space or a newline between them (`visibility/numbers-on-lines`).
 //! - Numbers are read as by `strtoull`, and of the 64 bits the lower 32 count: `4294967296`,
 //!   `-4294967296` and `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with
 //!   either sign, a number names none (`visibility/number-too-large`, and the survey).

@@ -188,7 +188,7 @@ pub struct Expectation {
     pub when: When,
     /// The reason, in a sentence.
     pub because: String,
-    /// The committed report it stands on.
+    /// The committed report that supports it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
 }

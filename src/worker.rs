@@ -75,7 +75,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     let (symbols, missing) = Symbols::resolve(&calls, probes);
     let mapped = crate::mapped::mapped();
     if let Some(path) = mapped.unknown.first() {
-        let message = format!("{path} is mapped, and it cannot be told whether it is simulated");
+        let message = format!("{path} is mapped, and it is unknown whether it is simulated");
         let _ = channel.send(&Event::Broken { message });
         std::process::exit(70);
     }

@@ -98,7 +98,7 @@ fn one_libcudart_is_held_against_another() {
     let wanted =
         "  context/set-device-is-eager: verdict not_reproduced -> reproduced; trap: at select: contexts no GPU -> gpu1";
     assert!(lines(&ran).contains(&wanted), "{}", ran.stdout);
-    assert!(lines(&ran).contains(&"libcudart 11.7 of A is held against 13.4 of B"), "{}", ran.stdout);
+    assert!(lines(&ran).contains(&"libcudart 11.7 of A is compared with 13.4 of B"), "{}", ran.stdout);
     let ran = compare(&[&path, &path, "--libcudart", "11.6,13.4"]);
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("A has nothing of libcudart 11.6; it has 11.7, 12.1"), "{}", ran.stderr);

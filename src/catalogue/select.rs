@@ -276,7 +276,7 @@ fn near(all: &[Outline], selector: &str) -> Option<String> {
     let folders = all.iter().map(|scenario| folder(&scenario.name));
     let instances = all.iter().flat_map(|scenario| &scenario.instances).map(String::as_str);
     let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
-    // Somebody who leaves off the end of a long name is far from it by letters.
+    // A truncated name differs from the full one in many characters.
     let longer = names.clone().find(|name| !selector.is_empty() && name.contains(selector));
     let known = ["all", "essential"].into_iter().chain(names).chain(stems).chain(folders).chain(instances).chain(tags);
     scenario::nearest(selector, known).or(longer).map(str::to_string)

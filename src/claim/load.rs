@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
                 self.error(id.span(), format!("`{}` is not of the form `{prefix}-<number>`", id.get_ref()), None);
             }
             if !known.insert(id.get_ref().clone()) {
-                self.error(id.span(), format!("`{}` is there twice", id.get_ref()), None);
+                self.error(id.span(), format!("`{}` occurs twice", id.get_ref()), None);
             }
         }
         Article {
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             return Assessment::Untestable(String::new());
         };
         if raw.shown_by.is_empty() {
-            self.error(id.clone(), "a verdict needs `shown_by`: the answers that it stands on", None);
+            self.error(id.clone(), "a verdict needs `shown_by`: the answers that support it", None);
         }
         match (stated, &raw.condition) {
             (Stated::Qualified, None) => self.error(id.clone(), "a qualified claim needs its `condition`", None),

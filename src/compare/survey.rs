@@ -142,7 +142,7 @@ impl<'a> Changes<'a> {
         if a == b || (a.is_none() && of_a) || (b.is_none() && of_b) {
             return;
         }
-        let told = |fact: Option<String>| fact.unwrap_or_else(|| "not told".to_string());
+        let told = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_string());
         self.found.push(Change::new(name, told(a), told(b)));
     }
 }

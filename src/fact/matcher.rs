@@ -244,7 +244,7 @@ pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
     call.outputs().flat_map(names).collect()
 }
 
-/// What a step gave back by this name, whether or not it varies.
+/// What a step returned by this name, whether or not it varies.
 pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Value> {
     step.values.get(name).or_else(|| step.varying.get(name))
 }

@@ -111,7 +111,7 @@ fn numbers(trap: &Count, control: Option<&Count>) -> String {
     }
 }
 
-/// Counts the attempts of a case that show the effect, or says why it cannot be told of one.
+/// Counts the attempts of a case that show the effect, or says why one cannot be counted.
 ///
 /// A trap counts in which every fact that can be judged holds, because those facts are what sets it
 /// apart from the control. A control in which they hold is not said to show the effect.

@@ -1,4 +1,4 @@
-//! Memory after each step, from the sweeps and the free run of an attempt.
+//! Memory after each step, from the snapshots and background polling of an attempt.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl<'a> Memory<'a> {
     }
 
     /// The sweep taken after a step. One that is missing was equal to the one before, if the step
-    /// returned; after one that did not, nobody may have looked.
+    /// returned; after one that did not, there may be no snapshot.
     fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSweep> {
         let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
         if returned {

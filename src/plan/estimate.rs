@@ -54,7 +54,7 @@ impl Pace {
     /// The simulated machine, which has no driver to initialise.
     pub const SIMULATED: Pace = Pace(0.1);
 
-    /// What attempts that were already made say of the pace: calibration, or a first round. The
+    /// What attempts that were already made show of the pace: calibration, or a first round. The
     /// default where there are none. Wild values, as from a first start of the driver, are bounded.
     pub fn measured<'a>(attempts: impl IntoIterator<Item = (&'a CasePlan, Duration)>, gpus: usize) -> Pace {
         let (mut expected, mut found) = (Duration::ZERO, Duration::ZERO);

@@ -62,7 +62,7 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
         lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}: `judge REPORT --json` reads one anew"));
     }
     if let Some([one, other]) = &comparison.libcudart {
-        lines.push(format!("libcudart {one} of A is held against {other} of B"));
+        lines.push(format!("libcudart {one} of A is compared with {other} of B"));
     }
     lines
 }

@@ -47,9 +47,9 @@ pub fn show_text(scenario: &Scenario) -> String {
     let mut text = format!("{}\n", terminal(&scenario.name));
     field(&mut text, "question", &scenario.question);
     field(&mut text, "why", &scenario.why);
-    field(&mut text, "folklore", &scenario.folklore);
+    field(&mut text, "common belief", &scenario.folklore);
     field(&mut text, "answer", &scenario.answer);
-    field(&mut text, "remedy", &scenario.remedy);
+    field(&mut text, "workaround", &scenario.remedy);
     let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
     let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
     field(&mut text, "symptoms", &symptoms.join("; "));

@@ -21,9 +21,9 @@ fn whole() -> Value {
     let mut schema = object(
         json!({
             "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
-            "folklore": sentence("What people believe or hope."),
+            "folklore": sentence("The common belief."),
             "answer": sentence("What was measured, in a sentence or two."),
-            "remedy": sentence("The order or call that works."),
+            "remedy": sentence("The workaround: the order or call that works."),
             "tags": {
                 "description": "Words to select by.",
                 "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },
@@ -155,7 +155,7 @@ fn expectation() -> Value {
             "verdict": { "enum": ["reproduced", "not_reproduced"] },
             "when": reference("when"),
             "because": sentence("The reason, in a sentence."),
-            "evidence": sentence("The committed report it stands on."),
+            "evidence": sentence("The committed report that supports it."),
         }),
         &["verdict", "because"],
     )
@@ -166,7 +166,7 @@ fn check() -> Value {
         "at": sentence("The label of a step, or its C name where that is unique."),
         "when": reference("when"),
         "because": sentence("The reason, in a sentence."),
-        "evidence": sentence("The committed report it stands on."),
+        "evidence": sentence("The committed report that supports it."),
     });
     fact::schemas().for_each(|(key, schema)| set(&mut properties, key, schema));
     let mut schema = object(properties, &[]);

@@ -7,7 +7,7 @@ use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::size;
 use super::tree::{Data, Entry, Node, Place};
 
-/// More errors help nobody, and each costs a search for what was meant and a look at the whole file.
+/// More errors do not help, and each costs a search for what was meant and a look at the whole file.
 pub(crate) const MOST_ERRORS: usize = 100;
 
 /// The file being read and its errors so far. Every method that returns `None` has said why.

@@ -116,7 +116,7 @@ impl SamplerClient {
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err(self.lost("it could not be spoken to", 1)),
+            _ => Err(self.lost("a message to it could not be sent", 1)),
         }
     }
 

@@ -236,7 +236,7 @@ fn blank(random: &mut Random) -> String {
     (0..random.between(1, 4)).map(|_| random.pick(BLANKS)).collect()
 }
 
-/// A character that nobody sees, alone or around a number.
+/// An invisible character, alone or around a number.
 fn control(random: &mut Random) -> String {
     let code = u8::try_from(random.between(1, 32)).unwrap_or(1);
     let hidden = char::from(if code == 32 { 127 } else { code });

@@ -1,4 +1,4 @@
-//! The arguments of a call, held against its parameters.
+//! The arguments of a call, compared with its parameters.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -78,7 +78,7 @@ pub(super) fn case(
 ) -> Option<(Case, Scope)> {
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if key.text.is_empty() || !key.text.bytes().all(lower) {
-        let help = Some("use small letters, digits, `_` and `-`".to_string());
+        let help = Some("use lower-case letters, digits, `_` and `-`".to_string());
         reader.error(&key.place, format!("`{}` is no name for a case", key.text), help);
     }
     let entries = reader.table_of(value, &["does", "gpus", "env", "probes", "expect", "steps"])?;
