@@ -71,7 +71,7 @@ pub enum SelectError {
         names: Vec<String>,
     },
     /// A selector is a glob that cannot be read.
-    #[error("`{}` is no glob: {}", terminal(selector), terminal(message))]
+    #[error("`{}` is not a valid glob: {}", terminal(selector), terminal(message))]
     Glob {
         /// As given.
         selector: String,

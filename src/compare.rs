@@ -1,6 +1,6 @@
 //! Two reports, or two surveys of one kind: what differs between them.
 //!
-//! What counts is behaviour: verdicts, outcomes, the facts of rows. That the machines are others is
+//! Behaviour counts: verdicts, outcomes, the facts of rows. That the machines differ is
 //! shown and does not count. Neither does what only one of the two has measured, or what was
 //! asked in another way, because nothing follows from it. Times are never compared.
 
@@ -72,7 +72,7 @@ pub struct Side {
     pub version: String,
     /// Whether a real driver answered.
     pub provenance: Provenance,
-    /// Whether its run came to its end.
+    /// Whether its run finished.
     pub complete: bool,
     /// The GPUs and the driver, in words.
     pub machine: String,

@@ -1,5 +1,5 @@
-//! What a check can ask of an attempt: one [`FactKind`] per kind of fact, with all that the program
-//! knows of it. How it is read from a scenario's file and what its schema is, its words in a sentence,
+//! What a check can ask of an attempt: one [`FactKind`] per kind of fact, with all its
+//! code. How it is read from a scenario's file and what its schema is, its words in a sentence,
 //! what of an observation decides it, and how reports, pages and claims show what was seen.
 //!
 //! To add one, write its kind in a file of this folder, give it its field in [`FactSet`] and its name
@@ -68,7 +68,7 @@ pub struct FactSet {
     /// The largest change seen between the step before and this one, by GPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peak_bytes: BTreeMap<String, Matcher>,
-    /// What NVML says the worker itself uses, by GPU; needs PIDs that can be matched.
+    /// What NVML reports as used by the worker itself, by GPU; needs PIDs that can be matched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub process_bytes: BTreeMap<String, Matcher>,
     /// How the worker ended.

@@ -44,21 +44,21 @@
 //! - `all` hides every GPU, as any word does (`visibility/container-words-hide-all`).
 //! - A blank of any kind in front of a number does no harm, one in front of a UUID makes it none
 //!   (`visibility/numbers-are-read-loosely`, `visibility/blank-after-uuid-comma`).
-//! - Behind the 32nd digit of a UUID the entry may go on as it likes: `<uuid>x`, `<uuid>;<uuid>` and
-//!   `<uuid>/1/0` name the first GPU. Behind a shorter beginning nothing may follow, not even a blank
+//! - After the 32nd digit of a UUID any characters may follow: `<uuid>x`, `<uuid>;<uuid>` and
+//!   `<uuid>/1/0` name the first GPU. After a shorter beginning nothing may follow, not even a space
 //!   (the survey).
-//! - Hyphens do not count, wherever they are or are not (the survey). Capitals do no harm, but small
-//!   letters in `gpu-` do, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
+//! - Hyphens do not count, wherever they are or are not (the survey). Upper case does no harm, but
+//!   lower case in `gpu-` does, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
 //! - One digit is enough if it fits one GPU; `GPU-` alone names none, not even the only GPU
 //!   (`visibility/uuid-prefix-alone`).
 //! - `MIG-` with the digits of a GPU's own UUID, or the first of them, names that GPU where MIG is off,
 //!   beside others too; `MIG-GPU-…/1/0` names none (the survey, `visibility/mig-token-without-mig`).
 //!
-//! What is **not known**, and predicted by what is likeliest or simplest:
+//! What is **not known**, and predicted by the likeliest or simplest rule:
 //!
 //! - What fits several GPUs by its digits; no two GPUs at hand have begun alike. Predicted: it names none.
 //! - A limit on the length of the value, or of the list: up to 2074 bytes and 64 entries there is none.
-//! - MIG tokens where MIG is on. [`parse`] knows no instances.
+//! - MIG tokens where MIG is on. [`parse`] has no instances.
 //! - GPUs of unlike speed, which were never at hand: [`parse`] is given them in CUDA's order, and a
 //!   caller has to know it.
 //!

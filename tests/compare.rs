@@ -166,7 +166,7 @@ fn simulated_runs_are_compared_and_said_to_be_simulated() {
         folder.path().to_string_lossy().into_owned()
     };
     let ran = compare(&[&run(&one), &run(&two)]);
-    assert_eq!(lines(&ran)[2], "both are SIMULATED: nothing of this is evidence");
+    assert_eq!(lines(&ran)[2], "both are SIMULATED: none of this is evidence");
     assert!(lines(&ran).contains(&"  number of GPUs 1 -> 2"), "{}", ran.stdout);
     assert!(ran.stdout.contains("control sees all GPUs: 1 in A, 2 in B"), "{}", ran.stdout);
     // The one needs two GPUs, the other has a case without a mask.

@@ -1,6 +1,6 @@
 //! Choosing among scenarios: what each selector means, and what is left out.
 //!
-//! A selector is looked for in this order, and the first that there is counts: the name of a
+//! A selector is resolved in this order, and the first match counts: the name of a
 //! scenario or of an instance, `all` or `essential`, a folder, a tag or a symptom, the last part of
 //! a name, a glob. So a folder's name always selects the folder, also where it is a tag.
 
@@ -368,7 +368,7 @@ mod tests {
         let nothing = "no scenario matches this selector: `nosuch/*`; `cuda-pitfalls list` shows what there is";
         assert_eq!(unknown("nosuch/*"), nothing);
         assert_eq!(unknown(""), "no scenario matches this selector: ``; `cuda-pitfalls list` shows what there is");
-        assert_eq!(unknown("**a").split(':').next(), Some("`**a` is no glob"));
+        assert_eq!(unknown("**a").split(':').next(), Some("`**a` is not a valid glob"));
     }
 
     #[test]

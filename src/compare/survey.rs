@@ -107,7 +107,7 @@ impl Compared for EnvRow {
             notes.push(format!("set to {:?} in A, to {:?} in B", self.value, other.value));
         }
         if self.observable != other.observable {
-            notes.push("something else was to prove that it took effect".to_string());
+            notes.push("the observation that shows the effect differs".to_string());
         }
         notes
     }

@@ -108,7 +108,7 @@ impl Matcher {
         }
         let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
         if entries.is_empty() {
-            file.reader.error(&node.place, "this compares with nothing", Some("such as `{ ge = 1 }`".to_string()));
+            file.reader.error(&node.place, "this matcher is empty", Some("such as `{ ge = 1 }`".to_string()));
         }
         let mut matcher = Matcher::default();
         for Entry { key, value } in entries {

@@ -72,7 +72,7 @@ fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
         return found(Kind::Reproduced, format!("a rate of {rate}, as the question is about a chance"));
     }
     let strength = match control {
-        None => "there is no control to hold it against".to_string(),
+        None => "there is no control to compare it with".to_string(),
         Some(control) => {
             let p = percent(separation(trap.of, control.of));
             format!("chance alone would split them so cleanly with p = {p}")

@@ -104,7 +104,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// What NVML says that the attempt's own processes use. A list without them means nothing
+    /// What NVML reports as used by the attempt's own processes. A list without them means nothing
     /// used, unless calibration found that our PIDs are never in it.
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
         let listed = now.processes.as_ref()?.iter().filter(|process| self.pids.contains(&process.pid));

@@ -72,7 +72,7 @@ pub fn page(kind: Kind, sources: &[NamedSurvey]) -> String {
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
     let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
     out.push(if sources.is_empty() {
-        "Nothing of this was measured yet.\n".to_string()
+        "None of this was measured yet.\n".to_string()
     } else {
         measured_on(&sources).markdown()
     });

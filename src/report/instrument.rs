@@ -1,4 +1,4 @@
-//! What the instrument was found to measure on each GPU, and who else was there.
+//! What the instrument was found to measure on each GPU, and which other processes were there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

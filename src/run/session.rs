@@ -1,4 +1,4 @@
-//! Setting the session: the machine or the simulated machine, its libraries, the sampler.
+//! The session: the machine or the simulated machine, its libraries, the sampler.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 //!
 //! The controls are scenarios like any other, and their report is written beside the survey. If one
 //! of them does not behave, nothing is surveyed: rows of an instrument that is wrong are worse than
-//! none. Rows are on disk within seconds, so a survey that was killed goes on where it stopped.
+//! none. Rows are on disk within seconds, so a killed survey resumes where it stopped.
 
 mod ask;
 mod exported;

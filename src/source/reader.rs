@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         let text = self.text(node)?;
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
-            self.error(&node.place, format!("`{text}` is no name for a {what}"), help);
+            self.error(&node.place, format!("`{text}` is not a valid name for a {what}"), help);
             return None;
         }
         Some(text)

@@ -1,4 +1,4 @@
-//! Talking with the processes of one worker while watching everything else that can happen.
+//! Messages to and from the processes of one worker, while every other event is polled.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};

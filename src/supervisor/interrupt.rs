@@ -1,4 +1,4 @@
-//! Ctrl-C and friends, as something that can be polled.
+//! Ctrl-C and other termination signals, as a pollable descriptor.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};

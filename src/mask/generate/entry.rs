@@ -1,5 +1,5 @@
 //! Single entries, as templates write them: what names a GPU in every way that there is, and what
-//! looks as if it did.
+//! resembles it.
 
 use crate::mask::template::quoted;
 use crate::random::Random;

@@ -1,4 +1,4 @@
-//! The head of a run: which machine answers, what a context costs there, and what will be asked.
+//! The head of a run: the machine, what a context costs there, and what will be asked.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The head of a run: what will answer the questions, and how well the instrument measures here.
+//! The head of a run: the machine, and how well the instrument measures here.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What stands in the cells of a row of `survey calls`.
+//! The cells of a row of `survey calls`.
 
 use crate::survey::calls::{Answer, CallRow};
 use crate::text::units;
