@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The instrument measured on one GPU, in the presence of whoever was there: a worker that does
+/// The instrument measured on one GPU, beside whichever processes were there: a worker that does
 /// nothing, one that only calls `cuInit`, and one that makes a context and a known allocation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
@@ -32,7 +32,7 @@ pub struct Calibration {
     pub epsilon_bytes: u64,
     /// Whether the worker's PID was in NVML's list for this GPU.
     pub pid_listed: bool,
-    /// Whether the controls behaved, twice alike, and nobody else was at work meanwhile. Without
+    /// Whether the controls behaved, twice alike, and no other process was at work meanwhile. Without
     /// this nothing is concluded from the memory of this GPU.
     pub sound: bool,
     /// Why it is not sound, in words.

@@ -71,7 +71,7 @@ pub enum SelectError {
         names: Vec<String>,
     },
     /// A selector is a glob that cannot be read.
-    #[error("`{}` is no glob: {}", terminal(selector), terminal(message))]
+    #[error("`{}` is not a valid glob: {}", terminal(selector), terminal(message))]
     Glob {
         /// As given.
         selector: String,
@@ -106,7 +106,7 @@ fn lines(files: &[Invalid]) -> String {
     shown(files, "\n", |file, diagnostic| diagnostic.line(&file.source))
 }
 
-/// The first errors, and how many more there are: nobody reads fourteen thousand, and to show one
+/// The first errors, and how many more there are: fourteen thousand are not read, and to show one
 /// takes a look at its whole file.
 fn shown(files: &[Invalid], between: &str, show: impl Fn(&Invalid, &Diagnostic) -> String) -> String {
     let all = || files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));

@@ -13,7 +13,7 @@ use crate::clock;
 /// The parent waits no longer than this until the other side takes what it is told.
 const SEND_NS: u64 = 5_000_000_000;
 
-/// A line longer than this is nonsense: no event or command is.
+/// A longer line is an invalid message.
 const LONGEST_LINE: usize = 4 << 20;
 
 /// One end of a socket pair.
@@ -33,7 +33,7 @@ pub enum ChannelError {
     /// The system refused.
     #[error("the channel failed: {0}")]
     Io(#[from] io::Error),
-    /// The other side spoke nonsense.
+    /// The other side sent an invalid message.
     #[error("unreadable line on the channel: {0}")]
     Nonsense(String),
 }

@@ -1,7 +1,7 @@
-//! Sentences that somebody published, each held against what was measured.
+//! Published sentences, each compared with measurements.
 //!
-//! [`load`] reads an article's file, [`weigh`] holds its claims against reports. A row states a
-//! verdict and names the answers on which it stands; the verdict is given only as long as every
+//! [`load`] reads an article's file, [`weigh`] compares its claims with reports. A row states a
+//! verdict and names the answers that support it; the verdict is given only as long as every
 //! one of these answers was measured and is as the row says. Nothing here touches a clock, a file,
 //! the environment or a GPU.
 
@@ -49,7 +49,7 @@ pub struct Claim {
     pub framework: bool,
     /// What the row has to say beside its verdict. Empty for most.
     pub note: String,
-    /// The verdict and what it stands on, or why there can be none.
+    /// The verdict and what supports it, or why there can be none.
     pub row: Assessment,
 }
 
@@ -62,7 +62,7 @@ pub enum Assessment {
     Tested(Tested),
 }
 
-/// A verdict with the answers that it stands on.
+/// A verdict with the answers that support it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tested {
     /// What the row states.
@@ -79,7 +79,7 @@ pub struct Tested {
     pub numbers: Vec<Figure>,
 }
 
-/// A claim held against measurement.
+/// A claim compared with measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stated {
     /// It is so.

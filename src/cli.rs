@@ -26,8 +26,8 @@ use crate::survey::{Kind, Survey, schema as survey_schema};
 use crate::text::{escape, json};
 use crate::{catalogue, report, sampler, worker};
 
-/// Litmus tests for CUDA start-up: which call freezes the mask, which one makes a context, where
-/// memory appears. Each question is settled by experiment on the GPUs of this machine.
+/// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
+/// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
 #[derive(Debug, Parser)]
 #[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
 struct Cli {
@@ -38,7 +38,7 @@ struct Cli {
 /// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
 const DURATIONS: &str = "\
 On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
---dry-run says how long a run would take on this machine.";
+--dry-run prints how long a run would take on this machine.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -50,7 +50,7 @@ enum Command {
     /// List scenarios.
     List {
         /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
-        /// files; what a selector behind a `!` matches is left out.
+        /// files; `!SELECTOR` leaves out what it matches.
         selectors: Vec<String>,
         #[command(flatten)]
         left_out: run::LeftOut,
@@ -60,8 +60,8 @@ enum Command {
     },
     /// Show what a scenario asks, does and expects, and why.
     Show {
-        /// Names, folders, globs, tags, symptoms or paths of files; what a selector behind a `!`
-        /// matches is left out.
+        /// Names, folders, globs, tags, symptoms or paths of files; `!SELECTOR` leaves out what it
+        /// matches.
         #[arg(required_unless_present = "exclude")]
         selectors: Vec<String>,
         #[command(flatten)]
@@ -77,7 +77,7 @@ enum Command {
     Judge {
         /// A report, or the folder of a run.
         report: PathBuf,
-        /// Scenario files: what they expect today counts, where they make the calls that were measured.
+        /// Scenario files: judge by these files' expectations, if their calls are those that were measured.
         #[arg(long = "with", value_name = "FILE")]
         files: Vec<PathBuf>,
         /// The whole report with its new verdicts, as JSON.
@@ -86,7 +86,7 @@ enum Command {
         /// Show every case of every scenario and a table, instead of one answer per question.
         #[arg(short, long)]
         verbose: bool,
-        /// Why it is fine that scenarios selected by their exact names were skipped.
+        /// Accept that scenarios selected by their exact names were skipped, for this reason.
         #[arg(long, value_name = "REASON", value_parser = run::parse_reason)]
         allow_skip: Option<String>,
     },
@@ -98,20 +98,20 @@ enum Command {
         #[arg(long = "as", value_enum, default_value_t = Format::Text)]
         form: Format,
     },
-    /// Hold what articles claim against what was measured.
+    /// Compare the claims of articles with measurements.
     ///
-    /// Ends with 0 if every claim that can be tested stands on measurement, 1 if something else was
-    /// measured than a row needs, 3 if some were not measured in full, 4 if nothing was measured.
+    /// Exits 0 if measurements support every testable claim, 1 if one contradicts a row, 3 if some
+    /// are incomplete, 4 if nothing was measured.
     Claims(claims::Arguments),
     /// Compare two reports, or two surveys of one kind: what differs, on one screen.
     ///
-    /// Ends with 1 if something behaves differently (a verdict, an outcome, a fact of a row), with 0
-    /// if nothing does, with 2 if the two are not of one kind and with 4 if nothing could be compared.
-    /// That the machines differ is shown and counts for nothing.
+    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row), 0 if nothing
+    /// does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
+    /// is shown and does not count.
     Compare(compare::Arguments),
     /// Print a JSON Schema.
     Schema {
-        /// Of what.
+        /// Which document.
         #[arg(value_enum)]
         of: SchemaOf,
     },
@@ -168,7 +168,7 @@ enum SchemaOf {
     SurveyEnv,
 }
 
-/// Does what the command line says.
+/// Runs the command.
 pub fn main() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

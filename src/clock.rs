@@ -21,7 +21,7 @@ static LAST_NS: AtomicU64 = AtomicU64::new(0);
 static STOPPED_FOR_NS: AtomicU64 = AtomicU64::new(0);
 
 /// [`now_ns`] without the time in which this process was stopped (SIGSTOP, a frozen control group,
-/// a paused machine). Deadlines are held against it: what a process did not do while nobody
+/// a paused machine). Deadlines are held against it: what a process did not do while nothing
 /// watched it is no evidence. A stop is a gap between two calls, so waits are made in slices of
 /// [`SLICE_NS`].
 pub fn running_ns() -> u64 {

@@ -1,7 +1,7 @@
 //! Two reports, or two surveys of one kind: what differs between them.
 //!
-//! What counts is behaviour: verdicts, outcomes, the facts of rows. That the machines are others is
-//! said and counts for nothing. Neither does what only one of the two has measured, or what was
+//! Behaviour counts: verdicts, outcomes, the facts of rows. That the machines differ is
+//! shown and does not count. Neither does what only one of the two has measured, or what was
 //! asked in another way, because nothing follows from it. Times are never compared.
 
 mod differing;
@@ -42,14 +42,14 @@ pub struct Comparison {
     pub a: Side,
     /// The other side.
     pub b: Side,
-    /// The libcudart of A and that of B, where one version was held against another; null where
-    /// each was held against itself.
+    /// The libcudart of A and that of B, where one version was compared with another; null where
+    /// each was compared with itself.
     pub libcudart: Option<[String; 2]>,
     /// Facts about the machines that differ. They are no difference in behaviour.
     pub machines: Vec<Change>,
     /// What behaved differently, in the order of A.
     pub changed: Vec<Difference>,
-    /// What differs because the question does, or because the machine does: it counts for nothing.
+    /// What differs because the question does, or because the machine does: it does not count.
     pub explained: Vec<Difference>,
     /// What only A has measured.
     pub only_in_a: Vec<Only>,
@@ -64,7 +64,7 @@ pub struct Comparison {
 /// One of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// What the reader calls it, such as its path; the run's id where nothing was said.
+    /// What the reader calls it, such as its path; the run's id if it has no name.
     pub name: String,
     /// The run's id.
     pub run: String,
@@ -72,7 +72,7 @@ pub struct Side {
     pub version: String,
     /// Whether a real driver answered.
     pub provenance: Provenance,
-    /// Whether its run came to its end.
+    /// Whether its run finished.
     pub complete: bool,
     /// The GPUs and the driver, in words.
     pub machine: String,
@@ -254,7 +254,7 @@ pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Re
 }
 
 /// What differs between two surveys of one kind. With `versions`, what calls of the one libcudart
-/// did in A is held against what those of the other did in B.
+/// did in A is compared with what those of the other did in B.
 ///
 /// # Errors
 /// Two kinds; versions where rows have none; a version that a survey does not have.

@@ -1,7 +1,7 @@
 //! The wire between parent and worker: JSON lines on a socket of their own, versioned.
 //!
 //! The parent drives: it sends [`Command`]s, one step at a time, and reads everything in between.
-//! The worker answers with [`Event`]s. A hang or a crash leaves its culprit as the last line.
+//! The worker answers with [`Event`]s. After a hang or a crash the last line names the call.
 //! Every stamp is `CLOCK_MONOTONIC` in nanoseconds, which parent, worker and sampler share.
 
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ pub struct Versions {
     pub runtime: Option<i32>,
     /// The loader's words for what is missing.
     pub missing: Vec<String>,
-    /// What is mapped and cannot be told to be real or simulated.
+    /// What is mapped, if it is unknown whether it is real or simulated.
     #[serde(default)]
     pub unknown: Vec<String>,
 }

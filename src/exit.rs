@@ -175,7 +175,7 @@ impl Exit {
     }
 }
 
-/// Whether a worker or a GPU was left in a state that is unsafe to go on with, whoever noted it.
+/// Whether a worker or a GPU was left in a state that is unsafe to go on with, whatever noted it.
 pub(crate) fn is_host_unsafe(report: &Report) -> bool {
     let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
     let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
@@ -203,7 +203,7 @@ pub(crate) fn is_missed(report: &Report, scenario: &ScenarioReport) -> bool {
         && !report.is_not_applicable(scenario)
 }
 
-/// What the simulated machine does not model counts for nothing there.
+/// What the simulated machine does not model does not count there.
 pub(crate) fn is_unmodelled(verdict: &Verdict) -> bool {
     verdict.provenance == Provenance::Simulated && verdict.reason == Some(Reason::NotModelled)
 }

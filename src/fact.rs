@@ -1,6 +1,6 @@
-//! What a check can ask of an attempt: one [`FactKind`] per kind of fact, with all that the program
-//! knows of it. How it is read from a scenario's file and what its schema is, its words in a sentence,
-//! what of an observation decides it, and how reports, pages and claims tell what was seen.
+//! What a check can ask of an attempt: one [`FactKind`] per kind of fact, with all its
+//! code. How it is read from a scenario's file and what its schema is, its words in a sentence,
+//! what of an observation decides it, and how reports, pages and claims show what was seen.
 //!
 //! To add one, write its kind in a file of this folder, give it its field in [`FactSet`] and its name
 //! in [`KINDS`].
@@ -68,7 +68,7 @@ pub struct FactSet {
     /// The largest change seen between the step before and this one, by GPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peak_bytes: BTreeMap<String, Matcher>,
-    /// What NVML says the worker itself uses, by GPU; needs PIDs that can be matched.
+    /// What NVML reports as used by the worker itself, by GPU; needs PIDs that can be matched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub process_bytes: BTreeMap<String, Matcher>,
     /// How the worker ended.
@@ -117,7 +117,7 @@ pub struct FactKind {
 /// Where reports and pages tell what was seen of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// With the call: what it gave back.
+    /// With the call: what it returned.
     WithCall,
     /// With the change in memory.
     WithMemory,
@@ -173,7 +173,7 @@ impl FactSet {
         KINDS.iter().any(|kind| kind.needs_polling && kind.is_asked(self))
     }
 
-    /// Every fact about a step held against it; without `polled`, those that need it are left out.
+    /// Every fact about a step compared with it; without `polled`, those that need it are left out.
     pub(crate) fn held(&self, look: &Look<'_>, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
         let told = KINDS.iter().filter(|kind| polled || !kind.needs_polling);
         told.flat_map(|kind| (kind.held)(self, look, gpus)).collect()

@@ -1,4 +1,4 @@
-//! Files that somebody names on the command line, read without trust in what they are.
+//! Bounded reads of untrusted files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

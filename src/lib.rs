@@ -1,7 +1,7 @@
 //! Litmus tests for CUDA start-up.
 //!
-//! Nobody can say from the documentation what `CUDA_VISIBLE_DEVICES` does after a device count, or
-//! which call puts 500 MiB on GPU 0. Here a scenario file lists calls in order; a fresh process
+//! The documentation does not say what `CUDA_VISIBLE_DEVICES` does after a device count, or which
+//! call puts 500 MiB on GPU 0. Here a scenario file lists calls in order; a fresh process
 //! makes exactly those calls; NVML is read at every step from outside; a JSON report says what
 //! happened.
 //!

@@ -1,4 +1,4 @@
-//! The program: opens the door and says how it went.
+//! Parses the command line and exits with its code.
 
 use std::process::ExitCode;
 

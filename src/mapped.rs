@@ -61,7 +61,7 @@ pub fn is_any_simulated() -> bool {
 }
 
 /// Whether a library that is already mapped carries the simulated machine's marker; none if the
-/// loader does not know it by this path, so that nobody can tell.
+/// loader does not know it by this path, so that this is unknown.
 fn is_simulated(path: &[u8]) -> Option<bool> {
     use libloading::os::unix::{Library, RTLD_LAZY};
     const RTLD_NOLOAD: i32 = 4;
@@ -85,7 +85,7 @@ pub fn injected() -> Vec<String> {
     found
 }
 
-/// The NVML that this process has mapped; none if it cannot be told which that is.
+/// The NVML that this process has mapped; none if it is unknown which that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
     let of_nvml = |library: &MappedLibrary| library.simulated || library.name == Library::Nvml.name();
     let mapped = mapped();

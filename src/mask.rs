@@ -1,7 +1,7 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`: which GPUs a process will see.
 //!
 //! [`parse`] predicts what `cuInit` makes of any two values on any list of GPUs. It is a model, taken
-//! from driver 580.159.04 on 1, 2 and 4 H200; the scenarios that it stands on are named below. Where
+//! from driver 580.159.04 on 1, 2 and 4 H200; the scenarios that support it are named below. Where
 //! nothing was measured it still predicts, and the last list here says where that is.
 //!
 //! ```text
@@ -18,8 +18,8 @@
 //!
 //! The answer, in the order in which it is decided:
 //!
-//! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, small
-//!    letters and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
+//! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, lower
+//!    case and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
 //! 2. Without a mask all GPUs are visible (`visibility/empty-mask-hides-all`, its control).
 //! 3. The list ends, without an error, at the first entry that names no GPU: out of range or below
 //!    zero, a word, an empty one (`visibility/invalid-index-truncates`), an entry of the other kind, an
@@ -35,7 +35,7 @@
 //!
 //! - `1gpu,0cpu` is `1,0`, and so are `01,00`, `+1,-0` and `1,0,` (`visibility/numbers-are-read-loosely`).
 //! - `0x1` is 0, and `1;0` and `1:0` are 1 alone (`visibility/numbers-are-read-loosely`); so are a 1
-//!   and a 0 with a blank or a newline between them (`visibility/numbers-on-lines`).
+//!   and a 0 with a space or a newline between them (`visibility/numbers-on-lines`).
 //! - Numbers are read as by `strtoull`, and of the 64 bits the lower 32 count: `4294967296`,
 //!   `-4294967296` and `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with
 //!   either sign, a number names none (`visibility/number-too-large`, and the survey).
@@ -44,21 +44,21 @@
 //! - `all` hides every GPU, as any word does (`visibility/container-words-hide-all`).
 //! - A blank of any kind in front of a number does no harm, one in front of a UUID makes it none
 //!   (`visibility/numbers-are-read-loosely`, `visibility/blank-after-uuid-comma`).
-//! - Behind the 32nd digit of a UUID the entry may go on as it likes: `<uuid>x`, `<uuid>;<uuid>` and
-//!   `<uuid>/1/0` name the first GPU. Behind a shorter beginning nothing may follow, not even a blank
+//! - After the 32nd digit of a UUID any characters may follow: `<uuid>x`, `<uuid>;<uuid>` and
+//!   `<uuid>/1/0` name the first GPU. After a shorter beginning nothing may follow, not even a space
 //!   (the survey).
-//! - Hyphens do not count, wherever they are or are not (the survey). Capitals do no harm, but small
-//!   letters in `gpu-` do, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
+//! - Hyphens do not count, wherever they are or are not (the survey). Upper case does no harm, but
+//!   lower case in `gpu-` does, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
 //! - One digit is enough if it fits one GPU; `GPU-` alone names none, not even the only GPU
 //!   (`visibility/uuid-prefix-alone`).
 //! - `MIG-` with the digits of a GPU's own UUID, or the first of them, names that GPU where MIG is off,
 //!   beside others too; `MIG-GPU-…/1/0` names none (the survey, `visibility/mig-token-without-mig`).
 //!
-//! What is **not known**, and predicted by what is likeliest or simplest:
+//! What is **not known**, and predicted by the likeliest or simplest rule:
 //!
 //! - What fits several GPUs by its digits; no two GPUs at hand have begun alike. Predicted: it names none.
 //! - A limit on the length of the value, or of the list: up to 2074 bytes and 64 entries there is none.
-//! - MIG tokens where MIG is on. [`parse`] knows no instances.
+//! - MIG tokens where MIG is on. [`parse`] has no instances.
 //! - GPUs of unlike speed, which were never at hand: [`parse`] is given them in CUDA's order, and a
 //!   caller has to know it.
 //!

@@ -73,7 +73,7 @@ pub struct MemoryObservation {
     /// The largest change seen since the step before, where it was larger than at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<i64>,
-    /// What NVML says the worker's processes use; null where PIDs cannot be matched.
+    /// What NVML reports as used by the worker's processes; null where PIDs cannot be matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<u64>,
     /// What keeps these figures from being the worker's alone; absent where nothing does.

@@ -11,7 +11,7 @@ use crate::supervisor::is_overdue;
 /// A pipe that is ready takes so many bytes at once without waiting (POSIX: `PIPE_BUF`).
 const PIECE: usize = 4096;
 
-/// Writes a line to stderr, as [`write`] does. Nobody could be told that it failed.
+/// Writes a line to stderr, as [`write`] does. A failure cannot be reported anywhere.
 pub(crate) fn tell(line: &str) {
     let _ = write(io::stderr(), format!("{line}\n").as_bytes());
 }
@@ -27,7 +27,7 @@ pub(crate) fn write(to: impl AsFd, text: &[u8]) -> io::Result<()> {
     while !rest.is_empty() {
         match poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&slice)) {
             Ok(0) if is_overdue() => {
-                return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody read it before the run was to end"));
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "it was not read before the run ended"));
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             Ok(_) => {}

@@ -64,7 +64,7 @@ pub struct CasePlan {
     pub mask: Option<Vec<String>>,
     /// The rest of the environment that the case asks for.
     pub env: BTreeMap<String, String>,
-    /// Whether the worker looks around after each step.
+    /// Whether the worker runs probes after each step.
     pub probes: bool,
     /// The steps, with names filled in.
     pub steps: Vec<Step>,

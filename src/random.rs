@@ -1,4 +1,4 @@
-//! Chance: the same draws from the same seed, on every machine and for ever.
+//! Seeded random numbers: one seed gives the same draws on every machine and in every version.
 
 /// Steele, Lea and Flood's generator. A seed that is written into a report needs three lines that
 /// never change more than it needs quality.

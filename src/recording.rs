@@ -28,7 +28,7 @@ pub struct Recording {
     /// How the worker ended.
     pub exit: Exit,
     /// What went wrong with the measurement itself and can be known only while it is made: memory
-    /// that did not come to rest, a sampler that was lost, an interruption.
+    /// that did not settle, a sampler that was lost, an interruption.
     #[serde(default)]
     pub incidents: Vec<Invalidation>,
     /// The last bytes of the worker's stdout, if it wrote any.

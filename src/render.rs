@@ -1,7 +1,7 @@
-//! Renderings: the same report for other eyes.
+//! Renderings: one report in several formats.
 //!
 //! Every renderer is a function from the report to text: no clock, file, environment or process.
-//! A report may come from a stranger, so whatever it says passes through [`crate::text::escape`] first, and
+//! A report may be untrusted, so its text passes through [`crate::text::escape`] first, and
 //! nothing here can panic on it.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

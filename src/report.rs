@@ -48,7 +48,7 @@ pub struct Report {
     pub machine: Machine,
     /// One per scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioReport>,
-    /// Whether the run came to its end. A report without this is partial and never a success.
+    /// Whether the run finished. A report without this is partial and never a success.
     pub complete: bool,
 }
 

@@ -26,7 +26,7 @@ const MOST_STALLS: usize = 200;
 /// Runs the sampler on an inherited channel until the parent goes away.
 ///
 /// # Safety
-/// `fd` must be the sampler's end of a channel, inherited and owned by nobody else.
+/// `fd` must be the sampler's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: RawFd, library: Option<OsString>) -> ! {
     // SAFETY: the caller vouches for the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };

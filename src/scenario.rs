@@ -44,13 +44,13 @@ pub struct Scenario {
     pub no_control: String,
     /// Words to select by; catalogue numbers among them.
     pub tags: Vec<String>,
-    /// What people see who meet this, by id of [`symptom`].
+    /// The symptoms that people see, by id of [`symptom`].
     pub symptoms: Vec<String>,
     /// Where the question comes from.
     pub sources: Vec<String>,
     /// What the machine must have.
     pub needs: Needs,
-    /// What may go wrong for others on the machine; refused unless allowed by name.
+    /// Dangers to other users of the machine; refused unless allowed by name.
     pub hazards: Vec<Hazard>,
     /// Attempts of each case, unless the command line says otherwise.
     pub repeat: u32,
@@ -94,7 +94,7 @@ pub struct Case {
     pub gpus: Gpus,
     /// Environment at exec, beside what every worker gets.
     pub env: BTreeMap<String, String>,
-    /// Whether the worker looks around after each step.
+    /// Whether the worker runs probes after each step.
     pub probes: bool,
     /// The calls.
     pub steps: Vec<Step>,
@@ -188,7 +188,7 @@ pub struct Expectation {
     pub when: When,
     /// The reason, in a sentence.
     pub because: String,
-    /// The committed report it stands on.
+    /// The committed report that supports it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
 }

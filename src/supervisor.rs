@@ -47,7 +47,7 @@ const TERM_GRACE_MS: u64 = 2_000;
 const KILL_GRACE_MS: u64 = 5_000;
 /// From a process's end to having its exit status.
 const REAP_MS: u64 = 2_000;
-/// The look at the libraries, and the sampler's start, are tried so often: whatever ended them may
+/// The library check, and the sampler's start, are tried so often: whatever ended them may
 /// have been a signal that was not meant for them.
 const STARTS: u32 = 3;
 
@@ -151,7 +151,7 @@ fn ask_versions(
     let found = sampling::receive_within(&mut channel, 30_000);
     drop(channel);
     end::finish(child, 1_000);
-    found.map_err(|error| SupervisorError::Protocol(format!("the look at the libraries failed: {error}")))
+    found.map_err(|error| SupervisorError::Protocol(format!("checking the libraries failed: {error}")))
 }
 
 /// The environment that every child gets, built from nothing: an injected library or a profiler's

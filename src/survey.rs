@@ -21,11 +21,11 @@ pub use stored::{Survey, schema};
 /// Which survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Kind {
-    /// Which call freezes visibility, which makes a context, and what memory appears.
+    /// Which call reads the mask, which makes a context, and what memory appears.
     Calls,
     /// The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` as the driver reads it.
     Mask,
-    /// When each environment variable is latched.
+    /// When each environment variable is read.
     Env,
 }
 

@@ -1,4 +1,4 @@
-//! The streams that people read: how wide they are, and whether words on them may be coloured.
+//! Terminals: their width, and whether output may be coloured.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;

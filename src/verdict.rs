@@ -27,7 +27,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether it did not run for want of something that the question needs.
+    /// Whether it did not run because something that the question needs is missing.
     pub fn lacks_a_need(&self) -> bool {
         self.kind == Kind::Skipped && self.reason.is_some_and(Reason::is_need)
     }
@@ -80,7 +80,7 @@ pub enum Reason {
     ControlShowsEffect,
     /// Another process's memory changed meanwhile.
     Contaminated,
-    /// Memory did not come to rest.
+    /// Memory did not settle.
     Unsettled,
     /// Memory did not come back after the worker's end.
     Residue,
@@ -92,7 +92,7 @@ pub enum Reason {
     Hang,
     /// The harness ended the worker before it was done, and not because of a deadline.
     Signalled,
-    /// The kernel killed the worker for want of host memory.
+    /// The kernel killed the worker because host memory ran out.
     OomKilled,
     /// The worker died of a signal that the harness did not send.
     Crashed,
@@ -141,12 +141,12 @@ pub enum Reason {
     NotRoot,
     /// The hazard was not allowed.
     HazardNotAllowed,
-    /// The GPU is in use by somebody else.
+    /// The GPU is in use by another process.
     Busy,
     /// An earlier scenario left the host in an unsafe state.
     HostUnsafe,
     // Harness error.
-    /// The worker could not be started or spoke nonsense.
+    /// The worker could not be started or sent an invalid message.
     Protocol,
     /// The system refused something the harness needs.
     System,

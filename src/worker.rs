@@ -1,9 +1,9 @@
 //! The child side: a fresh process that makes the listed calls and no others.
 //!
 //! The worker is this binary again, started through a hidden subcommand. It resolves every library
-//! and symbol before step 1, says so, and then makes one step at a time, each on the parent's
-//! word. `begin` before and `end` after a call leave the culprit of a hang or a crash as the last
-//! line. The modules below are the only users of cudarc, and of `unsafe` calls into CUDA.
+//! and symbol before step 1, reports that, and then makes one step at a time, each on the parent's
+//! command. `begin` before and `end` after a call make the last line name the call of a hang or a
+//! crash. The modules below are the only users of cudarc, and of `unsafe` calls into CUDA.
 
 mod action;
 mod call;
@@ -75,7 +75,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     let (symbols, missing) = Symbols::resolve(&calls, probes);
     let mapped = crate::mapped::mapped();
     if let Some(path) = mapped.unknown.first() {
-        let message = format!("{path} is mapped, and it cannot be told whether it is simulated");
+        let message = format!("{path} is mapped, and it is unknown whether it is simulated");
         let _ = channel.send(&Event::Broken { message });
         std::process::exit(70);
     }

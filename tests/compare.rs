@@ -98,7 +98,7 @@ fn one_libcudart_is_held_against_another() {
     let wanted =
         "  context/set-device-is-eager: verdict not_reproduced -> reproduced; trap: at select: contexts no GPU -> gpu1";
     assert!(lines(&ran).contains(&wanted), "{}", ran.stdout);
-    assert!(lines(&ran).contains(&"libcudart 11.7 of A is held against 13.4 of B"), "{}", ran.stdout);
+    assert!(lines(&ran).contains(&"libcudart 11.7 of A is compared with 13.4 of B"), "{}", ran.stdout);
     let ran = compare(&[&path, &path, "--libcudart", "11.6,13.4"]);
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("A has nothing of libcudart 11.6; it has 11.7, 12.1"), "{}", ran.stderr);
@@ -166,7 +166,7 @@ fn simulated_runs_are_compared_and_said_to_be_simulated() {
         folder.path().to_string_lossy().into_owned()
     };
     let ran = compare(&[&run(&one), &run(&two)]);
-    assert_eq!(lines(&ran)[2], "both are SIMULATED: nothing of this is evidence");
+    assert_eq!(lines(&ran)[2], "both are SIMULATED: none of this is evidence");
     assert!(lines(&ran).contains(&"  number of GPUs 1 -> 2"), "{}", ran.stdout);
     assert!(ran.stdout.contains("control sees all GPUs: 1 in A, 2 in B"), "{}", ran.stdout);
     // The one needs two GPUs, the other has a case without a mask.

@@ -38,7 +38,7 @@ fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
 }
 
 /// What a run that was broken off leaves: the scenario that had ended, in full, and no claim that
-/// the run came to its end.
+/// the run finished.
 fn is_partial(report: &Report) {
     assert!(!report.complete);
     assert_eq!(part(report, "selftest/clean").verdict.kind, Kind::Reproduced);

@@ -227,11 +227,11 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     let place = folder(&scratch).to_string_lossy().into_owned();
     let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--resume", &place]);
     fewer.ended(2, "usage");
-    assert!(fewer.stderr.contains("begun with --generate 400"), "{}", fewer.stderr);
+    assert!(fewer.stderr.contains("started with --generate 400"), "{}", fewer.stderr);
     let thrice = ["mask", "--on", "sim:h200-x1", "--generate", "400", "--repeat", "3", "--resume", &place];
     let thrice = survey(&scratch, &thrice);
     thrice.ended(2, "usage");
-    assert!(thrice.stderr.contains("begun without --repeat 3"), "{}", thrice.stderr);
+    assert!(thrice.stderr.contains("started without --repeat 3"), "{}", thrice.stderr);
     let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "400", "--resume", &place, "--json"]);
     again.ended(0, "ok");
     let document = again.json();
@@ -267,18 +267,18 @@ fn a_survey_is_resumed_only_as_what_it_was() {
         assert!(ran.stderr.contains(why), "{}", ran.stderr);
     };
     refused(&["mask", "--on", "sim:h200-x1"], "that is a survey of calls, not of mask");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x2", "--quick"], "not the GPUs it was begun on");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--repeat", "2"], "begun with --repeat 1");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x1"], "begun with --repeat 1");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "4"], "begun with --seed 3");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x2", "--quick"], "not the GPUs it was started on");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--repeat", "2"], "started with --repeat 1");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x1"], "started with --repeat 1");
+    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "4"], "started with --seed 3");
     refused(
         &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--visible-gpus", "2"],
-        "begun with --visible-gpus 1",
+        "started with --visible-gpus 1",
     );
-    refused(&["calls", "--on", "sim:h200-x1", "--quick"], "begun with other selectors: cuInit");
+    refused(&["calls", "--on", "sim:h200-x1", "--quick"], "started with other selectors: cuInit");
     let ran = survey(&scratch, &["calls", "--on", "sim:h200-x1", "--resume", &scratch.path().to_string_lossy()]);
     ran.ended(2, "usage");
-    assert!(ran.stderr.contains("no survey was begun in"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("there is no survey in"), "{}", ran.stderr);
 }
 
 #[test]

@@ -53,7 +53,7 @@ mod tests {
         let mut names: Vec<&str> = file.question.iter().map(|one| one.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), file.question.len(), "a question is there twice");
+        assert_eq!(names.len(), file.question.len(), "a question occurs twice");
         let mut on_one_gpu = 0;
         for Essential { name, why } in &file.question {
             let found = Outline::named(&scenarios, name).unwrap_or_else(|| panic!("{name} is no scenario or instance"));

@@ -1,8 +1,8 @@
-//! What there is to know of a scenario before its file is read: enough to list it and to choose it.
+//! The outline of a scenario: enough to list it and to select it without reading its file.
 //!
 //! `scenarios/index.json` keeps the outlines of the files that come with the program, so that `list`
 //! reads one document and `run NAME` one file. It is a cache: an outline counts only for the file
-//! whose SHA-256 it bears, and a file without one is read. `cargo xtask bless` writes it anew.
+//! with its SHA-256, and a file without one is read. `cargo xtask bless` writes it anew.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Choosing among scenarios: what each selector means, and what is left out.
 //!
-//! A selector is looked for in this order, and the first that there is counts: the name of a
+//! A selector is resolved in this order, and the first match counts: the name of a
 //! scenario or of an instance, `all` or `essential`, a folder, a tag or a symptom, the last part of
 //! a name, a glob. So a folder's name always selects the folder, also where it is a tag.
 
@@ -276,7 +276,7 @@ fn near(all: &[Outline], selector: &str) -> Option<String> {
     let folders = all.iter().map(|scenario| folder(&scenario.name));
     let instances = all.iter().flat_map(|scenario| &scenario.instances).map(String::as_str);
     let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
-    // Somebody who leaves off the end of a long name is far from it by letters.
+    // A truncated name differs from the full one in many characters.
     let longer = names.clone().find(|name| !selector.is_empty() && name.contains(selector));
     let known = ["all", "essential"].into_iter().chain(names).chain(stems).chain(folders).chain(instances).chain(tags);
     scenario::nearest(selector, known).or(longer).map(str::to_string)
@@ -368,7 +368,7 @@ mod tests {
         let nothing = "no scenario matches this selector: `nosuch/*`; `cuda-pitfalls list` shows what there is";
         assert_eq!(unknown("nosuch/*"), nothing);
         assert_eq!(unknown(""), "no scenario matches this selector: ``; `cuda-pitfalls list` shows what there is");
-        assert_eq!(unknown("**a").split(':').next(), Some("`**a` is no glob"));
+        assert_eq!(unknown("**a").split(':').next(), Some("`**a` is not a valid glob"));
     }
 
     #[test]

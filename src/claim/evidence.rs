@@ -1,4 +1,4 @@
-//! The reports that claims are held against, and finding an answer in them.
+//! The reports that claims are compared with, and finding an answer in them.
 
 use crate::judge;
 use crate::report::{Report, ScenarioReport};

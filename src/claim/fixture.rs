@@ -1,4 +1,4 @@
-//! An article of three claims, and small reports to hold it against.
+//! An article of three claims, and small reports to compare it with.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Reading an article's file: strict, with the place of what is wrong.
+//! Reading an article's file: strict, each error with its place.
 //!
 //! What a row names has to exist, down to the label of a step, so that a scenario which is renamed
 //! cannot leave a claim without its test.
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
                 self.error(id.span(), format!("`{}` is not of the form `{prefix}-<number>`", id.get_ref()), None);
             }
             if !known.insert(id.get_ref().clone()) {
-                self.error(id.span(), format!("`{}` is there twice", id.get_ref()), None);
+                self.error(id.span(), format!("`{}` occurs twice", id.get_ref()), None);
             }
         }
         Article {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         let has_more = raw.verdict.is_some() || raw.condition.is_some() || raw.cause.is_some();
         let is_tested = !raw.shown_by.is_empty() || !raw.cause_shown_by.is_empty() || !raw.numbers.is_empty();
         if has_more || is_tested {
-            self.error(why.span(), "a claim that cannot be tested has no verdict, and nothing to show for one", None);
+            self.error(why.span(), "a claim that cannot be tested has no verdict and no `shown_by`", None);
         }
         Assessment::Untestable(self.sentence(why))
     }
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             return Assessment::Untestable(String::new());
         };
         if raw.shown_by.is_empty() {
-            self.error(id.clone(), "a verdict needs `shown_by`: the answers that it stands on", None);
+            self.error(id.clone(), "a verdict needs `shown_by`: the answers that support it", None);
         }
         match (stated, &raw.condition) {
             (Stated::Qualified, None) => self.error(id.clone(), "a qualified claim needs its `condition`", None),

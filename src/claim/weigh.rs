@@ -188,7 +188,7 @@ impl<'a> Ledger<'a> {
         self.articles.iter().flat_map(|(article, claims)| claims.iter().map(move |claim| (*article, claim)))
     }
 
-    /// How the command ends: well only if every claim that can be tested stands on measurement.
+    /// How the command ends: 0 only if measurements support every testable claim.
     pub fn exit(&self) -> Exit {
         let is = |held: Held| self.claims().any(|(_, claim)| claim.held == Some(held));
         let any = is(Held::Stands) || is(Held::Open) || is(Held::Contradicted);

@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     a: PathBuf,
     /// Another one of the same kind.
     b: PathBuf,
-    /// Hold what ran on libcudart X in A against what ran on Y in B; A and B may be one file.
+    /// Compare what ran on libcudart X in A with what ran on Y in B; A and B may be one file.
     #[arg(long, value_name = "X,Y", value_parser = parse_versions)]
     libcudart: Option<(String, String)>,
     /// One JSON document.
@@ -68,8 +68,8 @@ fn read(path: &Path) -> Result<ReportOrSurvey, String> {
     read.map_err(|error| error.to_string())
 }
 
-/// What is meant by a path. The folder of a survey holds the report of its controls too, and it is
-/// not for these that somebody holds two surveys against each other.
+/// What is meant by a path. The folder of a survey holds the report of its controls too, and these
+/// are not what is compared.
 fn document(path: &Path) -> Result<PathBuf, String> {
     let surveys: Vec<&str> = Kind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
     match surveys.as_slice() {

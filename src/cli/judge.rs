@@ -33,7 +33,7 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
         }
     }
     if !report.complete {
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not come to an end");
+        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not finish");
     }
     judge::rejudge(&mut report);
     report.run.allow_skip = allow_skip.or(report.run.allow_skip);

@@ -14,7 +14,7 @@ use crate::simulated;
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// `essential` (if none is given), `all`, names, folders, globs, tags, symptoms or paths of
-    /// files; what a selector behind a `!` matches is left out.
+    /// files; `!SELECTOR` leaves out what it matches.
     selectors: Vec<String>,
     #[command(flatten)]
     left_out: LeftOut,
@@ -29,19 +29,19 @@ pub(super) struct Arguments {
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
     #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
     allow: Vec<Hazard>,
-    /// Exit 0 although scenarios selected by their exact names were skipped, for this reason.
+    /// Accept that scenarios selected by their exact names were skipped, for this reason.
     #[arg(long, value_name = "REASON", value_parser = parse_reason)]
     allow_skip: Option<String>,
     /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
     #[arg(long, value_name = "WHAT=N", value_parser = parse_requirement)]
     require: Vec<Requirement>,
-    /// Ask only this part of what is selected: every N-th instance, from the I-th.
+    /// Run only this part of the selection: every N-th instance, from the I-th.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Stop after the first unexpected verdict.
     #[arg(long)]
     fail_fast: bool,
-    /// Say what would run here, what does not apply, and how long it would take; start no worker.
+    /// Print what would run here, what does not apply, and how long it would take; start no worker.
     #[arg(long)]
     dry_run: bool,
 }
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
 /// What is left out of a selection.
 #[derive(Debug, clap::Args)]
 pub(super) struct LeftOut {
-    /// Leave out what this selector matches, as a `!` before it would; may be given several times.
+    /// Leave out what this selector matches, as `!SELECTOR` does; may be given several times.
     #[arg(long, value_name = "SELECTOR")]
     pub(super) exclude: Vec<String>,
 }
@@ -60,13 +60,13 @@ pub(super) struct Asked {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
     #[arg(long, default_value = "cuda", value_parser = parse_on)]
     on: On,
-    /// The folder that gets a folder for this run.
+    /// Parent folder of the run's folder.
     #[arg(long, default_value = "reports")]
     out: PathBuf,
-    /// Attempts of each case: what the files say if not given, 3 in a survey, 1 of a generated mask.
+    /// Attempts of each case; without it as the files set, 3 in a survey, 1 of a generated mask.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// One attempt of each case: a first look, no statistics.
+    /// One attempt of each case: quick, without statistics.
     #[arg(long, conflicts_with = "repeat")]
     quick: bool,
     /// One JSON document on stdout (the report; on failure, the error).
@@ -88,7 +88,7 @@ pub(super) struct Asked {
 /// How other runs on the same GPUs are waited for.
 #[derive(Debug, clap::Args)]
 struct Locks {
-    /// The folder of the lock files, one for each GPU; the same for all who share the GPUs.
+    /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
     #[arg(long, value_name = "DIR", default_value = LOCK_FOLDER)]
     lock_dir: PathBuf,
     /// Take no lock: another run on these GPUs at the same time disturbs this one.

@@ -13,19 +13,19 @@ pub(super) struct Arguments {
     /// Which survey.
     #[arg(value_enum)]
     kind: Kind,
-    /// Names or globs of calls, masks or variables, or names of sets (`start-up`, `Numbers`); all if
-    /// none. Behind a `!` they are left out.
+    /// Names or globs of calls, masks or variables, or names of groups (`start-up`, `Numbers`); all if
+    /// none. `!SELECTOR` leaves out what it matches.
     selectors: Vec<String>,
     #[command(flatten)]
     asked: Asked,
-    /// Go on with the survey that was begun in this folder.
+    /// Resume the survey in this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     resume: Option<PathBuf>,
-    /// `mask`: generate so many masks too, and hold the driver's answers against the rule.
+    /// `mask`: also generate N masks and compare the driver with the rule.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_generate)]
     generate: usize,
-    /// `calls`: how many GPUs a worker sees. One tells whether a call freezes the mask and whether
-    /// it makes a context; two tell on which GPUs.
+    /// `calls`: how many GPUs a worker sees. With one the survey finds
+    /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     visible_gpus: u32,
 }

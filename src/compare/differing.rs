@@ -1,5 +1,5 @@
 //! A fact of an outcome: what it is about, and what it was. Excuses are decided on both as they are;
-//! they become words where they are told.
+//! they become words where they are shown.
 
 use std::fmt;
 
@@ -89,7 +89,7 @@ impl fmt::Display for Was<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Was::Absent => "nothing",
-            Was::NotTold => "not told",
+            Was::NotTold => "unknown",
             Was::NoStatus => "none",
             Was::Holds(true) => "yes",
             Was::Holds(false) => "no",

@@ -1,4 +1,4 @@
-//! What two machines make different by themselves: it is no difference in behaviour.
+//! Differences that follow from the machines: they are not differences in behaviour.
 
 use super::differing::{About, Differing, Was};
 use crate::fact::words;

@@ -27,11 +27,11 @@ pub(super) struct Paired<'a, T> {
     pub(super) only_in_b: Vec<Only>,
     /// How many neither of them has measured.
     pub(super) in_neither: usize,
-    /// The libcudarts that were held against each other.
+    /// The libcudarts that were compared with each other.
     pub(super) across: Option<[String; 2]>,
 }
 
-/// Matches by name and libcudart. One version is held against another where that is asked for, and
+/// Matches by name and libcudart. One version is compared with another where that is asked for, and
 /// where each document has but one: the stack changed in between, and that is the question.
 pub(super) fn pair<'a, T>(
     mut a: Vec<Item<'a, T>>,

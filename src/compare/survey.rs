@@ -107,7 +107,7 @@ impl Compared for EnvRow {
             notes.push(format!("set to {:?} in A, to {:?} in B", self.value, other.value));
         }
         if self.observable != other.observable {
-            notes.push("something else was to prove that it took effect".to_string());
+            notes.push("the observation that shows the effect differs".to_string());
         }
         notes
     }
@@ -142,7 +142,7 @@ impl<'a> Changes<'a> {
         if a == b || (a.is_none() && of_a) || (b.is_none() && of_b) {
             return;
         }
-        let told = |fact: Option<String>| fact.unwrap_or_else(|| "not told".to_string());
+        let told = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_string());
         self.found.push(Change::new(name, told(a), told(b)));
     }
 }

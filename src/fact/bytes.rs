@@ -89,11 +89,11 @@ const PEAK: Amount = Amount {
 };
 
 const PROCESS: Amount = Amount {
-    description: "What NVML says the worker itself uses.",
+    description: "What NVML reports as used by the worker itself.",
     words: "memory of the worker on",
     bytes: |look, gpu| look.step.memory.get(gpu)?.process_bytes.map(i128::from),
     unread: |subject| {
-        let words = format!("{subject}: NVML does not say what the worker uses");
+        let words = format!("{subject}: NVML does not report what the worker uses");
         Truth::Unobservable(Reason::Unobservable, words)
     },
     // It is the worker's alone.

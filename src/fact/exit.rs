@@ -29,8 +29,8 @@ impl ExitCheck {
             Data::Text(word) if word == "deadline" => Some(ExitCheck::Deadline),
             Data::Text(word) if SIGNALS.value(word).is_some() => Some(ExitCheck::Signal(word.clone())),
             Data::Text(word) => {
-                let help = suggest(word, endings()).or(Some("an exit code, a signal or `deadline`".to_string()));
-                reader.error(&node.place, format!("`{word}` is no way to end"), help);
+                let help = suggest(word, endings());
+                reader.error(&node.place, format!("`{word}` is not an exit code, a signal or `deadline`"), help);
                 None
             }
             _ => reader.integer(node, 0..=255).and_then(|code| i32::try_from(code).ok()).map(ExitCheck::Code),

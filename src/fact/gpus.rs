@@ -122,7 +122,7 @@ fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &Place, others: b
     if !good {
         let or_others = if others { ", or `others`" } else { "" };
         let help = Some(format!("GPUs are called `gpu0` to `gpu63`{or_others}"));
-        file.reader.error(place, format!("`{name}` is no name of a GPU"), help);
+        file.reader.error(place, format!("`{name}` is not the name of a GPU"), help);
     }
     good
 }

@@ -1,4 +1,4 @@
-//! A fact held against what was seen.
+//! A fact compared with what was seen.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// One fact held against one predicate.
+/// One fact compared with one predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// It is so.
@@ -45,9 +45,9 @@ pub enum Truth {
     No(String),
     /// It is not so, of memory.
     NoOfMemory(String),
-    /// It could not be told, and why.
+    /// It could not be determined, and why.
     Unknown(String),
-    /// Other processes on the GPUs, or an instrument that was not sound, keep it from being told.
+    /// Other processes on the GPUs, or an instrument that was not sound, keep it from being determined.
     Unobservable(Reason, String),
 }
 

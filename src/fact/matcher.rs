@@ -108,7 +108,7 @@ impl Matcher {
         }
         let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
         if entries.is_empty() {
-            file.reader.error(&node.place, "this compares with nothing", Some("such as `{ ge = 1 }`".to_string()));
+            file.reader.error(&node.place, "this matcher is empty", Some("such as `{ ge = 1 }`".to_string()));
         }
         let mut matcher = Matcher::default();
         for Entry { key, value } in entries {
@@ -244,7 +244,7 @@ pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
     call.outputs().flat_map(names).collect()
 }
 
-/// What a step gave back by this name, whether or not it varies.
+/// What a step returned by this name, whether or not it varies.
 pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Value> {
     step.values.get(name).or_else(|| step.varying.get(name))
 }

@@ -2,7 +2,7 @@
 //!
 //! Memory is seen from outside, for the GPU as a whole. So what other processes on the GPU hide is
 //! taken into account, here and in [`super::bytes`]: a fact that holds whatever they hide holds, one
-//! that fails whatever they hide fails, and the rest cannot be told.
+//! that fails whatever they hide fails, and the rest cannot be determined.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Tru
     }
 }
 
-/// What cannot be told of memory, for what is hidden of it.
+/// Why memory cannot be determined, by what hides it.
 pub(super) fn unobservable(hidden: Hidden, subject: &str) -> Truth {
     let (reason, why) = match hidden {
         Hidden::Uncalibrated => (Reason::Uncalibrated, "the instrument was not sound on this GPU"),
@@ -99,5 +99,5 @@ pub(super) fn unobservable(hidden: Hidden, subject: &str) -> Truth {
             "attempts differ by a driver-initialisation footprint, which a co-tenant may have caused",
         ),
     };
-    Truth::Unobservable(reason, format!("{subject} cannot be told: {why}"))
+    Truth::Unobservable(reason, format!("{subject} cannot be determined: {why}"))
 }

@@ -1,4 +1,4 @@
-//! `value`: what the call gave back beside its status, by name.
+//! `value`: what the call returned beside its status, by name.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) const VALUE: FactKind = FactKind {
     read: |facts, file, node| facts.value = read(file, node),
     schema: || {
         json!({
-            "description": "What the call gave back, by name.",
+            "description": "What the call returned beside its status, by name.",
             "type": "object", "additionalProperties": reference("matcher"),
         })
     },
@@ -60,8 +60,8 @@ fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> 
         Some(Shared::Summed) => matcher.is_absolute(),
     };
     if is_hidden {
-        let why = "the call is about every process on the GPU, and a co-tenant is there";
-        return Truth::Unobservable(Reason::Unobservable, format!("{name} cannot be told: {why}"));
+        let why = "the call is about every process on the GPU, and another process uses the GPU";
+        return Truth::Unobservable(Reason::Unobservable, format!("{name} cannot be determined: {why}"));
     }
     match output(look.step, name) {
         None => Truth::Unknown(format!("the call gave no {name}")),

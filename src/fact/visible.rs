@@ -31,7 +31,7 @@ pub(super) const VISIBLE: FactKind = FactKind {
 };
 
 /// Whether a call has said that there is no GPU, and nothing was initialised since. Such a
-/// driver answers as one that nobody initialised, so looking around cannot tell.
+/// driver answers as one that is not initialised, so probes cannot show it.
 fn saw_no_device(look: &Look<'_>) -> bool {
     let says_none = |step: &StepObservation| {
         let name = step.status.as_ref().and_then(|status| status.name.as_deref());

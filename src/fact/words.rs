@@ -1,4 +1,4 @@
-//! What a call gave back and what was seen around it, as words: the same in every format.
+//! What a call returned and what was seen around it, as words: the same in every format.
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 

@@ -36,7 +36,7 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// The GPUs of the run, by their places in sweeps. Where some were calibrated, the others are
-    /// somebody else's, and what happens there is not our business.
+    /// another process's, and what happens there does not matter.
     fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
         let scene = self.scene;
         let ours =
@@ -87,7 +87,7 @@ impl<'a> Watch<'a> {
         if matched { 0 } else { own }
     }
 
-    /// Memory before the attempt is not what it was at the calibration: somebody came or left since,
+    /// Memory before the attempt is not what it was at the calibration: a process came or left since,
     /// and what `cuInit` and a context add here now is not known.
     fn level(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {

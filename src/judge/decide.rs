@@ -72,7 +72,7 @@ fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
         return found(Kind::Reproduced, format!("a rate of {rate}, as the question is about a chance"));
     }
     let strength = match control {
-        None => "there is no control to hold it against".to_string(),
+        None => "there is no control to compare it with".to_string(),
         Some(control) => {
             let p = percent(separation(trap.of, control.of));
             format!("chance alone would split them so cleanly with p = {p}")
@@ -111,7 +111,7 @@ fn numbers(trap: &Count, control: Option<&Count>) -> String {
     }
 }
 
-/// Counts the attempts of a case that show the effect, or says why it cannot be told of one.
+/// Counts the attempts of a case that show the effect, or says why one cannot be counted.
 ///
 /// A trap counts in which every fact that can be judged holds, because those facts are what sets it
 /// apart from the control. A control in which they hold is not said to show the effect.

@@ -1,4 +1,4 @@
-//! A conclusive verdict held against what the file says for this machine.
+//! A conclusive verdict compared with what the file expects on this machine.
 
 use crate::plan::Plan;
 use crate::scenario::{Check, Expected};
@@ -8,7 +8,7 @@ use super::outcomes::Seen;
 use super::shows::{Shows, applicable, shows_polled};
 use super::{Facts, matches};
 
-/// A verdict held against its file.
+/// A verdict compared with its file.
 pub(super) struct Comparison {
     /// Whether all is as expected.
     pub(super) met: ExpectationMet,

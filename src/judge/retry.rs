@@ -1,5 +1,5 @@
-//! Attempts that may be made again: those that somebody else disturbed, and those that a surprise
-//! of one or two attempts does not stand on.
+//! Attempts that may be made again: those that another process disturbed, and those that a surprise
+//! of one or two attempts does not rest on.
 
 use crate::plan::Plan;
 use crate::report::{Attempt, CaseReport};

@@ -19,7 +19,7 @@ pub enum Shows {
     Partly(Reason, String),
     /// None fails and none could be judged, for this reason.
     Unobservable(Reason, String),
-    /// None fails, and this could not be told.
+    /// None fails, and this could not be determined.
     Unknown(String),
 }
 
@@ -34,14 +34,14 @@ pub struct Failed {
 
 /// Holds an observation against checks, of which all that apply to the machine must hold.
 ///
-/// A check that fails decides, whatever else could not be told. Where no check applies, nothing is
+/// A check that fails decides, whatever else could not be determined. Where no check applies, nothing is
 /// said about this machine, which is not the same as saying that all is so.
 pub fn shows(checks: &[Check], observation: &Observation, plan: &Plan, facts: &Facts) -> Shows {
     shows_polled(checks, observation, true, plan, facts)
 }
 
 /// [`shows`], with one thing more that an observation alone does not tell: whether memory was read
-/// during calls. Where it was not, no peak was seen because nobody looked.
+/// during calls. Where it was not, no peak was read.
 pub(super) fn shows_polled(
     checks: &[Check],
     observation: &Observation,

@@ -1,4 +1,4 @@
-//! How much a count is worth, in words. Nothing here is ever "impossible".
+//! How strong the evidence of a count is, in words. It never says "impossible".
 
 /// How likely it is that chance alone splits `traps` and `controls` as cleanly as all against
 /// none: 1 / C(traps + controls, traps), if attempts are exchangeable.

@@ -22,7 +22,7 @@ pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene:
         (Reason::NotModelled, not_modelled(case, recording)),
         (Reason::Signalled, signalled(recording)),
         (Reason::Hang, hang(plan, case, recording)),
-        (Reason::OomKilled, recording.exit.oom_killed.then(|| "killed for want of host memory".to_string())),
+        (Reason::OomKilled, recording.exit.oom_killed.then(|| "killed because host memory ran out".to_string())),
         (Reason::Crashed, crashed(plan, case, recording)),
         (Reason::ExitedEarly, exited_early(plan, case, recording)),
         (Reason::Unkillable, recording.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),

@@ -1,4 +1,4 @@
-//! Masks that nobody would write, so that the rule meets more than what led to it.
+//! Unusual masks, so that the rule is tested on more than the masks it was made from.
 //!
 //! A mask is put together from the grammar, good and bad entries of every sort, and kept if
 //! [`super::parse`] predicts what was wanted of it. A GPU costs a process 200 ms to initialise, so most

@@ -1,19 +1,19 @@
-//! Masks as they can be written down: GPUs' UUIDs stand in them by place.
+//! Masks as they can be written down: GPUs' UUIDs are written by index.
 //!
 //! A UUID belongs to one machine, and a page of answers to all. So a mask is a text in which `<` opens
 //! a stand-in, which is filled in on the machine:
 //!
 //! | written | filled in with |
 //! | --- | --- |
-//! | `<uuid0>` | the UUID of GPU 0, `GPU-` and 36 letters |
-//! | `<UUID0>` | the same, its digits in capitals |
+//! | `<uuid0>` | the UUID of GPU 0, `GPU-` and 36 characters |
+//! | `<UUID0>` | the same, its digits in upper case |
 //! | `<bare0>` | the same without its `GPU-` |
 //! | `<flat0>` | the same without its hyphens, but for the one of `GPU-` |
-//! | `<<` | the letter `<` |
+//! | `<<` | the character `<` |
 //!
-//! After a colon stands how much of it: a number of letters, those of `GPU-` counted where they are
+//! After a colon comes how much of it: a number of characters, those of `GPU-` counted where they are
 //! there (`<uuid0:12>` has eight digits); `unique` for as few as no other GPU's begins with, and one
-//! digit at least; `shared` for one letter less, which does not tell the GPU from another.
+//! digit at least; `shared` for one character less, which names more than one GPU.
 
 use std::fmt;
 

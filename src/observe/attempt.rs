@@ -63,7 +63,7 @@ fn end(case: &CasePlan, recording: &Recording) -> String {
     }
 }
 
-/// What the call of a step gave back.
+/// What the call of a step returned.
 fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step: &Step) -> StepObservation {
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
     let row = calls::find(&step.call);
@@ -94,7 +94,7 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
     ("cudaMemGetInfo", Shared::Summed),
 ];
 
-/// Whether somebody was on some GPU before the worker was started: NVML listed a process, or more
+/// Whether another process was on some GPU before the worker was started: NVML listed a process, or more
 /// memory was taken than is noise.
 fn has_company(recording: &Recording, scene: &Scene) -> bool {
     let Some(baseline) = baseline(recording) else { return false };
@@ -154,7 +154,7 @@ fn last_probe(recording: &Recording, index: usize) -> Option<&Probe> {
 fn look(plan: &Plan, probe: &Probe, seen: &mut StepObservation) {
     match probe.status.as_ref().map(|status| status.code) {
         Some(0) => seen.initialised = Some(true),
-        // Before `cuInit` nobody can say which GPUs the process will see.
+        // Before `cuInit` it is unknown which GPUs the process will see.
         Some(NOT_INITIALIZED) => {
             seen.initialised = Some(false);
             return;

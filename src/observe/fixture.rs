@@ -108,7 +108,7 @@ impl Script {
         self.events.push(Event::End { step, t_ns, elapsed_ns: 50 + t_ns % 7, status, values, bytes: None });
     }
 
-    /// The worker looks around: the status, the visible GPUs with their activity, the current one.
+    /// The worker runs its probes: the status, the visible GPUs with their activity, the current one.
     pub(crate) fn probe(&mut self, step: usize, code: i64, gpus: Option<&[(&str, bool)]>, current: Option<i32>) {
         let probe = Probe {
             status: Some(Status { code, name: None }),

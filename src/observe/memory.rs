@@ -9,7 +9,7 @@ pub const FALLBACK_EPSILON_BYTES: u64 = 2 << 20;
 /// A context with a kernel or two loaded is still one context.
 const SLACK_BYTES: u64 = 64 << 20;
 
-/// Whether memory may be judged by this calibration. Without one nobody knows what noise is, or
+/// Whether memory may be judged by this calibration. Without one it is unknown what noise is, or
 /// what a context costs here.
 pub(crate) fn is_sound(calibration: Option<&Calibration>) -> bool {
     calibration.is_some_and(|calibration| calibration.sound && calibration.context_bytes > 0)
@@ -18,7 +18,7 @@ pub(crate) fn is_sound(calibration: Option<&Calibration>) -> bool {
 /// The class of a change since the baseline; none without a sound calibration.
 ///
 /// None for a fall beyond noise: the worker held nothing at the baseline that it could have given
-/// back, so somebody else did, and what the worker did meanwhile cannot be seen.
+/// back, so another process did, and what the worker did meanwhile cannot be seen.
 pub fn classify(delta: i64, calibration: Option<&Calibration>) -> Option<Class> {
     let calibration = calibration.filter(|calibration| is_sound(Some(calibration)))?;
     let size = delta.unsigned_abs();

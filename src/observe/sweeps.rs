@@ -1,4 +1,4 @@
-//! Memory after each step, from the sweeps and the free run of an attempt.
+//! Memory after each step, from the snapshots and background polling of an attempt.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl<'a> Memory<'a> {
     }
 
     /// The sweep taken after a step. One that is missing was equal to the one before, if the step
-    /// returned; after one that did not, nobody may have looked.
+    /// returned; after one that did not, there may be no snapshot.
     fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSweep> {
         let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
         if returned {
@@ -104,7 +104,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// What NVML says that the attempt's own processes use. A list without them means nothing
+    /// What NVML reports as used by the attempt's own processes. A list without them means nothing
     /// used, unless calibration found that our PIDs are never in it.
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
         let listed = now.processes.as_ref()?.iter().filter(|process| self.pids.contains(&process.pid));

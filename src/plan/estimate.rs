@@ -3,8 +3,8 @@
 //! A straight line through the attempts of the committed reports (2,225 cases on 1, 2 and 4 H200,
 //! driver 580.159.04): what a process costs, what initialising the driver costs for each GPU that it
 //! sees, what a context costs, what watching each GPU costs. A sum over many attempts is within a
-//! quarter of what was measured; a single attempt may be far from it. `tests/evidence.rs` holds the
-//! line against the reports.
+//! quarter of what was measured; a single attempt may be far from it. `tests/evidence.rs` compares
+//! the line with the reports.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Pace {
     /// The simulated machine, which has no driver to initialise.
     pub const SIMULATED: Pace = Pace(0.1);
 
-    /// What attempts that were already made say of the pace: calibration, or a first round. The
+    /// What attempts that were already made show of the pace: calibration, or a first round. The
     /// default where there are none. Wild values, as from a first start of the driver, are bounded.
     pub fn measured<'a>(attempts: impl IntoIterator<Item = (&'a CasePlan, Duration)>, gpus: usize) -> Pace {
         let (mut expected, mut found) = (Duration::ZERO, Duration::ZERO);

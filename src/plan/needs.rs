@@ -1,7 +1,7 @@
 //! What a machine must have for a question to be asked: a table of needs, each with its probe.
 //!
-//! Whether GPUs can address each other's memory cannot be told from the machine's facts: asking
-//! takes CUDA calls, which nobody makes before the worker. A scenario that needs `peer_access` asks
+//! Whether GPUs can address each other's memory is not among the machine's facts: asking
+//! takes CUDA calls, and none is made before the worker. A scenario that needs `peer_access` asks
 //! for it in a step of its own, and the judge sees the status.
 
 use cuda_pitfalls_calls::{self as calls, Library};

@@ -1,4 +1,4 @@
-//! The order of attempts: cases take turns, so that a slow drift of the machine meets all alike.
+//! The order of attempts: cases take turns, so that a slow drift of the machine affects all alike.
 
 use crate::random::Random;
 

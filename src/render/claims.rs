@@ -1,4 +1,4 @@
-//! Claims with what was measured about them, for different eyes.
+//! Claims with what was measured about them, in several formats.
 
 mod json;
 mod markdown;

@@ -1,4 +1,4 @@
-//! A comparison for the terminal: on one screen, what counts first to be found at the end of it.
+//! A comparison for the terminal, on one screen; the most important lines come last.
 
 use std::collections::BTreeSet;
 
@@ -47,14 +47,14 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let simulated = [a, b].map(|side| side.provenance == Provenance::Simulated);
     lines.extend(match simulated {
-        [true, true] => Some("both are SIMULATED: nothing of this is evidence".to_string()),
-        [true, false] => Some("one of the two is SIMULATED: A. Its half of this is no evidence".to_string()),
-        [false, true] => Some("one of the two is SIMULATED: B. Its half of this is no evidence".to_string()),
+        [true, true] => Some("both are SIMULATED: none of this is evidence".to_string()),
+        [true, false] => Some("one of the two is SIMULATED: A. Its half of this is not evidence".to_string()),
+        [false, true] => Some("one of the two is SIMULATED: B. Its half of this is not evidence".to_string()),
         [false, false] => None,
     });
     for (name, side) in [("A", a), ("B", b)] {
         if !side.complete {
-            lines.push(format!("{name} is partial: its run did not come to an end"));
+            lines.push(format!("{name} is partial: its run did not finish"));
         }
     }
     if a.version != b.version {
@@ -62,7 +62,7 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
         lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}: `judge REPORT --json` reads one anew"));
     }
     if let Some([one, other]) = &comparison.libcudart {
-        lines.push(format!("libcudart {one} of A is held against {other} of B"));
+        lines.push(format!("libcudart {one} of A is compared with {other} of B"));
     }
     lines
 }

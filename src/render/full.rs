@@ -140,7 +140,7 @@ fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>, width: usize) 
         Some((code, name)) => {
             let _ = writeln!(out, "exit    {code} ({})", terminal(name));
         }
-        None => out.push_str("exit    none: the run did not come to its end\n"),
+        None => out.push_str("exit    none: the run did not finish\n"),
     }
     out
 }

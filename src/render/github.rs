@@ -23,7 +23,7 @@ pub fn report(report: &Report) -> String {
         out.push_str(&annotation("notice", "cuda-pitfalls", std::slice::from_ref(&note)));
     }
     for warning in &report.run.warnings {
-        out.push_str(&annotation("warning", "cuda-pitfalls: doubt", std::slice::from_ref(warning)));
+        out.push_str(&annotation("warning", "cuda-pitfalls: warning", std::slice::from_ref(warning)));
     }
     // What does not apply here has its line above.
     let applicable = report.scenarios.iter().filter(|scenario| !report.is_not_applicable(scenario));

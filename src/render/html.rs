@@ -177,7 +177,7 @@ fn machine(out: &mut String, report: &Report) {
     }
     row("PIDs", &words::pids(&machine.isolation));
     if machine.mps {
-        row("MPS", "a control pipe is there");
+        row("MPS", "a control pipe exists");
     }
     for (name, value) in &machine.environment {
         row(name, value);

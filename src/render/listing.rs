@@ -23,7 +23,7 @@ pub fn list_text(scenarios: &[Outline]) -> String {
     let indent = name_width + tags_width + 4;
     let mut text = String::new();
     for (scenario, full_name) in scenarios.iter().zip(&names) {
-        // Long names leave little room, but a question in a column of ten letters helps nobody.
+        // Long names leave little room, but a question in a column of ten characters cannot be read.
         let question = wrap(&scenario.question, WIDTH.saturating_sub(indent).max(30));
         let tags = wrap(&tags(scenario), tags_width.max(1));
         for row in 0..question.len().max(tags.len()) {
@@ -47,9 +47,9 @@ pub fn show_text(scenario: &Scenario) -> String {
     let mut text = format!("{}\n", terminal(&scenario.name));
     field(&mut text, "question", &scenario.question);
     field(&mut text, "why", &scenario.why);
-    field(&mut text, "folklore", &scenario.folklore);
+    field(&mut text, "common belief", &scenario.folklore);
     field(&mut text, "answer", &scenario.answer);
-    field(&mut text, "remedy", &scenario.remedy);
+    field(&mut text, "workaround", &scenario.remedy);
     let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
     let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
     field(&mut text, "symptoms", &symptoms.join("; "));
@@ -146,8 +146,8 @@ fn call(step: &Step) -> String {
 }
 
 fn field(text: &mut String, name: &str, value: &str) {
-    for (i, line) in wrap(value, WIDTH - 13).iter().enumerate() {
-        let _ = writeln!(text, "  {:10} {line}", if i == 0 { name } else { "" });
+    for (i, line) in wrap(value, WIDTH - 16).iter().enumerate() {
+        let _ = writeln!(text, "  {:13} {line}", if i == 0 { name } else { "" });
     }
 }
 
@@ -228,9 +228,9 @@ steps = [
         let text = show_text(&scenario);
         for line in [
             "visibility/late\n",
-            "  symptoms   CUDA_VISIBLE_DEVICES is ignored; My work runs on another GPU than the one I chose\n",
-            "  versions   since driver 535 the pitfall shows\n",
-            "  needs      2 GPUs, driver >= 525\n",
+            "  symptoms      CUDA_VISIBLE_DEVICES is ignored; My work runs on another GPU than the one I chose\n",
+            "  versions      since driver 535 the pitfall shows\n",
+            "  needs         2 GPUs, driver >= 525\n",
             "    2  B = pthread_create()\n",
             "    3  cuDeviceGetCount()  on B  [count]\n",
             "    4  p = cudaMalloc(bytes = 1048576)\n",

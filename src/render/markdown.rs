@@ -107,7 +107,7 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
     if let Some(stderr) = said.rfind(|text| !text.is_empty()) {
         let text = tail(stderr, TAIL);
         let fence = fence(&text);
-        let _ = writeln!(out, "\nThe worker's last words on stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
+        let _ = writeln!(out, "\nThe end of the worker's stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
     }
     let _ = writeln!(out, "\nScenario file: SHA-256 {}", markdown(&scenario.sha256));
 }

@@ -41,7 +41,7 @@ pub fn report(report: &Report) -> String {
         scenarios.iter().flat_map(used_bytes),
     );
     let complete = (Vec::new(), u8::from(report.complete).to_string());
-    family(&mut out, "run_complete", "Whether the last run came to its end.", [complete]);
+    family(&mut out, "run_complete", "Whether the last run finished.", [complete]);
     let at = report.run.finished_at.as_ref().unwrap_or(&report.run.started_at);
     // A time that cannot be read is left out: zero would be a time.
     let at = at.parse::<jiff::Timestamp>().ok().map(|at| (Vec::new(), at.as_second().to_string()));

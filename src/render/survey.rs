@@ -40,7 +40,7 @@ pub fn text(survey: &Survey, path: &str) -> String {
     }
     out.push(format!("survey  {}", escape::terminal(path)));
     if let Some(folder) = std::path::Path::new(path).parent().filter(|_| !survey.is_complete()) {
-        out.push(format!("go on   the same command with --resume {}", escape::terminal(&folder.to_string_lossy())));
+        out.push(format!("resume  the same command with --resume {}", escape::terminal(&folder.to_string_lossy())));
     }
     if let Some(exit) = &survey.header().exit {
         out.push(format!("exit    {} ({})", exit.code, escape::terminal(&exit.name)));
@@ -66,13 +66,13 @@ pub fn page(kind: Kind, sources: &[NamedSurvey]) -> String {
     let (title, opening) = match kind {
         Kind::Calls => ("What each call does as the first of a process", calls::OPENING),
         Kind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
-        Kind::Env => ("When each environment variable is latched", env::OPENING),
+        Kind::Env => ("When each environment variable is read", env::OPENING),
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
     let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
     out.push(if sources.is_empty() {
-        "Nothing of this was measured yet.\n".to_string()
+        "None of this was measured yet.\n".to_string()
     } else {
         measured_on(&sources).markdown()
     });
@@ -197,14 +197,14 @@ fn disagreements<'a, R: Row + 'a>(rows: impl Iterator<Item = &'a R>) -> Section 
     }
 }
 
-/// How much was not asked; the names would fill screens.
+/// How many were not asked; the names would fill screens.
 fn left_out_text(survey: &Survey) -> Option<String> {
     let count = match survey {
         Survey::Calls(document) => document.left_out.len(),
         Survey::Mask(document) => document.left_out.len(),
         Survey::Env(document) => document.left_out.len(),
     };
-    (count > 0).then(|| format!("{count} more were not asked; the document says which and why"))
+    (count > 0).then(|| format!("{count} more were not asked; the document lists which and why"))
 }
 
 /// What was not asked, by reason: the last that is given for a name, since reasons are reworded.

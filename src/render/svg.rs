@@ -1,6 +1,6 @@
 //! A chart of memory over time, as inline SVG: a line of steps per GPU.
 //!
-//! Colours are classes (`g0` to `g7`), so that the page decides what they look like in the dark.
+//! Colours are classes (`g0` to `g7`), so that the page sets them for dark mode.
 
 use std::fmt::Write as _;
 

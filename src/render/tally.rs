@@ -1,4 +1,4 @@
-//! How the answers of a run stand: what each calls for, and how many there are of each.
+//! The answers of a run: what each calls for, and how many there are of each.
 
 use crate::report::{Report, Requirement};
 use crate::text::{counts, escape, lines};
@@ -138,7 +138,7 @@ pub fn loud(banner: &str, width: usize) -> String {
 pub const SIMULATED: &str = "SIMULATED — not evidence. No driver and no GPU answered.";
 
 /// What is said above every partial report.
-pub const PARTIAL: &str = "PARTIAL — the run did not come to its end; this report is not a success.";
+pub const PARTIAL: &str = "PARTIAL — the run did not finish; this report is not a success.";
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ impl Required {
     }
 }
 
-/// One `--require`, held against what there was.
+/// One `--require`, compared with what there was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// What was required.
@@ -74,15 +74,15 @@ impl Requirement {
 }
 
 impl Report {
-    /// Whether somebody asked for this scenario by its exact name. Reports of older versions do not
+    /// Whether this scenario was selected by its exact name. Reports of older versions do not
     /// say so of the scenario, but keep what was selected.
     pub fn is_asked_by_name(&self, scenario: &ScenarioReport) -> bool {
         let is_named = |selector: &String| *selector == scenario.name || *selector == scenario.scenario;
         scenario.asked_by_name || self.run.selectors.iter().any(is_named)
     }
 
-    /// Whether the scenario asks what this machine cannot answer, and nobody asked for it by its
-    /// exact name: it is listed, and counts for nothing.
+    /// Whether the scenario asks what this machine cannot answer, and it was not selected by its
+    /// exact name: it is listed, and does not count.
     pub fn is_not_applicable(&self, scenario: &ScenarioReport) -> bool {
         scenario.verdict.lacks_a_need() && !self.is_asked_by_name(scenario)
     }

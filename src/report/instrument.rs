@@ -1,4 +1,4 @@
-//! What the instrument was found to measure on each GPU, and who else was there.
+//! What the instrument was found to measure on each GPU, and which other processes were there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use super::CaseReport;
 use crate::calibration::Calibration;
 use crate::sample::Process;
 
-/// A calibration and the attempts it stands on.
+/// A calibration and the attempts it was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
     /// What was found.
     #[serde(flatten)]
     pub figures: Calibration,
-    /// The attempts it stands on.
+    /// The attempts it was computed from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<CaseReport>,
 }

@@ -139,7 +139,7 @@ impl Stored {
         // memory as it is on disk.
         let head: Head = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
         if let Some(what) = head.must_understand.iter().chain(&head.schema.must_understand).next() {
-            return Err(unreadable(format!("it says that `{what}` must be understood, which this program does not")));
+            return Err(unreadable(format!("it requires `{what}`, which this program does not support")));
         }
         Ok(Stored { path, text, name: head.schema.name, major: head.schema.major })
     }

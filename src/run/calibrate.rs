@@ -1,11 +1,11 @@
-//! The instrument, measured before the first question and in the presence of whoever is there: a
+//! The instrument, measured before the first question beside whichever processes are there: a
 //! worker that makes no CUDA call must show nothing; what `cuInit` alone takes; and one that makes a
 //! context and a known allocation must show both.
 //!
 //! Without the first, a change that is seen may be noise; without the last, no change may mean that
 //! we cannot see it. What `cuInit` takes is paid once per GPU by the first client, so a co-tenant
 //! changes it. All of it are ordinary attempts, kept in the report, each made twice: where two differ,
-//! or somebody else was at work, the GPU's calibration is not sound and its memory is not judged.
+//! or another process was at work, the GPU's calibration is not sound and its memory is not judged.
 
 mod controls;
 mod reading;
@@ -121,7 +121,7 @@ impl Calibrator {
         session.machine.isolation.own_pid_listed = own;
         if own == Some(false) {
             report.run.warnings.push(
-                "NVML does not list the worker's own PID (a PID namespace?): memory per process cannot be told, and \
+                "NVML does not list the worker's own PID (a PID namespace?): memory per process is unknown, and \
                  foreign processes are noticed by their memory"
                     .to_string(),
             );
@@ -158,7 +158,7 @@ fn quiet(session: &mut Session, usable: &[String]) -> Result<(), String> {
     // The first entry of a GPU is what was there.
     match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
         None => Ok(()),
-        Some(_) => Err("another process took or gave back memory while nothing of ours ran".to_string()),
+        Some(_) => Err("another process allocated or freed memory in the quiet time".to_string()),
     }
 }
 

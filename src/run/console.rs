@@ -1,4 +1,4 @@
-//! What a person sees while a run goes on: answers on stdout, progress on a terminal's stderr.
+//! What is printed during a run: answers on stdout, progress on a terminal's stderr.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;

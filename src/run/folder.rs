@@ -1,5 +1,5 @@
-//! The private folder of a run: links, the simulated machine, what workers write. It goes with the
-//! run; those that killed runs left behind go with the next one.
+//! The private folder of a run: links, the simulated machine, what workers write. It is removed with
+//! the run; the next run removes those of killed runs.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};

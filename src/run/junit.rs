@@ -1,4 +1,4 @@
-//! The JUnit file beside the report: never a stale one, never half of one.
+//! The JUnit file beside the report: never stale, never partial.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! One run at a time on a GPU: a lock file for each GPU, by UUID.
 //!
-//! Two runs on one GPU would take each other's memory for their own. The locks are the kernel's
+//! Two runs on one GPU would count each other's memory. The locks are the kernel's
 //! (`flock`), so that one whose holder died is free. The folder is the same for every user of the
 //! host and is not `TMPDIR`, which schedulers set per job. Where it cannot be shared (two containers),
 //! the rules about co-tenants have to notice the other run (docs/how-it-measures.md).

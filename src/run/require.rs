@@ -1,5 +1,5 @@
-//! `--require`: what a run must have, so that a runner that lost a GPU is not taken for a healthy
-//! one.
+//! `--require`: what a run must have, so that a runner that lost a GPU does not
+//! look healthy.
 
 use super::session::Session;
 use crate::report::{Report, Required, Requirement};

@@ -1,4 +1,4 @@
-//! Setting the session: the machine or the simulated machine, its libraries, the sampler.
+//! The session: the machine or the simulated machine, its libraries, the sampler.
 
 use std::path::{Path, PathBuf};
 
@@ -202,7 +202,7 @@ fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<b
     let refuse = |why: String| Err(Failure::Internal(format!("{why}: refusing to measure")));
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
     if let Some(path) = found.unknown.first() {
-        return refuse(format!("{path} is mapped, and it cannot be told whether it is simulated"));
+        return refuse(format!("{path} is mapped, and it is unknown whether it is simulated"));
     }
     if answers && found.libraries.is_empty() {
         return refuse("a library answers that is not among those that are mapped".to_string());

@@ -2,7 +2,7 @@
 //!
 //! The controls are scenarios like any other, and their report is written beside the survey. If one
 //! of them does not behave, nothing is surveyed: rows of an instrument that is wrong are worse than
-//! none. Rows are on disk within seconds, so a survey that was killed goes on where it stopped.
+//! none. Rows are on disk within seconds, so a killed survey resumes where it stopped.
 
 mod ask;
 mod exported;
@@ -33,7 +33,7 @@ pub struct SurveyOptions {
     pub run: Options,
     /// The folder of a survey to go on with.
     pub resume: Option<PathBuf>,
-    /// How many masks to generate and hold against the rule, beside the listed ones.
+    /// How many masks to generate and compare with the rule, beside the listed ones.
     pub generate: usize,
     /// How many GPUs the worker of `calls` sees.
     pub visible_gpus: u32,
@@ -62,7 +62,7 @@ impl SurveyOptions {
 }
 
 /// What must behave before anything is asked: that looking makes no context and changes nothing,
-/// that the mask which is set afterwards hides every GPU, that a frozen mask can be told from one
+/// that the mask which is set afterwards hides every GPU, that a mask already read can be told from one
 /// that is not, and that a mask of UUIDs keeps a worker off every other GPU. The first two can be
 /// asked where there is one GPU; the others are left out there.
 const CONTROLS: [&str; 5] = [

@@ -1,4 +1,4 @@
-//! What the machine has, as NVML tells it.
+//! What the machine has, as NVML lists it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::sample::{Event, Gpu, Inventory};
 /// simulated there is nobody whose answers could be believed.
 pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> Event {
     let Some(library) = mapped_nvml() else {
-        let detail = "it cannot be told whether the NVML that answered is real or simulated".to_string();
+        let detail = "it is unknown whether the NVML that answered is real or simulated".to_string();
         return Event::Unavailable { reason: "nvml_error".to_string(), detail };
     };
     Event::Ready(Box::new(Inventory {

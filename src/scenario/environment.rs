@@ -31,7 +31,7 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// A place where not even root can make, replace or remove a file. A device file is no such place:
-/// whoever runs as root can be made to put a pipe or a folder where `/dev/null` was.
+/// a run as root can be made to put a pipe or a folder where `/dev/null` was.
 const NOWHERE: &str = "/proc/cuda-pitfalls";
 
 /// The only values that a variable may be given which names a file: a worker leaves nothing outside

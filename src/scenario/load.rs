@@ -1,7 +1,7 @@
 //! Reading a scenario file: strict, every error of the file at once, each at its place.
 //!
 //! The TOML tree is walked by hand rather than deserialised, because that stops at the first error
-//! and cannot say which of a hundred calls was probably meant.
+//! and cannot suggest which of a hundred calls was probably meant.
 
 mod arguments;
 mod cases;
@@ -275,7 +275,7 @@ impl<'r> File<'r, '_> {
                 self.reader.error(&trap.key.place, "this trap has no control", help);
             }
             (Some(control), Some(entry)) => {
-                let message = "`no_control` stands beside a control";
+                let message = "a scenario has `no_control` or a control, not both";
                 self.reader.error_with(&entry.key.place, message, &control.key.place, "the control");
             }
             _ => {}

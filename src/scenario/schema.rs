@@ -1,5 +1,5 @@
 //! The JSON Schema of the file format, made from the tables of calls, for editors to complete and check
-//! with while a file is written. [`super::load`] is the judge; what a schema cannot say (labels that
+//! with while a file is written. [`super::load`] decides; what a schema cannot express (labels that
 //! exist, handles that are bound) only it checks.
 
 mod shared;
@@ -21,22 +21,22 @@ fn whole() -> Value {
     let mut schema = object(
         json!({
             "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
-            "folklore": sentence("What people believe or hope."),
+            "folklore": sentence("The common belief."),
             "answer": sentence("What was measured, in a sentence or two."),
-            "remedy": sentence("The order or call that works."),
+            "remedy": sentence("The workaround: the order or call that works."),
             "tags": {
                 "description": "Words to select by.",
                 "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },
             },
             "symptoms": {
-                "description": "What people see who meet this; scenarios/symptoms.toml has the sentences.",
+                "description": "The symptoms that people see; scenarios/symptoms.toml has the sentences.",
                 "type": "array", "uniqueItems": true, "items": { "enum": symptoms() },
             },
             "sources": { "description": "Where the question comes from.", "type": "array", "items": sentence("A link.") },
             "needs": needs(),
             "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),
             "hazards": {
-                "description": "What may go wrong for others on the machine.",
+                "description": "Dangers to other users of the machine.",
                 "type": "array", "items": { "enum": Hazard::ALL.map(Hazard::name) },
             },
             "repeat": {
@@ -155,7 +155,7 @@ fn expectation() -> Value {
             "verdict": { "enum": ["reproduced", "not_reproduced"] },
             "when": reference("when"),
             "because": sentence("The reason, in a sentence."),
-            "evidence": sentence("The committed report it stands on."),
+            "evidence": sentence("The committed report that supports it."),
         }),
         &["verdict", "because"],
     )
@@ -166,7 +166,7 @@ fn check() -> Value {
         "at": sentence("The label of a step, or its C name where that is unique."),
         "when": reference("when"),
         "because": sentence("The reason, in a sentence."),
-        "evidence": sentence("The committed report it stands on."),
+        "evidence": sentence("The committed report that supports it."),
     });
     fact::schemas().for_each(|(key, schema)| set(&mut properties, key, schema));
     let mut schema = object(properties, &[]);
@@ -186,7 +186,7 @@ fn case() -> Value {
                 "additionalProperties": { "type": "string" },
             },
             "probes": {
-                "description": "Whether the worker looks around after each step.",
+                "description": "Whether the worker runs probes after each step.",
                 "type": "boolean", "default": true,
             },
             "expect": {

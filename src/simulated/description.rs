@@ -1,4 +1,4 @@
-//! A simulated machine as its file describes it, and what no machine can be.
+//! A simulated machine as its file describes it, and what is impossible.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ impl Description {
     /// Refuses what reads well but cannot be.
     pub(super) fn possible(&self) -> Result<(), String> {
         if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("`{}` is no driver version such as 580.159.04", self.driver_version));
+            return Err(format!("`{}` is not a driver version such as 580.159.04", self.driver_version));
         }
         for (key, version) in
             [("cuda_driver_version", self.cuda_driver_version), ("cuda_runtime_version", self.cuda_runtime_version)]
@@ -201,7 +201,7 @@ impl Model {
     pub(super) fn capability(&self) -> Result<(u16, u16), String> {
         let text = &self.compute_capability;
         let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        parts.ok_or_else(|| format!("`{text}` is no compute capability such as 9.0"))
+        parts.ok_or_else(|| format!("`{text}` is not a compute capability such as 9.0"))
     }
 }
 
@@ -213,7 +213,7 @@ fn is_uuid(text: &str) -> Result<(), String> {
     if lengths == [8, 4, 4, 4, 12] && digits.chars().all(is_digit) {
         return Ok(());
     }
-    Err(format!("`{text}` is no uuid of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))
+    Err(format!("`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))
 }
 
 /// Refuses what is no PCI address as NVML prints it.
@@ -222,5 +222,5 @@ fn is_pci_bus_id(text: &str) -> Result<(), String> {
     if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {
         return Ok(());
     }
-    Err(format!("`{text}` is no PCI address of the form 00000000:1B:00.0 with upper-case digits"))
+    Err(format!("`{text}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits"))
 }

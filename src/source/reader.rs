@@ -7,7 +7,7 @@ use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::size;
 use super::tree::{Data, Entry, Node, Place};
 
-/// More errors help nobody, and each costs a search for what was meant and a look at the whole file.
+/// More errors do not help, and each costs a search for what was meant and a look at the whole file.
 pub(crate) const MOST_ERRORS: usize = 100;
 
 /// The file being read and its errors so far. Every method that returns `None` has said why.
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         let text = self.text(node)?;
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
-            self.error(&node.place, format!("`{text}` is no name for a {what}"), help);
+            self.error(&node.place, format!("`{text}` is not a valid name for a {what}"), help);
             return None;
         }
         Some(text)

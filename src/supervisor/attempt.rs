@@ -226,7 +226,7 @@ impl Supervisor {
 /// Takes the exit status, everything that was said and printed, and whatever was left behind.
 fn reap(talk: Conversation, before: &Before, sampler: Option<i32>, recording: &mut Recording) {
     let Conversation { child, channels, events, .. } = talk;
-    // Forked processes that still listen are told by this that nobody will speak to them.
+    // Closing our ends tells forked children to exit.
     drop(channels);
     let ours: Vec<i32> = sampler.into_iter().chain([child.pid.as_raw_nonzero().get()]).collect();
     let (leaked, gone) = end::reap_orphans(&before.children, &ours);

@@ -1,4 +1,4 @@
-//! Talking with the processes of one worker while watching everything else that can happen.
+//! Messages to and from the processes of one worker, while every other event is polled.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,7 +35,7 @@ pub(super) enum Waited {
     Deadline,
     /// The user wants to stop.
     Interrupted,
-    /// ProtocolError was said.
+    /// An invalid message was received.
     ProtocolError(String),
     /// A channel, or waiting itself, failed.
     Failed(String),
@@ -48,7 +48,7 @@ pub(super) struct Conversation {
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) events: Vec<ProcessEvent>,
     pub(super) ended: bool,
-    /// What failed of our own. Nothing is waited for then: the answer may never come.
+    /// What failed in the parent. Nothing is waited for then: the answer may never come.
     failed: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Conversation {
         if let Some(Err(error)) = sent
             && !matches!(error, ChannelError::Closed)
         {
-            self.failed.get_or_insert(format!("a process could not be spoken to: {error}"));
+            self.failed.get_or_insert(format!("a message to a process could not be sent: {error}"));
         }
     }
 

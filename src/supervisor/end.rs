@@ -1,4 +1,4 @@
-//! Ending processes: politely, then not, and whatever they left behind.
+//! Ending processes: SIGTERM, then SIGKILL, then their children.
 
 use std::collections::BTreeSet;
 use std::process::ExitStatus;

@@ -1,4 +1,4 @@
-//! Ctrl-C and friends, as something that can be polled.
+//! Ctrl-C and other termination signals, as a pollable descriptor.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use crate::clock;
 /// When the first of the signals came, by `CLOCK_MONOTONIC`; 0 as long as none did.
 static CAME_NS: AtomicU64 = AtomicU64::new(0);
 
-/// How long a wait for something of our own still lasts after the user wants to stop.
+/// How long a wait for an own process lasts after an interrupt.
 const GRACE_NS: u64 = 1_000_000_000;
 
 /// Whether the user has wanted to stop for so long that nothing is waited for any more, but for the
@@ -22,7 +22,7 @@ pub fn is_overdue() -> bool {
     came != 0 && clock::now_ns().saturating_sub(came) > GRACE_NS
 }
 
-/// Undoes what the caller may have set and a run cannot bear: children that nobody can wait for
+/// Undoes what the caller may have set and a run cannot bear: children that cannot be waited for
 /// (SIGCHLD ignored), and a limit on the size of files that kills instead of failing a write.
 fn make_bearable() -> io::Result<()> {
     // SAFETY: the default action of a signal that has no handler in this program yet.

@@ -1,4 +1,4 @@
-//! The libraries that a worker mapped: are they those that the run is about?
+//! The libraries that a worker mapped: whether they are those of the run.
 
 use crate::event::{Event, MappedLibrary};
 use crate::experiment::Experiment;

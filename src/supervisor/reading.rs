@@ -11,7 +11,7 @@ use crate::verdict::{Invalidation, Reason};
 /// Two readings this far apart must agree: while a context goes away, NVML shows a new figure every
 /// few tenths of a millisecond.
 const APART: Duration = Duration::from_micros(300);
-/// Memory that has not come to rest by then is unsettled.
+/// Memory that has not settled by then is unsettled.
 const SETTLE_MS: u64 = 5_000;
 /// Memory this close to the baseline is back: the driver takes and returns it in such blocks.
 const BACK_BYTES: u64 = 2 << 20;
@@ -33,7 +33,7 @@ impl Supervisor {
             if clock::running_ns() > deadline || is_overdue() {
                 let when =
                     step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
-                let detail = format!("memory did not come to rest within {SETTLE_MS} ms {when}");
+                let detail = format!("memory did not settle within {SETTLE_MS} ms {when}");
                 incident(recording, Reason::Unsettled, detail);
                 break sweep;
             }

@@ -90,7 +90,7 @@ impl SamplerClient {
                 drop(channel);
                 self.stop();
                 let why = other.err().map_or_else(|| "it said something else".to_string(), |error| error.to_string());
-                return Err(SupervisorError::Sampler(format!("it did not say that it was ready: {why}")));
+                return Err(SupervisorError::Sampler(format!("it did not report that it was ready: {why}")));
             }
         }
         Ok(())
@@ -116,7 +116,7 @@ impl SamplerClient {
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err(self.lost("it could not be spoken to", 1)),
+            _ => Err(self.lost("a message to it could not be sent", 1)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Starting a process: its own group, no inherited descriptors but the named ones, dead with us.
+//! Starting a process: its own group, no inherited descriptors but the named ones, killed with the parent.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ pub(super) struct Spawn<'a> {
     pub(super) program: &'a Path,
     /// What it is to be: a word of [`super::role`].
     pub(super) role: &'static str,
-    /// What it is told beside what every process of a run is.
+    /// Its arguments beside those of every process of a run.
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
     /// The child's ends of channels; ours are closed once it runs.

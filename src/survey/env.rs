@@ -1,4 +1,4 @@
-//! `survey env`: when each environment variable is latched.
+//! `survey env`: when each environment variable is read.
 //!
 //! The same calls are made again and again, and each time the variable is set at another moment: in
 //! the environment at exec, right before one step or another, or never. An observable says whether
@@ -22,7 +22,7 @@ use crate::catalogue::Invalid;
 use crate::judge::{Facts, Shows, shows};
 use crate::observe::observe;
 
-/// What latches a variable that has an effect at exec and none when it is set before the first call
+/// Where a variable is read that has an effect at exec and none when it is set before the first call
 /// of the process: it was read while the library was loaded, or it is not read from the process's
 /// own copy of the environment.
 pub const EXEC: &str = "exec or library load";

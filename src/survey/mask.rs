@@ -1,7 +1,7 @@
 //! `survey mask`: how the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
 //!
-//! A worker is started with the mask, calls `cuInit`, counts, and says which GPUs it sees, in order.
-//! What [`crate::mask::parse`] says of the same text stands beside it.
+//! A worker is started with the mask, calls `cuInit`, counts, and lists the GPUs that it sees, in order.
+//! The row also has what [`crate::mask::parse`] predicts for the same text.
 
 use std::collections::BTreeSet;
 
@@ -163,7 +163,7 @@ fn draft() -> Draft {
     }
 }
 
-/// A survey whose rows are held against what the rule says today, on its own machine.
+/// A survey whose rows are compared with today's rule, on its own machine.
 pub fn by_todays_rule(document: &Document<MaskRow>) -> Document<MaskRow> {
     let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
@@ -171,7 +171,7 @@ pub fn by_todays_rule(document: &Document<MaskRow>) -> Document<MaskRow> {
 }
 
 impl MaskRow {
-    /// The row held against what the rule says today, on a machine whose GPUs have these UUIDs in
+    /// The row compared with today's rule, on a machine whose GPUs have these UUIDs in
     /// NVML order. What was measured stays; one whose text cannot be read stays as it is.
     fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
         let filled = self.mask.as_ref().map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());

@@ -1,7 +1,7 @@
 //! Foreign text made harmless, one function per place it can end up in.
 //!
 //! Names, details and output tails come from scenario files, libraries and other people's reports.
-//! Every function here starts from [`visible`], so that no format can be the one that forgot.
+//! Every function here starts from [`visible`], so that every format escapes.
 
 /// Text on one line, with everything that acts instead of showing written as an escape: control
 /// characters, changes of writing direction, characters that cannot be seen, and the marks by

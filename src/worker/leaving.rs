@@ -1,7 +1,7 @@
 //! How a process of the worker leaves or becomes another: exit handlers, `exec`, fresh processes.
 //!
-//! Exit handlers are registered with the C library like anybody's, and obey the parent from inside
-//! themselves: the steps `on` a handler are made while it runs.
+//! Exit handlers are registered with the C library. They read commands from the parent: the steps
+//! `on` a handler are made while it runs.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;

@@ -2,7 +2,7 @@
 //!
 //! libcuda and libcudart are opened by cudarc, by name; the private folder of links that the
 //! parent put first in `LD_LIBRARY_PATH` decides which files those names mean. cudarc panics when
-//! a library is missing and stays usable afterwards, so the panic is caught and said.
+//! a library is missing and stays usable afterwards, so the panic is caught and reported.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;

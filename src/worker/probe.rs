@@ -1,8 +1,8 @@
-//! Looking around between steps without changing anything.
+//! Probes: reading the driver's state between steps without changing it.
 //!
 //! Before the driver is initialised only `cuDeviceGetCount` is called, which answers 3 and
-//! initialises nothing (`instrument/probes-change-nothing` holds that against a worker that does
-//! not look). Afterwards `cuDevicePrimaryCtxGetState` and `cuCtxGetCurrent` read state without
+//! initialises nothing (`instrument/probes-change-nothing` compares a worker
+//! without probes). Afterwards `cuDevicePrimaryCtxGetState` and `cuCtxGetCurrent` read state without
 //! making any. The runtime is never asked: its queries initialise.
 
 use cuda_pitfalls_calls::Library;

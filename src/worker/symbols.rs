@@ -1,5 +1,5 @@
 //! Function addresses, all looked up before step 1, so that a missing one is an unmet need and not
-//! an accident at step 7.
+//! an error at step 7.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use cuda_pitfalls_calls::Library;
 /// Opens the libraries by name (or a libcudart by path), asks their versions and says them.
 ///
 /// # Safety
-/// `fd` must be this process's end of a channel, inherited and owned by nobody else.
+/// `fd` must be this process's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     // SAFETY: the caller vouches for the descriptor.
     let channel = unsafe { Channel::inherited(fd) };

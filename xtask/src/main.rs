@@ -1,4 +1,4 @@
-//! `cargo xtask bless` writes the documents anew; `cargo xtask check` says which are out of date.
+//! `cargo xtask bless` writes the documents anew; `cargo xtask check` lists those that are out of date.
 
 use std::process::ExitCode;
 

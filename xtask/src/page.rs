@@ -1,5 +1,4 @@
-//! Pages for people: a scenario and what was measured of it, as somebody with the symptom wants to
-//! read it, and an index by symptom.
+//! Pages for people: a scenario and what was measured of it, for readers who have the symptom, and an index by symptom.
 //!
 //! Pure: from scenarios and reports to Markdown. Nothing here reads a report from a disk or writes a
 //! page to it; [`crate::documents`] does both.
@@ -41,7 +40,7 @@ enum Pitfall {
     Happens,
     /// Nowhere that was looked at.
     Harmless,
-    /// Nobody knows yet.
+    /// Not measured yet.
     Open,
 }
 
@@ -93,8 +92,8 @@ fn answer(out: &mut String, scenario: &Scenario) {
 fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, order, shows) = match standing {
         Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
-        Pitfall::Harmless => ("What was looked for, and not seen", "The order that was looked at", "It would show as"),
-        Pitfall::Open => ("What to look for", "The order that is looked at", "It would show as"),
+        Pitfall::Harmless => ("Tested and not seen", "The order that was tested", "It would show as"),
+        Pitfall::Open => ("What to look for", "The order to test", "It would show as"),
     };
     let _ = writeln!(out, "\n## {title}");
     if let Some(trap) = instance.cases.iter().find(|case| case.name == "trap") {
@@ -104,7 +103,7 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
     for check in &instance.effect {
         bullet(out, &effect(check));
     }
-    paragraph(out, &format!("Often believed: “{}”", prose(&scenario.folklore)));
+    paragraph(out, &format!("Common belief: “{}”", prose(&scenario.folklore)));
 }
 
 /// A check as a person reads it.

@@ -42,7 +42,7 @@ pub(super) struct RawClaim {
     pub(super) numbers: Vec<RawFigure>,
 }
 
-/// An answer that a row stands on.
+/// An answer that supports a row.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawExpects {

@@ -69,7 +69,7 @@ fn a_row_is_complete() {
     assert!(said("verdict = \"refuted\"", "verdict = \"not_seen\"").is_empty(), "what was not seen has a cause");
     assert!(said("untestable = \"no clock\"", "")[0].contains("needs a `verdict`"));
     assert!(said("untestable", "verdict = \"confirmed\"\nuntestable")[0].contains("cannot be tested has no verdict"));
-    assert!(said("id = \"S7-2\"", "id = \"S7-1\"")[0].contains("there twice"));
+    assert!(said("id = \"S7-2\"", "id = \"S7-1\"")[0].contains("occurs twice"));
     assert!(said("id = \"S7-2\"", "id = \"S6-2\"")[0].contains("not of the form `S7-<number>`"));
     assert!(said(", is = [\"gpu0\"]", "")[0].contains("a fact needs"));
     assert!(said(">= 12.0", "12.0")[0].contains("write one of"));

@@ -73,7 +73,7 @@ fn every_fact_of_a_call_is_compared_and_no_time() {
     let of = |fields| found(Which::Calls, &call(), fields);
     assert_eq!(of(json!({"elapsed_ns": 999_999})), [""; 0]);
     assert_eq!(of(json!({"freezes_visibility": false})), ["freezes visibility yes -> no"]);
-    assert_eq!(of(json!({"freezes_visibility": null})), ["freezes visibility yes -> not told"]);
+    assert_eq!(of(json!({"freezes_visibility": null})), ["freezes visibility yes -> unknown"]);
     assert_eq!(of(json!({"context_on": []})), ["context on 0 -> none"]);
     assert_eq!(of(json!({"status": "cudaErrorNoDevice"})), ["status cudaSuccess -> cudaErrorNoDevice"]);
 }

@@ -1,4 +1,4 @@
-//! Verdicts where somebody else is on the GPUs: as on an idle machine, or open, and never a surprise.
+//! Verdicts where other processes are on the GPUs: as on an idle machine, or open, and never a surprise.
 
 use super::{attempts, cases, count_is, pitfall, verdict_with};
 use crate::calibration::Calibration;

@@ -1,5 +1,5 @@
 //! Single entries, as templates write them: what names a GPU in every way that there is, and what
-//! looks as if it did.
+//! resembles it.
 
 use crate::mask::template::quoted;
 use crate::random::Random;
@@ -236,7 +236,7 @@ fn blank(random: &mut Random) -> String {
     (0..random.between(1, 4)).map(|_| random.pick(BLANKS)).collect()
 }
 
-/// A character that nobody sees, alone or around a number.
+/// An invisible character, alone or around a number.
 fn control(random: &mut Random) -> String {
     let code = u8::try_from(random.between(1, 32)).unwrap_or(1);
     let hidden = char::from(if code == 32 { 127 } else { code });

@@ -1,5 +1,5 @@
-//! What is counted and not told: what this machine cannot answer, what was not allowed or not
-//! reached, and what the simulated machine does not know.
+//! What is counted and not shown: what this machine cannot answer, what was not allowed or not
+//! reached, and what the simulated machine does not model.
 
 use super::Answer;
 use crate::render::{applicable, words};

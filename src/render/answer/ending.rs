@@ -27,7 +27,7 @@ impl Ending {
     pub(super) fn stored(report: &Report) -> Ending {
         let exit = match &report.run.exit {
             Some(exit) => format!("{} ({})", exit.code, exit.name),
-            None => "none: the run did not come to its end".to_owned(),
+            None => "none: the run did not finish".to_owned(),
         };
         Ending { exit: Some(exit), ..Ending::default() }
     }

@@ -1,4 +1,4 @@
-//! The head of a run: which machine answers, what a context costs there, and what will be asked.
+//! The head of a run: the machine, what a context costs there, and what will be asked.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub fn head(report: &Report, asked: Option<&Workload>, width: usize) -> String {
     if report.provenance == Provenance::Simulated {
         out.push_str(&tally::loud(tally::SIMULATED, width));
     }
-    // Who reads a stored report from the top learns at the top what it is not.
+    // A reader of a stored report sees first that it is simulated or partial.
     for banner in tally::banners(report).iter().filter(|it| asked.is_none() && *it != tally::SIMULATED) {
         out.push_str(&sentence("*** ", banner, width));
     }
@@ -42,7 +42,7 @@ pub fn head(report: &Report, asked: Option<&Workload>, width: usize) -> String {
     measured.extend(context(&report.run.calibrations()));
     measured.extend(co_tenants(report));
     if report.machine.mps {
-        measured.push("An MPS control pipe is there: clients may share a context.".to_owned());
+        measured.push("An MPS control pipe exists: clients may share a context.".to_owned());
     }
     if !measured.is_empty() {
         out.push_str(&sentence("", &measured.join(" "), width));
@@ -101,7 +101,7 @@ fn context(calibration: &[Calibration]) -> Option<String> {
     let blind = calibration.iter().filter(|gpu| !gpu.sound).count();
     if blind > 0 {
         said.push_str(&format!(
-            " CALIBRATION FAILED on {blind} of {} GPUs: where nothing is seen there, nothing is concluded.",
+            " CALIBRATION FAILED on {blind} of {} GPUs: no change there may mean that we cannot see it.",
             calibration.len()
         ));
     }
@@ -146,7 +146,7 @@ pub(super) fn questions(questions: usize, variants: usize) -> String {
     if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }
 }
 
-/// A duration as an estimate is told: `40 s`, `3 min`.
+/// A duration as an estimate is shown: `40 s`, `3 min`.
 fn about(expected: Duration) -> String {
     let seconds = expected.as_secs();
     match seconds {

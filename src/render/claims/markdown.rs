@@ -11,9 +11,9 @@ use crate::text::escape::markdown;
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
     let mut out = String::from("# Claims\n\n");
     out.push_str(
-        "Sentences that five articles published, in our words, each held against what was measured. `cuda-pitfalls \
-         claims` prints this page: a verdict is computed from reports, and stands only while every answer that it \
-         names was measured and is as its row says. The rows are in `claims/`.\n\n",
+        "Sentences that five articles published, in our words, each compared with measurements. `cuda-pitfalls claims` \
+         prints this page. A verdict is computed from reports, and is valid only while every answer that it names \
+         was measured and agrees with its row. The rows are in `claims/`.\n\n",
     );
     if ledger.simulated {
         let _ = writeln!(out, "> **{}**\n", markdown(tally::SIMULATED));

@@ -28,7 +28,7 @@ pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
         (Held::NotMeasured, true) => "simulated: not run".to_owned(),
         (Held::Stands, false) if says_framework(weighed.claim) => format!("{} ({CALLS_ONLY})", spoken(stated)),
         (Held::Stands, false) => spoken(stated),
-        (Held::Contradicted, false) => format!("contradicted: measured otherwise than the row's “{stated}” needs"),
+        (Held::Contradicted, false) => format!("contradicted: the measurement does not support the row's “{stated}”"),
         (Held::Open, false) => format!("open: the row says “{stated}”, and not all of it was measured"),
         (Held::NotMeasured, false) => format!("not measured here: the row says “{stated}”"),
     }

@@ -1,4 +1,4 @@
-//! The head of a run: what will answer the questions, and how well the instrument measures here.
+//! The head of a run: the machine, and how well the instrument measures here.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize
         out.push_str(&row("environment", format!("{name}={value}")));
     }
     if machine.mps {
-        out.push_str(&row("MPS", "a control pipe is there: clients may share a context".to_owned()));
+        out.push_str(&row("MPS", "a control pipe exists: clients may share a context".to_owned()));
     }
     for missing in &machine.unavailable {
         out.push_str(&row("missing", format!("{}: {}", missing.reason, missing.detail)));

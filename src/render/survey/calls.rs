@@ -14,17 +14,17 @@ use crate::text::units;
 
 pub(super) const OPENING: &str = "\
 Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
-`CUDA_VISIBLE_DEVICES` was set to nothing, and `cuInit` was asked what it sees: **freezes** says that the driver had \
-read its mask by then, so that a mask set after the call does nothing. **Context on** lists the GPUs, by CUDA \
-ordinal, on which there was a context after the call. **Memory** is what NVML shows as used beyond what was used \
-before the process, on each GPU in NVML order. A process that saw one GPU says `0` where it had a context; which of \
-several GPUs gets one can be told from rows with two or more visible GPUs. **After** names calls that were \
-made first, where they alone give it what it works on; they made no context, and where they had initialised the driver \
-the row does not say whether the call would have (–).
+`CUDA_VISIBLE_DEVICES` was set to nothing, and `cuInit` and a count followed. **Reads the mask** is *yes* if the driver \
+had read the variable by then, so that a mask set after the call is ignored. **Context on** lists the GPUs, by CUDA \
+ordinal, that had a context after the call. **Memory** is what NVML shows as used beyond what was used before the \
+process, on each GPU in NVML order. In a process that saw one GPU, `0` means that this GPU had a context; rows with two \
+or more visible GPUs show which of them gets one. **After** names calls that were made first because the call needs \
+what they return. They made no context. Where they had initialised the driver, it is unknown whether the call would \
+have (–).
 
-Where **arguments** says *refused*, the call returned an error: it did what it does up to that error, and may do more \
-with arguments that work. *Not looked at* says that it asked for an initialised library first, *not supported* that this \
-library, driver or GPU does not do it. `dlopen-…` are loads of a library and nothing else.";
+*Refused* under **arguments** means that the call returned an error: it may do more with arguments that work. *Not \
+checked* means that it required an initialised library before it checked its arguments, *not supported* that this \
+library, driver or GPU does not support it. `dlopen-…` are loads of a library and nothing else.";
 
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
     let mut documents = documents.to_vec();
@@ -42,14 +42,14 @@ pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
         in_short(&rows),
         table("Calls that make a context", &asked(has_context)),
         table(
-            "Calls that freeze the mask and make no context",
+            "Calls that read the mask and make no context",
             &asked(|row| row.freezes_visibility == Some(true) && row.context_on.as_ref().is_some_and(Vec::is_empty)),
         ),
         table(
             "Calls that make no context, asked after the driver was initialised",
             &asked(|row| row.is_initialised_before() && row.context_on.as_ref().is_some_and(Vec::is_empty)),
         ),
-        table("Calls that leave the mask free", &asked(|row| row.freezes_visibility == Some(false))),
+        table("Calls that do not read the mask", &asked(|row| row.freezes_visibility == Some(false))),
         refused(&newest, &rows),
         disagreements(rows.iter().copied()),
         unmeasured(&newest),
@@ -91,10 +91,10 @@ fn in_short(rows: &[&CallRow]) -> Section {
         "rows",
         "of these succeeded",
         "refused",
-        "not looked at or not supported",
+        "arguments not checked or not supported",
         "make a context",
-        "only freeze the mask",
-        "leave it free",
+        "only read the mask",
+        "do not read it",
     ];
     Section {
         title: "In short".to_string(),
@@ -109,7 +109,7 @@ fn in_short(rows: &[&CallRow]) -> Section {
     }
 }
 
-/// Rows counted by what they say.
+/// Rows counted by what they show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallCounts {
     pub(crate) functions: usize,
@@ -154,7 +154,7 @@ fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
     };
     Section {
         title: "Calls of which no row succeeded".to_string(),
-        text: vec!["They may do more with arguments that work than their rows say.".to_string()],
+        text: vec!["With arguments that work they may do more than their rows show.".to_string()],
         header: ["because", "how many", "which"].map(str::to_string).to_vec(),
         rows: by_reason.into_iter().map(row).collect(),
         code: vec![2],
@@ -192,7 +192,7 @@ fn standing<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     standing.into_values().collect()
 }
 
-/// Each call as the worker that saw most GPUs had it, because only such a row tells on which of them
+/// Each call as the worker that saw most GPUs had it, because only such a row shows on which of them
 /// there was a context; of those the one on the newest libcudart.
 fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     let mut newest: BTreeMap<(&str, &str), &CallRow> = BTreeMap::new();
@@ -224,7 +224,8 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
             row.elapsed_ns.map(units::duration).unwrap_or_default(),
         ]
     };
-    let header = ["call", "library", "after", "freezes", "context on", "memory", "returned", "arguments", "took"];
+    let header =
+        ["call", "library", "after", "reads the mask", "context on", "memory", "returned", "arguments", "took"];
     Section {
         title: format!("{title} ({})", rows.len()),
         header: header.map(str::to_string).to_vec(),

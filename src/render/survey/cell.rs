@@ -1,4 +1,4 @@
-//! What stands in the cells of a row of `survey calls`.
+//! The cells of a row of `survey calls`.
 
 use crate::survey::calls::{Answer, CallRow};
 use crate::text::units;
@@ -45,7 +45,7 @@ pub(super) fn returned(row: &CallRow) -> String {
 pub(super) fn arguments(row: &CallRow) -> &'static str {
     match row.answer() {
         Some(Answer::Refused) => "refused",
-        Some(Answer::NotInitialised) => "not looked at",
+        Some(Answer::NotInitialised) => "not checked",
         Some(Answer::NotSupported) => "not supported",
         Some(Answer::Succeeded) | None => "",
     }

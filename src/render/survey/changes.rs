@@ -1,4 +1,4 @@
-//! What changed between versions of libcudart: calls that do something else, and calls that came or went.
+//! What changed between versions of libcudart: calls that do something else, and calls that were added or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::section::Section;
 use crate::survey::calls::CallRow;
 use crate::verdict::Reason;
 
-/// What a call did, as far as versions are compared by it: whether it freezes, whether it makes a
+/// What a call did, as far as versions are compared by it: whether it reads the mask, whether it makes a
 /// context, what it returned. Nothing for a version that does not export it.
 type Behaviour = Option<[String; 3]>;
 
@@ -26,12 +26,12 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
     let section = |title: &str, versions: &str| Section {
         title: title.to_string(),
-        header: ["call", versions, "freezes", "makes a context", "returned"].map(str::to_string).to_vec(),
+        header: ["call", versions, "reads the mask", "makes a context", "returned"].map(str::to_string).to_vec(),
         code: vec![0, 4],
         ..Section::default()
     };
     let mut changed = section("What changed between versions of libcudart", "libcudart");
-    let mut moved = section("Calls of libcudart that came or went", "exported by");
+    let mut moved = section("Calls of libcudart that were added or removed", "exported by");
     changed.text.push(match names.as_slice() {
         [] => return Default::default(),
         [only] => format!("Of libcudart only {only} was asked."),
@@ -60,7 +60,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         }
     }
     if changed.rows.is_empty() && names.len() > 1 {
-        changed.text.push("Every call that there is did the same with each of them.".to_string());
+        changed.text.push("Every call did the same with each of them.".to_string());
     }
     if moved.rows.is_empty() { [changed, Section::default()] } else { [changed, moved] }
 }

@@ -1,4 +1,4 @@
-//! `survey env`: by what latches a variable, from the earliest on.
+//! `survey env`: by the call at which a variable is read, from the earliest on.
 
 use super::section::Section;
 use super::{disagreements, left_out};
@@ -7,8 +7,8 @@ use crate::survey::env::EnvRow;
 
 pub(super) const OPENING: &str = "\
 Each variable was set in the environment at exec, then by `setenv` right before one step after the other of a \
-process's life. **Latched at** is the last of these moments at which setting it still took effect: set after that \
-step, it is too late. **By** says what proves that it took effect.";
+process's life. **Read at** is the latch point: the last of these moments at which setting it still took \
+effect. Set after that step, it has none. **By** is the observation that shows the effect.";
 
 pub(super) fn sections(documents: &[&Document<EnvRow>]) -> Vec<Section> {
     let rows: Vec<&EnvRow> = documents.iter().flat_map(|document| &document.rows).collect();
@@ -23,9 +23,9 @@ pub(super) fn sections(documents: &[&Document<EnvRow>]) -> Vec<Section> {
         Some(vec![row.variable.clone(), why.reason.name(), why.detail.clone()])
     });
     vec![
-        of("Latched", &|row| row.latched_at.is_some()),
+        of("Read at a latch point", &|row| row.latched_at.is_some()),
         of("Without effect here", &|row| row.has_effect == Some(false)),
-        of("Not told", &|row| row.latched_at.is_none() && row.has_effect != Some(false)),
+        of("Not determined", &|row| row.latched_at.is_none() && row.has_effect != Some(false)),
         disagreements(rows.iter().copied()),
         Section {
             title: "Asked and not measured".to_string(),
@@ -57,7 +57,7 @@ fn table(title: &str, rows: &[&EnvRow]) -> Section {
     };
     Section {
         title: title.to_string(),
-        header: ["variable", "latched at", "took effect when set", "by"].map(str::to_string).to_vec(),
+        header: ["variable", "read at (latch point)", "took effect when set", "by"].map(str::to_string).to_vec(),
         rows: rows.iter().map(row).collect(),
         code: vec![0],
         ..Section::default()

@@ -1,4 +1,4 @@
-//! `survey mask`: the listed forms, group by group, and how the rule fared with generated ones.
+//! `survey mask`: the listed forms, group by group, and how the rule did with generated ones.
 
 use super::section::Section;
 use super::{disagreements, left_out};
@@ -8,7 +8,7 @@ use crate::survey::mask::{GENERATED, MaskRow, by_todays_rule};
 pub(super) const OPENING: &str = "\
 Each text was the value of `CUDA_VISIBLE_DEVICES` when a fresh process called `cuInit`. **GPUs** are NVML indices in \
 the order in which CUDA numbers them. `<uuid0>` stands for the UUID of NVML's first GPU, `<uuid0:12>` for its first \
-twelve characters, `<UUID0>` for its capitals. Where no `CUDA_DEVICE_ORDER` is given, it was `PCI_BUS_ID`.
+twelve characters, `<UUID0>` for the same in upper case. Where no `CUDA_DEVICE_ORDER` is given, it was `PCI_BUS_ID`.
 
 The rule, which `mask::parse` in the library applies to any text:
 
@@ -17,15 +17,15 @@ The rule, which `mask::parse` in the library applies to any text:
 names no GPU. That is no error. If nothing was named by then, `cuInit` returns 100.
 3. A GPU that is named twice before that end makes `cuInit` return 101.
 4. The first entry decides: if it begins with `GPU-` or `MIG-`, all entries must be UUIDs, otherwise numbers.
-5. A number is read as by `strtoull`: blanks, a sign, digits, and whatever follows is ignored. Of the 64 bits the lower 32 count.
-6. A UUID is hex digits, small or capital, with hyphens anywhere. Fewer than 32 must be the beginning of one GPU's, and \
-nothing may follow; behind the 32nd digit anything may.";
+5. A number is read as by `strtoull`: whitespace, a sign, digits; what follows is ignored. Of the 64 bits the lower 32 count.
+6. A UUID is hex digits, in lower or upper case, with hyphens anywhere. Fewer than 32 must be the beginning of one GPU's, and \
+nothing may follow; after the 32nd digit anything may.";
 
 /// How many generated rows a page shows of each kind; the document has them all.
 const SAMPLES: usize = 12;
 
 pub(super) fn sections(documents: &[&Document<MaskRow>]) -> Vec<Section> {
-    // Observation and rule are apart: what was measured is held against the rule of today.
+    // Observation and rule are apart: what was measured is compared with today's rule.
     let documents: Vec<Document<MaskRow>> = documents.iter().map(|document| by_todays_rule(document)).collect();
     let rows: Vec<&MaskRow> = documents.iter().flat_map(|document| &document.rows).collect();
     let mut sections = vec![against(&rows)];

@@ -1,4 +1,4 @@
-//! Going on with a survey that was stopped.
+//! Resuming a survey that was stopped.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
     let files = Kind::ALL.map(|kind| folder.join(kind.file()));
     let Some(path) = files.iter().find(|path| path.is_file()) else {
         let folder = crate::text::escape::terminal(&folder.to_string_lossy());
-        return Err(Failure::Usage(format!("--resume: no survey was begun in `{folder}`")));
+        return Err(Failure::Usage(format!("--resume: there is no survey in `{folder}`")));
     };
     let refused = |error: StoreError| Failure::Usage(format!("--resume: {error}"));
     let stored = Stored::open(path).map_err(refused)?;
@@ -44,28 +44,28 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
         return refused(format!("that is a survey of {}, not of {}", survey.kind().name(), options.kind.name()));
     }
     if header.version != env!("CARGO_PKG_VERSION") {
-        return refused(format!("it was begun by version {}; begin anew", header.version));
+        return refused(format!("it was started by version {}; start a new one", header.version));
     }
     if options.run.seed.is_some_and(|seed| seed != header.seed) {
-        return refused(format!("it was begun with --seed {}", header.seed));
+        return refused(format!("it was started with --seed {}", header.seed));
     }
     if options.repeat() != header.repeat {
-        return refused(format!("it was begun with --repeat {}", header.repeat));
+        return refused(format!("it was started with --repeat {}", header.repeat));
     }
     if options.generate as u64 != header.generate {
-        return refused(format!("it was begun with --generate {}", header.generate));
+        return refused(format!("it was started with --generate {}", header.generate));
     }
     if header.generate > 0 && options.repeat_generated() != header.repeat_generated {
         // One of them has the default of listed forms, and the other the same number by --repeat.
         let begun = if options.run.repeat.is_some() { "without" } else { "with" };
-        return refused(format!("it was begun {begun} --repeat {}", header.repeat));
+        return refused(format!("it was started {begun} --repeat {}", header.repeat));
     }
     if options.visible_gpus != header.visible_gpus {
-        return refused(format!("it was begun with --visible-gpus {}", header.visible_gpus));
+        return refused(format!("it was started with --visible-gpus {}", header.visible_gpus));
     }
     if options.run.selectors != header.selectors {
         let begun = if header.selectors.is_empty() { "none".to_string() } else { header.selectors.join(" ") };
-        return refused(format!("it was begun with other selectors: {}", crate::text::escape::terminal(&begun)));
+        return refused(format!("it was started with other selectors: {}", crate::text::escape::terminal(&begun)));
     }
     Ok(())
 }
@@ -81,15 +81,15 @@ pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Fai
     };
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
     let what = if simulated(survey.provenance()) != simulated(session.provenance) {
-        "where it was begun: one is the simulated machine"
+        "where it was started: one is the simulated machine"
     } else if then.driver_version != now.driver_version {
-        "the driver it was begun on"
+        "the driver it was started on"
     } else if uuids(then) != uuids(now) {
-        "the GPUs it was begun on"
+        "the GPUs it was started on"
     } else if versions(then) != versions(now) {
-        "the libcudarts it was begun with"
+        "the libcudarts it was started with"
     } else {
         return Ok(());
     };
-    Err(Failure::Usage(format!("--resume: this is not {what}; begin anew")))
+    Err(Failure::Usage(format!("--resume: this is not {what}; start a new one")))
 }

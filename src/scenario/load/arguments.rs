@@ -1,4 +1,4 @@
-//! The arguments of a call, held against its parameters.
+//! The arguments of a call, compared with its parameters.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -84,7 +84,7 @@ impl Arguments<'_, '_> {
             Some(Kind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
             Some(_) => Some(format!("`{text}` is what the call gives back; check it with `value`")),
             None if matches!(text.as_str(), "label" | "on") => {
-                Some(format!("`{text}` stands beside the call, not inside its table"))
+                Some(format!("`{text}` belongs beside the call, not inside its table"))
             }
             None => suggest(text, call.inputs().map(|param| param.name)).or(Some("it takes none".to_string())),
         };
@@ -130,8 +130,8 @@ impl Arguments<'_, '_> {
         let announced = self.hazards.iter().any(|hazard| matches!(hazard, Hazard::Bigmem | Hazard::Oversubscribe));
         // What a pool is told to keep takes no memory by itself.
         if bytes > MOST_BYTES && !announced && param.name != "keep_bytes" {
-            let help = Some("say `hazards = [\"bigmem\"]`, or ask for less".to_string());
-            self.reader.error(&node.place, "more than 1 GiB without a hazard that says so", help);
+            let help = Some("write `hazards = [\"bigmem\"]`, or ask for less".to_string());
+            self.reader.error(&node.place, "more than 1 GiB needs the hazard `bigmem`", help);
             return None;
         }
         Some(Scalar::Int(bytes))

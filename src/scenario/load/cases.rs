@@ -78,8 +78,8 @@ pub(super) fn case(
 ) -> Option<(Case, Scope)> {
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if key.text.is_empty() || !key.text.bytes().all(lower) {
-        let help = Some("use small letters, digits, `_` and `-`".to_string());
-        reader.error(&key.place, format!("`{}` is no name for a case", key.text), help);
+        let help = Some("use lower-case letters, digits, `_` and `-`".to_string());
+        reader.error(&key.place, format!("`{}` is not a valid name for a case", key.text), help);
     }
     let entries = reader.table_of(value, &["does", "gpus", "env", "probes", "expect", "steps"])?;
     let does = reader.required(entries, "does", &key.place, "a case").and_then(|node| reader.sentence(node));
@@ -111,7 +111,7 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
     }
     let masked = u32::try_from(reader.integer(node, 0..=64)?).ok()?;
     if masked > needed {
-        let help = Some(format!("say `needs = {{ gpus = {masked} }}`"));
+        let help = Some(format!("write `needs = {{ gpus = {masked} }}`"));
         reader.error(&node.place, format!("{masked} GPUs, but the scenario needs only {needed}"), help);
         return None;
     }
@@ -241,7 +241,7 @@ impl Steps<'_, '_> {
         match self.names.get(name) {
             Some(Bound { of: Some(ACTOR) | None, .. }) => Some(name.to_string()),
             Some(bound) => {
-                let message = format!("`{name}` is no thread, process or exit handler");
+                let message = format!("`{name}` is not a thread, process or exit handler");
                 self.reader.error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
@@ -281,7 +281,7 @@ impl Steps<'_, '_> {
         match self.names.get(name) {
             Some(Bound { of: Some(LIBRARY_COPY) | None, .. }) => Some(name.to_string()),
             Some(bound) => {
-                let message = format!("`{name}` is no copy of libcudart");
+                let message = format!("`{name}` is not a copy of libcudart");
                 self.reader.error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
@@ -317,7 +317,7 @@ impl Steps<'_, '_> {
         let place = entry.value.place.clone();
         if name == "NULL" || name == "main" {
             let help = Some("choose another name".to_string());
-            self.reader.error(&place, format!("`{name}` has a meaning of its own"), help);
+            self.reader.error(&place, format!("`{name}` is reserved"), help);
             return None;
         }
         if let Some(before) = self.names.get(&name) {

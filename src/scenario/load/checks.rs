@@ -60,13 +60,13 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[Entry]) {
             }
         }
         (None, None) => {
-            let help = Some("name a step by its label, or say how the worker ended".to_string());
+            let help = Some("name a step by its label, or write how the worker ended".to_string());
             reader.error(&node.place, "a check needs `at` or `exit`", help);
         }
         (Some(_), None) if fact.is_none() => {
             let keys: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.key)).collect();
             let help = Some(format!("add one of {}", keys.join(", ")));
-            reader.error(&node.place, "this check says nothing about the step", help);
+            reader.error(&node.place, "this check has no fact about the step", help);
         }
         (Some(_), None) => {}
     }

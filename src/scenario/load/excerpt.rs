@@ -1,4 +1,4 @@
-//! Steps and checks that stand in a file of another form, read as those of a scenario file are.
+//! Steps and checks in a file of another form, read as those of a scenario file are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

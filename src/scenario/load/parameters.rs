@@ -83,8 +83,8 @@ fn parameter(reader: &mut Reader<'_>, Entry { key, value }: &Entry) -> Option<Pa
     let name = &key.text;
     let in_form = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if !in_form {
-        let help = Some("use small letters, digits and `_`".to_string());
-        reader.error(&key.place, format!("`{name}` is no name for a parameter"), help);
+        let help = Some("use lower-case letters, digits and `_`".to_string());
+        reader.error(&key.place, format!("`{name}` is not a valid name for a parameter"), help);
     } else if is_planned(name) {
         reader.error(&key.place, format!("`{name}` is filled in by the plan"), Some("choose another name".to_string()));
     }

@@ -1,4 +1,4 @@
-//! A schema in which nothing stands twice: what occurs in several places becomes a definition.
+//! A schema without repetition: what occurs in several places becomes a definition.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a call's own answer says about its row: an error tells what it did before it refused.
+//! What a call's answer means for its row: after an error it shows what was done before the error.
 
 use super::CallRow;
 

@@ -130,7 +130,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         let recipe =
             Recipe::of(table, visible_gpus, &file.before, &mut excerpts).map_err(|why| invalid(span.clone(), why))?;
         if calls.iter().any(|known| known.name == recipe.name) {
-            return Err(invalid(span, format!("`{}` is there twice; give one a label", recipe.name)));
+            return Err(invalid(span, format!("`{}` occurs twice; give one a label", recipe.name)));
         }
         calls.push(recipe);
     }

@@ -216,7 +216,7 @@ fn every_text_is_a_sentence_and_every_page_is_nvidias() {
     let names: Vec<&String> = left_out.iter().map(|LeftOut { name, .. }| name).collect();
     for (place, LeftOut { name, reason }) in left_out.iter().enumerate() {
         assert!(reason.ends_with('.'), "{name}: {reason}");
-        assert!(!names[..place].contains(&name), "{name} is there twice");
+        assert!(!names[..place].contains(&name), "{name} occurs twice");
     }
 }
 

@@ -163,7 +163,7 @@ pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invali
         }
         let known = variables.iter().map(|known| &known.name).chain(file.left_out.iter().map(|left| &left.name));
         if known.into_iter().any(|known| *known == variable.name) {
-            return Err(invalid(span, format!("{} is there twice", variable.name)));
+            return Err(invalid(span, format!("{} occurs twice", variable.name)));
         }
         variables.push(variable);
     }
@@ -191,7 +191,7 @@ impl Variable {
     /// What the reader of scenarios could not say.
     fn wrong(&self) -> Option<String> {
         if self.moments.is_empty() {
-            return Some("`moments` is empty, and nothing could be told".to_string());
+            return Some("`moments` is empty, and nothing could be determined".to_string());
         }
         let mut from = 0;
         for Before { before, .. } in &self.moments {
@@ -231,7 +231,7 @@ impl Variable {
         });
         let draft = Draft {
             name: format!("survey-env/{}", self.name),
-            question: format!("When is {} latched?", self.name),
+            question: format!("When is {} read?", self.name),
             gpus: match self.gpus {
                 Gpus::Masked(count) => Some(count),
                 Gpus::All => None,

@@ -9,7 +9,7 @@ use crate::experiment::Step;
 use crate::worker::leaving::{self, Fresh, Leaving};
 use crate::worker::{Worker, errno, lock};
 
-/// Forks. The child obeys its own channel from here on and leaves by `_exit`.
+/// Forks. The child reads its own channel from here on and leaves by `_exit`.
 pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
     let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
@@ -18,7 +18,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
     match unsafe { libc::fork() } {
         -1 => Err(errno()),
         0 => {
-            // SAFETY: a setting of this process alone: nobody else ends it if the harness is killed while it hangs.
+            // SAFETY: a setting of this process alone: nothing else ends it if the harness is killed while it hangs.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             // SAFETY: the parent set this descriptor aside for this child.
             let mut channel = unsafe { Channel::inherited(fd) };
@@ -43,7 +43,7 @@ fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
     lock(&worker.channels).retain(|_, SetAside { fd, forked_by }| {
         let close = is_others(forked_by.as_deref());
         if close {
-            // SAFETY: the descriptor was set aside by the parent and is used by nobody here.
+            // SAFETY: the descriptor was set aside by the parent and is not used here.
             drop(unsafe { Channel::inherited(*fd) });
         }
         !close

@@ -1,4 +1,4 @@
-//! What committed reports say about the scenarios as they are today.
+//! What committed reports show about the scenarios as they are today.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Measurement {
     pub started_at: String,
     /// The machine it is from.
     pub machine: Machine,
-    /// Whether nobody else was on its GPUs.
+    /// Whether no other process was on its GPUs.
     pub alone: bool,
     /// What was measured, without the calls and readings of its attempts.
     pub part: ScenarioReport,
@@ -104,7 +104,7 @@ pub(super) struct Reference<'m> {
 }
 
 impl<'m> Reference<'m> {
-    /// The usual machine and libcudart if they were measured, with nobody else there, and the latest report of those.
+    /// The usual machine and libcudart if they were measured, with no other process there, and the latest report of those.
     pub(super) fn of(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
         let rank = |one: &Measurement| {
             let is_usual = (one.alone, one.machine.gpus.len() == USUAL_GPUS, one.libcudart() == USUAL_LIBCUDART);

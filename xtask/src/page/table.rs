@@ -1,4 +1,4 @@
-//! A table in Markdown, without the columns that say nothing.
+//! A table in Markdown, without its empty columns.
 
 /// Rows below a head. Cells are Markdown already.
 pub(super) struct Table {

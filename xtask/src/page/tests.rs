@@ -2,7 +2,7 @@ use super::*;
 use cuda_pitfalls::scenario::load;
 
 const SOURCE: &str = r#"# A count looks harmless.
-question = "Does cudaGetDeviceCount freeze CUDA_VISIBLE_DEVICES?"
+question = "Does cudaGetDeviceCount read CUDA_VISIBLE_DEVICES?"
 folklore = "No."
 answer   = "Yes, since libcudart 12.0. More is in the table."
 remedy   = "Set the mask first."
@@ -44,7 +44,7 @@ fn scenario(source: &str) -> Scenario {
 fn a_page_says_what_the_file_says() {
     let page = page(&scenario(SOURCE), &[]);
     for part in [
-        "\n# Does `cudaGetDeviceCount` freeze `CUDA_VISIBLE_DEVICES`?\n",
+        "\n# Does `cudaGetDeviceCount` read `CUDA_VISIBLE_DEVICES`?\n",
         "\n**Short answer.** Yes, since libcudart 12.0. More is in the table.\n",
         "\nOften met as: [`CUDA_VISIBLE_DEVICES` is ignored](../README.md#mask-ignored).\n",
         "\n- After `count`: count is the number of GPUs, and memory of gpu0 has changed by about one context.\n",
