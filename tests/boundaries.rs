@@ -223,3 +223,62 @@ fn no_tracked_file_names_a_place_of_our_own() {
     assert!(names.split('\0').count() > 50, "only a few files are tracked: {names}");
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
+
+/// The modules of `src` that a file names by `crate::`.
+fn named_modules(source: &Source, modules: &[String]) -> Vec<String> {
+    let code = source.code();
+    let names = |module: &&String| {
+        let path = format!("crate::{module}");
+        let is_whole = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
+        let in_list = |code: &str| {
+            let list = code.split_once("crate::{").map(|(_, list)| list).unwrap_or_default();
+            list.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|word| word == *module)
+        };
+        let by_path = |code: &str| code.match_indices(&path).any(|(at, _)| is_whole(&code[at + path.len()..]));
+        code.iter().any(|(_, code)| by_path(code) || in_list(code))
+    };
+    modules.iter().filter(names).cloned().collect()
+}
+
+/// Each module lies above all that it uses: no two use each other, by whatever way round.
+#[test]
+fn no_module_uses_one_that_uses_it() {
+    let all = sources("src");
+    let module_of = |source: &Source| {
+        let below = source.path.strip_prefix("src/").unwrap_or(&source.path);
+        below.split('/').next().unwrap_or(below).trim_end_matches(".rs").to_owned()
+    };
+    let mut modules: Vec<String> = all.iter().map(module_of).collect();
+    modules.sort();
+    modules.dedup();
+    assert!(modules.len() > 30, "only {modules:?}");
+    let mut left: std::collections::BTreeMap<String, Vec<String>> =
+        modules.iter().map(|it| (it.clone(), vec![])).collect();
+    for source in all.iter().filter(|source| !source.is_test()) {
+        let own = module_of(source);
+        let used = named_modules(source, &modules).into_iter().filter(|used| *used != own);
+        left.entry(own.clone()).or_default().extend(used);
+    }
+    // Take away what uses nothing that is left, until nothing is left.
+    loop {
+        let bottom: Vec<String> = left
+            .iter()
+            .filter(|(_, used)| used.iter().all(|used| !left.contains_key(used)))
+            .map(|(module, _)| module.clone())
+            .collect();
+        if bottom.is_empty() {
+            break;
+        }
+        left.retain(|module, _| !bottom.contains(module));
+    }
+    let among: Vec<String> = left
+        .iter()
+        .map(|(module, used)| {
+            let mut used: Vec<&String> = used.iter().filter(|used| left.contains_key(*used)).collect();
+            used.sort();
+            used.dedup();
+            format!("{module} -> {used:?}")
+        })
+        .collect();
+    assert!(left.is_empty(), "modules that use each other:\n{}", among.join("\n"));
+}
