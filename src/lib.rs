@@ -6,13 +6,14 @@
 //! happened.
 //!
 //! ```text
-//! scenario file -load-> Scenario -plan(machine, needs)-> Plan -supervise-> worker:  Step -> call -> Event ┐
-//!                                                                          sampler: NVML -> Sweep ────────┤
-//!                                     Observation <- observe ─────────────────────────────────────────────┘
-//!                                     Observation -judge-> Verdict -> report.json -> renderings
+//! scenario ┐                                             ┌ worker: Step -> call -> Event ┐
+//! survey   ├─> Plan ──> Experiment ──> supervisor ───────┤                               ├──> Recording
+//! calibrate┘                                             └ sampler: NVML -> readings ────┘        │
+//!                                                                                                 ▼
+//!          renderings <── report: Recording beside Judged <── judge <── Observation <── observe ──┘
 //! ```
 //!
-//! The modules, in the order in which a reader meets them:
+//! docs/architecture.md has the map of modules, from the bottom up.
 
 #![cfg(target_os = "linux")]
 
