@@ -20,6 +20,7 @@ pub mod markdown;
 pub mod npd;
 pub mod preview;
 pub mod prometheus;
+mod sentence;
 pub mod survey;
 pub mod svg;
 pub mod tally;

@@ -7,6 +7,7 @@ mod folder;
 mod host;
 mod junit;
 mod lock;
+mod open;
 mod question;
 mod require;
 mod rounds;

@@ -1,8 +1,8 @@
 //! What there is, and what one scenario does: `list` and `show`.
 
-mod sentence;
-
 use std::fmt::Write;
+
+use super::sentence;
 
 use cuda_pitfalls_calls as calls;
 use serde_json::{Value, json};

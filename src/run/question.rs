@@ -4,11 +4,10 @@
 //! second, so that one that is stopped has an answer to all of them; a survey asks one question to
 //! its end and then the next.
 
-mod open;
-
 use std::collections::VecDeque;
 
 use super::Options;
+use super::open::{nothing, open, troubled};
 use super::session::Session;
 use crate::experiment::Experiment;
 use crate::judge::{self, Facts};
@@ -18,8 +17,6 @@ use crate::report::{Attempt, CaseReport, Run, ScenarioReport};
 use crate::scenario::{Instance, Scenario};
 use crate::supervisor::SupervisorError;
 use crate::verdict::{Kind, Reason, Verdict};
-pub(super) use open::host_unsafe;
-use open::{nothing, open, troubled};
 
 /// A question that is being asked. What is known of it is in its [`ScenarioReport`].
 pub(super) struct Question {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::calibrate::Calibrator;
 use super::console::Console;
+use super::open::host_unsafe;
 use super::question::{self, Question};
 use super::session::Session;
 use super::spool::{self, Spool};
@@ -140,7 +141,7 @@ impl<'a> Rounds<'a> {
                 spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
                 question.conclude(self.session, &self.report.run, done, false, &|| console.tick());
             }
-            let (is_done, unsafe_host) = (question.is_done(), question::host_unsafe(done));
+            let (is_done, unsafe_host) = (question.is_done(), host_unsafe(done));
             if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
                 self.report.run.stopped_by.get_or_insert(done.name.clone());
             }

@@ -13,6 +13,7 @@ mod select;
 use std::path::{Path, PathBuf};
 
 use super::console::Console;
+use super::open::host_unsafe;
 use super::session::Session;
 use super::{Failure, Options, blank, calibrate, catching, locks, question};
 use crate::catalogue;
@@ -198,7 +199,7 @@ impl SurveyRun<'_> {
             let done = question::answer(&mut self.session, scenario, instance, &self.report.run, &self.run, 0, &|| {
                 self.console.tick()
             });
-            if let Some(unsafe_host) = question::host_unsafe(&done) {
+            if let Some(unsafe_host) = host_unsafe(&done) {
                 self.report.run.host_unsafe.get_or_insert(unsafe_host);
             }
             self.report.scenarios.push(done);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::super::open::host_unsafe;
 use super::super::{Failure, question};
 use super::progress::Progress;
 use super::{SurveyRun, exported, resume};
@@ -135,7 +136,7 @@ impl SurveyRun<'_> {
         }
         header.attempts_ns +=
             done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.recording.wall_ns).sum::<u64>();
-        if let Some(unsafe_host) = question::host_unsafe(&done) {
+        if let Some(unsafe_host) = host_unsafe(&done) {
             header.host_unsafe.get_or_insert(unsafe_host);
         }
         let gpus = self.session.machine.gpus.clone();

@@ -43,7 +43,7 @@ const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
 
 /// Why the host must not be used further: a worker of this scenario could not be killed, or NVML
 /// says that a GPU is lost.
-pub(in crate::run) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
+pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
     if done.verdict.reason == Some(Reason::Unkillable) {
         return Some(format!("{}: {}", done.name, done.verdict.detail));
     }
