@@ -22,7 +22,7 @@ use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
 use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
-use crate::survey::{Kind, Survey, schema as survey_schema};
+use crate::survey::{Survey, SurveyKind, schema as survey_schema};
 use crate::text::{escape, json};
 use crate::{catalogue, report, sampler, worker};
 
@@ -204,9 +204,9 @@ pub fn main() -> Exit {
             let schema = match of {
                 SchemaOf::Scenario => schema::file_schema(),
                 SchemaOf::Report => report::schema(),
-                SchemaOf::SurveyCalls => survey_schema(Kind::Calls),
-                SchemaOf::SurveyMask => survey_schema(Kind::Mask),
-                SchemaOf::SurveyEnv => survey_schema(Kind::Env),
+                SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
+                SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
+                SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
             };
             print(&json::document(&schema))
         }

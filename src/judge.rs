@@ -46,6 +46,7 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
             expectation: ExpectationMet::NoExpectation,
             unexpected: Vec::new(),
             unobservable: comparison.unobservable,
+            rate: None,
             provenance: facts.provenance,
         };
     }
@@ -56,6 +57,7 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
         expectation: comparison.met,
         unexpected: comparison.unexpected,
         unobservable: comparison.unobservable,
+        rate: decision.rate,
         provenance: facts.provenance,
     }
 }

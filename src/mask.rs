@@ -79,7 +79,7 @@ pub use template::{Needs, Template, TemplateError};
 
 /// What `cuInit` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum Status {
+pub enum InitStatus {
     /// 0: at least one GPU is visible.
     #[serde(rename = "CUDA_SUCCESS")]
     Success,
@@ -91,39 +91,39 @@ pub enum Status {
     InvalidDevice,
 }
 
-impl Status {
+impl InitStatus {
     /// The C name.
     pub fn name(self) -> &'static str {
         match self {
-            Status::Success => "CUDA_SUCCESS",
-            Status::NoDevice => "CUDA_ERROR_NO_DEVICE",
-            Status::InvalidDevice => "CUDA_ERROR_INVALID_DEVICE",
+            InitStatus::Success => "CUDA_SUCCESS",
+            InitStatus::NoDevice => "CUDA_ERROR_NO_DEVICE",
+            InitStatus::InvalidDevice => "CUDA_ERROR_INVALID_DEVICE",
         }
     }
 
     /// The number.
     pub fn code(self) -> i64 {
         match self {
-            Status::Success => 0,
-            Status::NoDevice => 100,
-            Status::InvalidDevice => 101,
+            InitStatus::Success => 0,
+            InitStatus::NoDevice => 100,
+            InitStatus::InvalidDevice => 101,
         }
     }
 }
 
 /// What a process sees after `cuInit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Answer {
+pub struct Parsed {
     /// What `cuInit` returns.
-    pub status: Status,
+    pub status: InitStatus,
     /// The visible GPUs in the order in which CUDA numbers them, as places in the list that was given;
     /// empty unless `cuInit` succeeds.
     pub gpus: Vec<usize>,
 }
 
-impl Answer {
-    fn failed(status: Status) -> Answer {
-        Answer { status, gpus: Vec::new() }
+impl Parsed {
+    fn failed(status: InitStatus) -> Parsed {
+        Parsed { status, gpus: Vec::new() }
     }
 }
 
@@ -132,9 +132,9 @@ impl Answer {
 ///
 /// `gpus` are the UUIDs (`GPU-xxxxxxxx-xxxx-…`) of all GPUs, in the order in which CUDA would number
 /// them without a mask and with this `order`. On equal GPUs that is PCI order, whatever `order` says.
-pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Answer {
+pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed {
     if !matches!(order, None | Some("FASTEST_FIRST" | "PCI_BUS_ID")) {
-        return Answer::failed(Status::InvalidDevice);
+        return Parsed::failed(InitStatus::InvalidDevice);
     }
     let mut named: Vec<usize> = Vec::new();
     match mask {
@@ -143,14 +143,14 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Answer
             let read = if digits_of(mask).is_some() { by_uuid } else { by_ordinal };
             for gpu in mask.split(',').map_while(|entry| read(entry, gpus)) {
                 if named.contains(&gpu) {
-                    return Answer::failed(Status::InvalidDevice);
+                    return Parsed::failed(InitStatus::InvalidDevice);
                 }
                 named.push(gpu);
             }
         }
     }
-    let status = if named.is_empty() { Status::NoDevice } else { Status::Success };
-    Answer { status, gpus: named }
+    let status = if named.is_empty() { InitStatus::NoDevice } else { InitStatus::Success };
+    Parsed { status, gpus: named }
 }
 
 /// What makes an entry a UUID; what follows it.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What the parent says to the sampler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
-pub enum Command {
+pub enum SamplerCommand {
     /// Read everything once.
     Sweep,
     /// Read memory again and again until told otherwise.
@@ -23,7 +23,7 @@ pub enum Command {
 /// What the sampler says to the parent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum SamplerEvent {
     /// NVML is up.
     Ready(Box<Inventory>),
     /// NVML is not there.
@@ -33,9 +33,9 @@ pub enum Event {
         /// The error's own words.
         detail: String,
     },
-    /// The answer to [`Command::Sweep`].
+    /// The answer to [`SamplerCommand::Sweep`].
     Sweep(Sweep),
-    /// The answer to [`Command::Stop`].
+    /// The answer to [`SamplerCommand::Stop`].
     FreeRun(FreeRun),
 }
 
@@ -137,7 +137,7 @@ pub struct FreeRun {
     /// these are columns of equal length, which keeps reports small.
     #[serde(with = "columns")]
     #[schemars(with = "columns::Columns")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<MemoryChange>,
     /// Whether changes were dropped because there were more than a report should hold.
     pub truncated: bool,
 }
@@ -165,7 +165,7 @@ pub struct Stall {
 
 /// Device memory after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct MemoryChange {
     /// When it was read.
     pub t_ns: u64,
     /// The GPU, by its place in NVML order.
@@ -179,7 +179,7 @@ mod columns {
     use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-    use super::Change;
+    use super::MemoryChange;
 
     /// Changes of device memory: the n-th entry of each column belongs together.
     #[derive(Deserialize, JsonSchema, Serialize)]
@@ -193,7 +193,7 @@ mod columns {
         used_bytes: Vec<u64>,
     }
 
-    pub(super) fn serialize<S: Serializer>(changes: &[Change], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(changes: &[MemoryChange], serializer: S) -> Result<S::Ok, S::Error> {
         Columns {
             t_ns: changes.iter().map(|change| change.t_ns).collect(),
             gpu: changes.iter().map(|change| change.gpu).collect(),
@@ -202,12 +202,12 @@ mod columns {
         .serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Change>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MemoryChange>, D::Error> {
         let Columns { t_ns, gpu, used_bytes } = Columns::deserialize(deserializer)?;
         if t_ns.len() != gpu.len() || t_ns.len() != used_bytes.len() {
             return Err(de::Error::custom("the columns of `changes` are of different lengths"));
         }
         let rows = t_ns.into_iter().zip(gpu).zip(used_bytes);
-        Ok(rows.map(|((t_ns, gpu), used_bytes)| Change { t_ns, gpu, used_bytes }).collect())
+        Ok(rows.map(|((t_ns, gpu), used_bytes)| MemoryChange { t_ns, gpu, used_bytes }).collect())
     }
 }

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
-use crate::sample::{Change, Command, Event, FreeRun, STALL_NS, STEP_BYTES, Stall};
+use crate::sample::{FreeRun, MemoryChange, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
 use gpus::Gpus;
 
 /// More changes than this are dropped from one free run, and the report says so.
@@ -54,24 +54,24 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     };
     let first = inventory::take(&nvml, &gpus, init_ns);
     channel.send(&first)?;
-    if !matches!(first, Event::Ready(_)) {
+    if !matches!(first, SamplerEvent::Ready(_)) {
         return Ok(());
     }
     let mut free: Option<Running> = None;
     loop {
         while let Some(command) = channel.take()? {
             match command {
-                Command::Sweep => {
+                SamplerCommand::Sweep => {
                     let sweep = gpus.sweep();
                     if let Some(free) = &mut free {
                         free.account(&sweep);
                     }
-                    channel.send(&Event::Sweep(sweep))?;
+                    channel.send(&SamplerEvent::Sweep(sweep))?;
                 }
-                Command::FreeRun { rest_us } => free = Some(Running::start(gpus.len(), rest_us)),
-                Command::Stop => {
+                SamplerCommand::FreeRun { rest_us } => free = Some(Running::start(gpus.len(), rest_us)),
+                SamplerCommand::Stop => {
                     let run = free.take().map(Running::finish).unwrap_or_default();
-                    channel.send(&Event::FreeRun(run))?;
+                    channel.send(&SamplerEvent::FreeRun(run))?;
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Running {
         }
         *last = Some(Last { read_ns: t_ns, stored_bytes: used_bytes });
         if self.run.changes.len() < MOST_CHANGES {
-            self.run.changes.push(Change { t_ns, gpu, used_bytes });
+            self.run.changes.push(MemoryChange { t_ns, gpu, used_bytes });
         } else {
             self.run.truncated = true;
         }

@@ -20,7 +20,7 @@ pub use stored::{Survey, schema};
 
 /// Which survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
-pub enum Kind {
+pub enum SurveyKind {
     /// Which call reads the mask, which makes a context, and what memory appears.
     Calls,
     /// The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` as the driver reads it.
@@ -29,34 +29,34 @@ pub enum Kind {
     Env,
 }
 
-impl Kind {
+impl SurveyKind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Calls, Kind::Mask, Kind::Env];
+    pub const ALL: [SurveyKind; 3] = [SurveyKind::Calls, SurveyKind::Mask, SurveyKind::Env];
 
     /// The word on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Calls => "calls",
-            Kind::Mask => "mask",
-            Kind::Env => "env",
+            SurveyKind::Calls => "calls",
+            SurveyKind::Mask => "mask",
+            SurveyKind::Env => "env",
         }
     }
 
     /// The name of the document's schema.
     pub fn schema(self) -> &'static str {
         match self {
-            Kind::Calls => "cuda-pitfalls-survey-calls",
-            Kind::Mask => "cuda-pitfalls-survey-mask",
-            Kind::Env => "cuda-pitfalls-survey-env",
+            SurveyKind::Calls => "cuda-pitfalls-survey-calls",
+            SurveyKind::Mask => "cuda-pitfalls-survey-mask",
+            SurveyKind::Env => "cuda-pitfalls-survey-env",
         }
     }
 
     /// The file's name in the folder of a run.
     pub fn file(self) -> &'static str {
         match self {
-            Kind::Calls => "survey-calls.json",
-            Kind::Mask => "survey-mask.json",
-            Kind::Env => "survey-env.json",
+            SurveyKind::Calls => "survey-calls.json",
+            SurveyKind::Mask => "survey-mask.json",
+            SurveyKind::Env => "survey-env.json",
         }
     }
 }

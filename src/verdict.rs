@@ -22,8 +22,20 @@ pub struct Verdict {
     /// neither met nor failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobservable: Vec<String>,
+    /// In how many attempts of the trap the effect shows, where the question is about a chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Who answered the calls.
     pub provenance: Provenance,
+}
+
+/// So many of so many attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rate {
+    /// Attempts that show the effect.
+    pub shown: usize,
+    /// Attempts that count.
+    pub of: usize,
 }
 
 impl Verdict {

@@ -7,7 +7,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::event::{Event, Status};
-use cuda_pitfalls::mask::{self, Answer};
+use cuda_pitfalls::mask::{self, Parsed};
 use cuda_pitfalls::plan::CasePlan;
 use cuda_pitfalls::report::{Attempt, read};
 use cuda_pitfalls::scenario::{Scalar, Step};
@@ -42,16 +42,16 @@ fn simulated(uuids: &[String]) -> Vec<Gpu> {
 }
 
 /// What the simulated driver answers.
-fn told(mask: Option<&str>, order: Option<&str>, gpus: &[Gpu]) -> Answer {
+fn told(mask: Option<&str>, order: Option<&str>, gpus: &[Gpu]) -> Parsed {
     let bytes = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
     let (mask, order) = (bytes(mask), bytes(order));
     let seen = model::mask::device_order(order.as_deref(), gpus)
         .and_then(|ordered| model::mask::visible(mask.as_deref(), &ordered, gpus));
     match seen {
-        Ok(gpus) => Answer { status: mask::Status::Success, gpus },
-        Err(Unusable::ShowsNone) => Answer { status: mask::Status::NoDevice, gpus: Vec::new() },
+        Ok(gpus) => Parsed { status: mask::InitStatus::Success, gpus },
+        Err(Unusable::ShowsNone) => Parsed { status: mask::InitStatus::NoDevice, gpus: Vec::new() },
         Err(Unusable::NamesOneTwice | Unusable::UnknownOrder) => {
-            Answer { status: mask::Status::InvalidDevice, gpus: Vec::new() }
+            Parsed { status: mask::InitStatus::InvalidDevice, gpus: Vec::new() }
         }
     }
 }
@@ -59,7 +59,7 @@ fn told(mask: Option<&str>, order: Option<&str>, gpus: &[Gpu]) -> Answer {
 /// Compares the two rules, and counts answers.
 #[derive(Default)]
 struct Comparison {
-    answers: BTreeMap<mask::Status, usize>,
+    answers: BTreeMap<mask::InitStatus, usize>,
     differences: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Comparison {
     fn assert_agreed(&self, least: usize) {
         let first: Vec<&String> = self.differences.iter().take(10).collect();
         assert!(first.is_empty(), "{} differences, such as {first:#?}", self.differences.len());
-        let statuses = [mask::Status::Success, mask::Status::NoDevice, mask::Status::InvalidDevice];
+        let statuses = [mask::InitStatus::Success, mask::InitStatus::NoDevice, mask::InitStatus::InvalidDevice];
         let rare = statuses.iter().any(|status| self.answers.get(status).is_none_or(|count| *count < least));
         assert!(!rare, "{:?}", self.answers);
         println!("compared: {:?}", self.answers);

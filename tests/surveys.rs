@@ -11,7 +11,7 @@ use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
-use cuda_pitfalls::survey::{Kind, Survey};
+use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn committed() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for folder in fs::read_dir(root().join("reports")).expect("reports").flatten() {
         let name = folder.file_name().to_string_lossy().into_owned();
-        let files = Kind::ALL.map(|kind| folder.path().join(kind.file()));
+        let files = SurveyKind::ALL.map(|kind| folder.path().join(kind.file()));
         // Runs of one's own bear a time in their name and are not committed.
         found.extend(
             files
@@ -70,7 +70,7 @@ fn the_rule_of_today_says_what_every_committed_mask_showed() {
     assert!(held >= 3000, "only {held} masks were measured");
 }
 
-fn against_schema(kind: Kind, document: &Value) -> Vec<String> {
+fn against_schema(kind: SurveyKind, document: &Value) -> Vec<String> {
     let schema = root().join(format!("reports/survey-{}.schema.json", kind.name()));
     let schema: Value = serde_json::from_slice(&fs::read(schema).expect("its schema is committed")).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
@@ -101,7 +101,7 @@ fn calls_are_told_apart() {
     let ran = survey(&scratch, &[&["calls"][..], &calls, &["--on", "sim:h200-x2", "--json"]].concat());
     ran.ended(0, "ok");
     let document = ran.json();
-    let errors = against_schema(Kind::Calls, &document);
+    let errors = against_schema(SurveyKind::Calls, &document);
     assert!(errors.is_empty(), "{errors:#?}");
     assert_eq!(document["provenance"], "simulated");
     let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
@@ -126,7 +126,7 @@ fn calls_are_told_apart() {
 fn the_simulated_node_does_what_real_gpus_did() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "--on", "sim:h200-x2", "--visible-gpus", "2", "--quick"]).ended(0, "ok");
-    let simulated = folder(&scratch).join(Kind::Calls.file()).to_string_lossy().into_owned();
+    let simulated = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
     let ran = scratch.run(&["compare", "reports/survey-calls-h200-x2/survey-calls.json", &simulated, "--json"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stdout);
     let same = ran.json()["same"].as_u64().unwrap_or(0);
@@ -170,7 +170,7 @@ fn every_variable_that_the_simulated_node_models_is_latched_as_on_gpus() {
     let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
     ran.ended(0, "ok");
     let document = ran.json();
-    let errors = against_schema(Kind::Env, &document);
+    let errors = against_schema(SurveyKind::Env, &document);
     assert!(errors.is_empty(), "{errors:#?}");
     let simulated: Vec<EnvRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let Survey::Env(measured) = open(&root().join("reports/survey-env-h200-x2/survey-env.json")) else {
@@ -211,7 +211,7 @@ fn under_way(scratch: &Scratch) -> common::Running {
 
 fn rows(scratch: &Scratch) -> Option<Vec<MaskRow>> {
     let folder = fs::read_dir(scratch.reports()).ok()?.flatten().next()?.path();
-    match Survey::of(&Stored::open(&folder.join(Kind::Mask.file())).ok()?)?.ok()? {
+    match Survey::of(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()? {
         Survey::Mask(document) => Some(document.rows),
         _ => None,
     }
@@ -250,7 +250,7 @@ fn ctrl_c_leaves_a_partial_survey_and_exit_code_130() {
     let running = under_way(&scratch);
     running.signal(Signal::INT);
     running.wait(Duration::from_secs(15)).ended(130, "interrupted");
-    let survey = open(&folder(&scratch).join(Kind::Mask.file()));
+    let survey = open(&folder(&scratch).join(SurveyKind::Mask.file()));
     assert_eq!(survey.header().interrupted.as_deref(), Some("SIGINT"));
     assert!(matches!(&survey, Survey::Mask(document) if !document.complete));
     scratch.assert_no_process_left();
@@ -301,7 +301,7 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
 fn a_survey_is_rendered_as_text_and_markdown_alone() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"]).ended(0, "ok");
-    let file = folder(&scratch).join(Kind::Calls.file()).to_string_lossy().into_owned();
+    let file = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
     for (form, part) in [("text", "SIMULATED"), ("markdown", "**Simulated: none of this is evidence.**")] {
         let ran = scratch.run(&["render", &file, "--as", form]);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);

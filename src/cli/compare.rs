@@ -7,7 +7,7 @@ use crate::compare::{self, Comparison};
 use crate::exit::Exit;
 use crate::render;
 use crate::report::{self, Report, Stored};
-use crate::survey::{Kind, Survey};
+use crate::survey::{Survey, SurveyKind};
 use crate::text::escape;
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,8 @@ fn read(path: &Path) -> Result<ReportOrSurvey, String> {
 /// What is meant by a path. The folder of a survey holds the report of its controls too, and these
 /// are not what is compared.
 fn document(path: &Path) -> Result<PathBuf, String> {
-    let surveys: Vec<&str> = Kind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
+    let surveys: Vec<&str> =
+        SurveyKind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
     match surveys.as_slice() {
         [] => Ok(path.to_path_buf()),
         [file] => Ok(path.join(file)),

@@ -6,13 +6,13 @@ use super::run::Asked;
 use super::with_workers;
 use crate::exit::Exit;
 use crate::run::{self, MOST_GENERATED, SurveyOptions};
-use crate::survey::Kind;
+use crate::survey::SurveyKind;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Which survey.
     #[arg(value_enum)]
-    kind: Kind,
+    kind: SurveyKind,
     /// Names or globs of calls, masks or variables, or names of groups (`start-up`, `Numbers`); all if
     /// none. `!SELECTOR` leaves out what it matches.
     selectors: Vec<String>,

@@ -17,20 +17,20 @@ use cuda_pitfalls_calls::{Call, Output};
 
 /// A bound: its key in files, its word, and whether a value holds it that compares so with the other
 /// side; none where only an order could tell and there is none.
-struct Bound {
+struct BoundWord {
     key: &'static str,
     word: &'static str,
     holds: fn(Option<Ordering>) -> Option<bool>,
 }
 
 /// The bounds in the order of the fields of a [`Matcher`].
-const BOUNDS: [Bound; 6] = [
-    Bound { key: "eq", word: "", holds: |order| Some(order == Some(Ordering::Equal)) },
-    Bound { key: "ne", word: "not ", holds: |order| Some(order != Some(Ordering::Equal)) },
-    Bound { key: "ge", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
-    Bound { key: "le", word: "at most ", holds: |order| order.map(Ordering::is_le) },
-    Bound { key: "gt", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
-    Bound { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
+const BOUNDS: [BoundWord; 6] = [
+    BoundWord { key: "eq", word: "", holds: |order| Some(order == Some(Ordering::Equal)) },
+    BoundWord { key: "ne", word: "not ", holds: |order| Some(order != Some(Ordering::Equal)) },
+    BoundWord { key: "ge", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
+    BoundWord { key: "le", word: "at most ", holds: |order| order.map(Ordering::is_le) },
+    BoundWord { key: "gt", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
+    BoundWord { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
 ];
 
 /// What a value must be. All the bounds that are given must hold.
@@ -96,7 +96,7 @@ impl Matcher {
     }
 
     /// The bounds that are given.
-    fn bounds(&self) -> impl Iterator<Item = (&'static Bound, &Operand)> {
+    fn bounds(&self) -> impl Iterator<Item = (&'static BoundWord, &Operand)> {
         let Matcher { eq, ne, ge, le, gt, lt } = self;
         BOUNDS.iter().zip([eq, ne, ge, le, gt, lt]).filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
     }
@@ -128,7 +128,7 @@ impl Matcher {
 
     /// What is compared with, in a sentence.
     pub(super) fn words(&self, in_bytes: bool) -> String {
-        let bound = |(bound, operand): (&Bound, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
+        let bound = |(bound, operand): (&BoundWord, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
         self.bounds().map(bound).collect::<Vec<_>>().join(" and ")
     }
 

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::verdict::Invalidation;
-use crate::verdict::{Kind, Reason};
+use crate::verdict::{Kind, Rate, Reason};
 
 use super::Facts;
 use super::outcomes::Seen;
@@ -17,12 +17,15 @@ pub(super) struct Decision {
     pub(super) reason: Option<Reason>,
     /// In words, with numbers.
     pub(super) detail: String,
+    /// In how many attempts the effect shows, where the question is about a chance.
+    pub(super) rate: Option<Rate>,
 }
 
 fn inconclusive(reason: Reason, detail: String) -> Decision {
     // These two are the harness's own failures, whatever the scenario.
     let ours = matches!(reason, Reason::Protocol | Reason::System);
-    Decision { kind: if ours { Kind::HarnessError } else { Kind::Inconclusive }, reason: Some(reason), detail }
+    let kind = if ours { Kind::HarnessError } else { Kind::Inconclusive };
+    Decision { kind, reason: Some(reason), detail, rate: None }
 }
 
 /// What the attempts say.
@@ -59,7 +62,11 @@ pub(super) fn decide(plan: &Plan, seen: &[Seen], facts: &Facts) -> Decision {
 /// What follows once no control shows the effect.
 fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
     let numbers = numbers(trap, control);
-    let found = |kind, strength: String| Decision { kind, reason: None, detail: format!("{numbers}; {strength}") };
+    let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate { shown: trap.shown, of: trap.of });
+    let found = |kind, strength: String| {
+        let detail = format!("{numbers}; {strength}");
+        Decision { kind, reason: None, detail, rate }
+    };
     if trap.shown == 0 {
         let most = percent(upper_bound(trap.of));
         return found(Kind::NotReproduced, format!("at 95 % confidence it shows in at most {most} of attempts"));

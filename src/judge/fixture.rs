@@ -32,6 +32,7 @@ pub(crate) fn scenario(
             expectation,
             unexpected: Vec::new(),
             unobservable: Vec::new(),
+            rate: None,
             provenance: Provenance::Measured,
         },
         cases: vec![CaseReport {

@@ -48,7 +48,7 @@ pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Sc
 }
 
 fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<SameOutcome> = Vec::new();
     let mut observed: Vec<(usize, Observation)> = Vec::new();
     for (place, attempt) in report.attempts.iter().enumerate() {
         if attempt.judged.invalid.is_empty() {
@@ -63,7 +63,7 @@ fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
         let key = observation.outcome();
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.attempts.push(place),
-            None => groups.push(Group { key, first: observation.clone(), attempts: vec![place] }),
+            None => groups.push(SameOutcome { key, first: observation.clone(), attempts: vec![place] }),
         }
         seen.valid.push(Shown { observation, peaks_seen: peaks_seen(attempt) });
     }
@@ -103,7 +103,7 @@ fn memory_of(observation: &Observation) -> impl Iterator<Item = (&String, (&Stri
 }
 
 /// Attempts that showed the same.
-struct Group {
+struct SameOutcome {
     key: Observation,
     first: Observation,
     attempts: Vec<usize>,

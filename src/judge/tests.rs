@@ -14,7 +14,7 @@ use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::report::{Attempt, Calibrated, ScenarioReport};
 use crate::scenario::{Check, Class, Expectation, Expected, Matcher, Operand, Range, When};
-use crate::verdict::{ExpectationMet, Reason};
+use crate::verdict::{ExpectationMet, Rate, Reason};
 use crate::verdict::{Invalidation, Provenance};
 
 /// A trap and a control of two steps each; the effect is that the count is 1.
@@ -110,6 +110,7 @@ fn a_mixture_is_a_doubt_unless_the_question_is_about_a_chance() {
     let rate = of(&plan, &[1, 1, 2, 1, 2], &[2; 5]);
     assert_eq!(rate.kind, Kind::Reproduced);
     assert!(rate.detail.contains("60 %"), "{}", rate.detail);
+    assert_eq!(rate.rate, Some(Rate { shown: 3, of: 5 }));
 }
 
 #[test]

@@ -33,13 +33,13 @@ pub fn forms() -> Result<Vec<(String, Form)>, Invalid> {
 /// The file as it is written: every key that there is, and no other.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    group: Vec<Group>,
+struct FormsFile {
+    group: Vec<FormsGroup>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Group {
+struct FormsGroup {
     title: Spanned<String>,
     forms: Spanned<Vec<Spanned<RawForm>>>,
 }
@@ -55,7 +55,7 @@ struct RawForm {
 /// Turns the text of a file into forms, or into what is wrong with it, in order.
 fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>> {
     let diagnostic = |span, message: String| Diagnostic { file: file.into(), span, message, help: None, context: None };
-    let parsed: File = match toml::from_str(source) {
+    let parsed: FormsFile = match toml::from_str(source) {
         Ok(parsed) => parsed,
         Err(error) => return Err(vec![diagnostic(error.span().unwrap_or(0..0), error.message().to_string())]),
     };
@@ -103,7 +103,7 @@ fn form(raw: RawForm) -> Result<Form, (std::ops::Range<usize>, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mask::{Status, parse};
+    use crate::mask::{InitStatus, parse};
 
     fn errors(source: &str) -> Vec<String> {
         let render = |error: Diagnostic| error.render(source, false);
@@ -127,7 +127,12 @@ mod tests {
             let answer = parse(mask.as_deref(), form.order.as_deref(), &two);
             *seen.entry((answer.status, answer.gpus.len())).or_insert(0) += 1;
         }
-        for kind in [(Status::NoDevice, 0), (Status::InvalidDevice, 0), (Status::Success, 1), (Status::Success, 2)] {
+        for kind in [
+            (InitStatus::NoDevice, 0),
+            (InitStatus::InvalidDevice, 0),
+            (InitStatus::Success, 1),
+            (InitStatus::Success, 2),
+        ] {
             assert!(seen.get(&kind).is_some_and(|count| *count >= 10), "{kind:?}: {seen:?}");
         }
     }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use self::entry::{Kind, any, naming, near_miss, stray};
 use super::template::Template;
-use super::{Status, parse};
+use super::{InitStatus, parse};
 use crate::random::Random;
 
 /// Longer values are thrown away; how long one may be at all is another question.
@@ -87,8 +87,8 @@ impl Wish {
     fn is_met(self, mask: &str, uuids: &[String]) -> bool {
         let answer = parse(Some(mask), None, uuids);
         match self {
-            Wish::None => answer.status == Status::NoDevice,
-            Wish::Twice => answer.status == Status::InvalidDevice,
+            Wish::None => answer.status == InitStatus::NoDevice,
+            Wish::Twice => answer.status == InitStatus::InvalidDevice,
             Wish::One => answer.gpus.len() == 1,
             Wish::Several => answer.gpus.len() > 1,
         }

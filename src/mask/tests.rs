@@ -8,28 +8,28 @@ fn uuids() -> [String; 4] {
 const WHOLE: &str = "GPU-b000beef-0000-4000-8000-000000000000";
 
 /// The answer without an order.
-fn answer(mask: &str) -> Answer {
+fn answer(mask: &str) -> Parsed {
     parse(Some(mask), None, &uuids())
 }
 
 /// What a mask shows, where that is something.
 fn seen(mask: &str) -> Vec<usize> {
     let answer = answer(mask);
-    assert_eq!(answer.status, Status::Success, "{mask:?}");
+    assert_eq!(answer.status, InitStatus::Success, "{mask:?}");
     answer.gpus
 }
 
-fn fails(status: Status, masks: &[&str]) {
+fn fails(status: InitStatus, masks: &[&str]) {
     for mask in masks {
-        assert_eq!(answer(mask), Answer { status, gpus: Vec::new() }, "{mask:?}");
+        assert_eq!(answer(mask), Parsed { status, gpus: Vec::new() }, "{mask:?}");
     }
 }
 
 #[test]
 fn unset_is_all_and_empty_is_none() {
-    assert_eq!(parse(None, None, &uuids()), Answer { status: Status::Success, gpus: vec![0, 1, 2, 3] });
-    fails(Status::NoDevice, &[""]);
-    assert_eq!(parse(None, None, &[]).status, Status::NoDevice);
+    assert_eq!(parse(None, None, &uuids()), Parsed { status: InitStatus::Success, gpus: vec![0, 1, 2, 3] });
+    fails(InitStatus::NoDevice, &[""]);
+    assert_eq!(parse(None, None, &[]).status, InitStatus::NoDevice);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn the_list_ends_at_the_first_bad_entry() {
         assert_eq!(seen(mask), [0], "{mask:?}");
     }
     assert_eq!(seen("2,1,4,0"), [2, 1]);
-    fails(Status::NoDevice, &["-1", "99,0", "-1,0", ",1,0", "all", "none", "void", "NoDevFiles", "4"]);
+    fails(InitStatus::NoDevice, &["-1", "99,0", "-1,0", ",1,0", "all", "none", "void", "NoDevFiles", "4"]);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn numbers_are_read_loosely() {
         assert_eq!(seen(mask), [1], "{mask:?}");
     }
     assert_eq!(seen("0x1"), [0]);
-    fails(Status::NoDevice, &["+", "-", " ", "- 1", "+-1", "--1", "\u{a0}1", "１", "\"1\""]);
+    fails(InitStatus::NoDevice, &["+", "-", " ", "- 1", "+-1", "--1", "\u{a0}1", "１", "\"1\""]);
 }
 
 #[test]
@@ -63,19 +63,19 @@ fn the_lower_half_of_64_bits_counts() {
     assert_eq!(seen("4294967297"), [1]);
     assert_eq!(seen("-4294967295"), [1]);
     assert_eq!(seen(&format!("{}2", "0".repeat(500))), [2]);
-    fails(Status::NoDevice, &["4294967295", "18446744073709551616", "9223372036854775807", "2147483648"]);
-    fails(Status::NoDevice, &[&"9".repeat(300)]);
-    fails(Status::InvalidDevice, &["0,4294967296"]);
+    fails(InitStatus::NoDevice, &["4294967295", "18446744073709551616", "9223372036854775807", "2147483648"]);
+    fails(InitStatus::NoDevice, &[&"9".repeat(300)]);
+    fails(InitStatus::InvalidDevice, &["0,4294967296"]);
     // As strtoull has it: unsigned, and out of range is the largest, with either sign.
     assert_eq!(seen("-9223372036854775808,9223372036854775809"), [0, 1]);
     assert_eq!(seen("-18446744073709551615"), [1]);
-    fails(Status::NoDevice, &["18446744073709551615", "-18446744073709551616", &format!("-{}", "9".repeat(300))]);
+    fails(InitStatus::NoDevice, &["18446744073709551615", "-18446744073709551616", &format!("-{}", "9".repeat(300))]);
 }
 
 #[test]
 fn a_gpu_named_twice_is_an_error_of_its_own() {
-    fails(Status::InvalidDevice, &["0,0", "0,1,0", "0,+0", "0,00", "0x1,0", "0,1,2,1,99", "1gpu,1"]);
-    fails(Status::InvalidDevice, &["GPU-b,GPU-b000beef", "GPU-b000beef,GPU-B0", "GPU-b,GPU-b,x"]);
+    fails(InitStatus::InvalidDevice, &["0,0", "0,1,0", "0,+0", "0,00", "0x1,0", "0,1,2,1,99", "1gpu,1"]);
+    fails(InitStatus::InvalidDevice, &["GPU-b,GPU-b000beef", "GPU-b000beef,GPU-B0", "GPU-b,GPU-b,x"]);
 }
 
 #[test]
@@ -95,11 +95,11 @@ fn a_uuid_may_be_cut_short_while_it_fits_one_gpu() {
         assert_eq!(seen(mask), [2], "{mask:?}");
     }
     fails(
-        Status::NoDevice,
+        InitStatus::NoDevice,
         &["GPU-", "GPU", "gpu-", "GPU-a", "b000beef", " GPU-b", "GPU-b000beef1", "GPU- b", "gpu-b", "GPU-b ", "GPU--"],
     );
-    fails(Status::NoDevice, &["MIG-GPU-b000beef/1/0", "MIG-00000000-0000-0000-0000-000000000000", "GPU-é"]);
-    assert_eq!(parse(Some("GPU-"), None, &uuids()[..1]).status, Status::NoDevice);
+    fails(InitStatus::NoDevice, &["MIG-GPU-b000beef/1/0", "MIG-00000000-0000-0000-0000-000000000000", "GPU-é"]);
+    assert_eq!(parse(Some("GPU-"), None, &uuids()[..1]).status, InitStatus::NoDevice);
     assert_eq!(parse(Some("GPU-a"), None, &uuids()[..1]).gpus, [0]);
 }
 
@@ -109,7 +109,7 @@ fn behind_a_whole_uuid_anything_may_follow() {
         assert_eq!(seen(&format!("{WHOLE}{end},GPU-c")), [2, 3], "{end:?}");
     }
     let short = &WHOLE[..WHOLE.len() - 1];
-    fails(Status::NoDevice, &[&format!("{short} "), &format!("{short}g"), &format!("{short}1")]);
+    fails(InitStatus::NoDevice, &[&format!("{short} "), &format!("{short}g"), &format!("{short}1")]);
 }
 
 #[test]
@@ -124,7 +124,11 @@ fn hyphens_do_not_count_and_mig_is_as_good_as_gpu() {
 fn an_order_that_there_is_none_of_fails_whatever_the_mask_is() {
     for order in ["PCI_BUS", "pci_bus_id", "", "PCI_BUS_ID ", "fastest_first"] {
         for mask in [None, Some("0"), Some(""), Some("0,0")] {
-            assert_eq!(parse(mask, Some(order), &uuids()), Answer::failed(Status::InvalidDevice), "{order:?} {mask:?}");
+            assert_eq!(
+                parse(mask, Some(order), &uuids()),
+                Parsed::failed(InitStatus::InvalidDevice),
+                "{order:?} {mask:?}"
+            );
         }
     }
     for order in ["PCI_BUS_ID", "FASTEST_FIRST"] {
@@ -134,7 +138,7 @@ fn an_order_that_there_is_none_of_fails_whatever_the_mask_is() {
 
 #[test]
 fn names_and_numbers_are_those_of_cuda() {
-    for status in [Status::Success, Status::NoDevice, Status::InvalidDevice] {
+    for status in [InitStatus::Success, InitStatus::NoDevice, InitStatus::InvalidDevice] {
         let known = crate::event::Status::named(cuda_pitfalls_calls::Library::Driver, status.code());
         assert_eq!(known.name.as_deref(), Some(status.name()));
         assert_eq!(serde_json::to_value(status).unwrap(), status.name());

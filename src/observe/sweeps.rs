@@ -178,7 +178,7 @@ mod tests {
     use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
     use crate::observe::{Observation, observe};
     use crate::plan::fixture::gpu;
-    use crate::sample::{Change, FreeRun, Process};
+    use crate::sample::{FreeRun, MemoryChange, Process};
     use crate::scenario::Class;
 
     fn seen(script: &Script, calls: &[&str]) -> Observation {
@@ -248,7 +248,7 @@ mod tests {
             })
         };
         let at = began(&script, 0).unwrap();
-        let change = |t_ns, used_bytes| Change { t_ns, gpu: 0, used_bytes };
+        let change = |t_ns, used_bytes| MemoryChange { t_ns, gpu: 0, used_bytes };
         script.free_run = Some(FreeRun {
             changes: vec![change(at - 1, 9 * CONTEXT), change(at + 1, CONTEXT + 100), change(at + 2, 100)],
             ..FreeRun::default()

@@ -28,7 +28,7 @@ pub(super) fn first_unmet(
     machine: &Machine,
     options: &Options,
 ) -> Option<Unmet> {
-    let asked = Asked { scenario, instances, machine, options };
+    let asked = NeedContext { scenario, instances, machine, options };
     NEEDS.iter().find_map(|need| {
         (need.probe)(&asked).map(|detail| Unmet {
             reason: need.reason,
@@ -67,7 +67,7 @@ pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
 }
 
 /// Everything a probe may look at.
-struct Asked<'a> {
+struct NeedContext<'a> {
     scenario: &'a Scenario,
     instances: &'a [Instance],
     machine: &'a Machine,
@@ -79,7 +79,7 @@ struct Asked<'a> {
 struct Need {
     name: &'static str,
     reason: Reason,
-    probe: fn(&Asked) -> Option<String>,
+    probe: fn(&NeedContext) -> Option<String>,
 }
 
 /// In the order in which they are worth knowing: what is missing altogether before what is too old.
@@ -114,11 +114,11 @@ const NEEDS: &[Need] = &[
 
 const KNOWN: [&str; 6] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart"];
 
-const fn need(name: &'static str, reason: Reason, probe: fn(&Asked) -> Option<String>) -> Need {
+const fn need(name: &'static str, reason: Reason, probe: fn(&NeedContext) -> Option<String>) -> Need {
     Need { name, reason, probe }
 }
 
-impl Asked<'_> {
+impl NeedContext<'_> {
     fn unavailable(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.machine.unavailable.iter().find(|found| wanted(&found.reason)).map(|found| found.detail.clone())
     }

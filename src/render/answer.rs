@@ -50,10 +50,7 @@ impl Answer {
     pub fn of(report: &ScenarioReport) -> Answer {
         let standing = Standing::of(&report.verdict);
         let is_failure = matches!(standing, Standing::Unexpected | Standing::HarnessError);
-        let by_chance = report.verdict.kind == Kind::Reproduced
-            && report.plan.as_ref().is_some_and(|plan| plan.nondeterministic && plan.repeat > 1);
-        // "3 of 5 traps and 0 of 5 controls show the effect"
-        let counts = || report.verdict.detail.split_once(" traps").map(|(counts, _)| format!("in {counts} attempts"));
+        let rate = report.verdict.rate.filter(|rate| rate.of > 1);
         Answer {
             scenario: report.scenario.clone(),
             name: report.name.clone(),
@@ -62,7 +59,7 @@ impl Answer {
             libcudart: facts::libcudart(report),
             verdict: report.verdict.clone(),
             remedy: report.remedy.clone(),
-            rate: if by_chance { counts() } else { None },
+            rate: rate.map(|rate| format!("in {} of {} attempts", rate.shown, rate.of)),
             details: if is_failure { details(report) } else { Vec::new() },
         }
     }

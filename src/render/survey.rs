@@ -16,7 +16,7 @@ use section::Section;
 
 use super::Format;
 use crate::survey::document::{Document, LeftOut, Row};
-use crate::survey::{Kind, Survey};
+use crate::survey::{Survey, SurveyKind};
 use crate::text::{escape, units};
 use crate::verdict::Provenance;
 
@@ -61,12 +61,12 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, 
 }
 
 /// A page of all that is known from these documents of one survey.
-pub fn page(kind: Kind, sources: &[NamedSurvey]) -> String {
+pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
     let sources: Vec<NamedSurvey> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
     let (title, opening) = match kind {
-        Kind::Calls => ("What each call does as the first of a process", calls::OPENING),
-        Kind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
-        Kind::Env => ("When each environment variable is read", env::OPENING),
+        SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING),
+        SurveyKind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
+        SurveyKind::Env => ("When each environment variable is read", env::OPENING),
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };

@@ -18,6 +18,7 @@ pub(super) fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail
         expectation: ExpectationMet::NoExpectation,
         unexpected: Vec::new(),
         unobservable: Vec::new(),
+        rate: None,
         provenance,
     }
 }

@@ -23,13 +23,13 @@ use crate::report::{ExitCode, Report, Store, read};
 use crate::scenario::Scenario;
 use crate::supervisor::{Interrupt, signal_name};
 use crate::survey::document::{Document, Row};
-use crate::survey::{Kind, Survey};
+use crate::survey::{Survey, SurveyKind};
 
 /// Everything the command line can say about a survey.
 #[derive(Clone, Debug)]
 pub struct SurveyOptions {
     /// Which survey.
-    pub kind: Kind,
+    pub kind: SurveyKind,
     /// Where, how often, on which libcudarts; `run.selectors` choose among the questions.
     pub run: Options,
     /// The folder of a survey to go on with.
@@ -124,9 +124,9 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
     console.warn(&session.notes);
     let survey_run = SurveyRun { options, run, session, report, folder, console };
     match options.kind {
-        Kind::Calls => survey_run.make(ask::calls),
-        Kind::Mask => survey_run.make(ask::mask),
-        Kind::Env => survey_run.make(ask::env),
+        SurveyKind::Calls => survey_run.make(ask::calls),
+        SurveyKind::Mask => survey_run.make(ask::mask),
+        SurveyKind::Env => survey_run.make(ask::env),
     }
 }
 

@@ -7,17 +7,17 @@ use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_t};
 
 use crate::clock;
-use crate::sample::{Event, Process, Reading, Sweep};
+use crate::sample::{Process, Reading, SamplerEvent, Sweep};
 
 /// Why NVML cannot be used, as a closed word and in its own words.
-pub(super) fn unavailable(error: &NvmlError) -> Event {
+pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
     let reason = match error {
         NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
         NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => "no_driver",
         NvmlError::NotFound => "no_gpu",
         _ => "nvml_error",
     };
-    Event::Unavailable { reason: reason.to_string(), detail: error.to_string() }
+    SamplerEvent::Unavailable { reason: reason.to_string(), detail: error.to_string() }
 }
 
 /// Handles of every GPU, in NVML order.
@@ -27,10 +27,13 @@ pub(super) struct Gpus<'nvml> {
 }
 
 impl<'nvml> Gpus<'nvml> {
-    pub(super) fn open(nvml: &'nvml Nvml) -> Result<Gpus<'nvml>, Event> {
+    pub(super) fn open(nvml: &'nvml Nvml) -> Result<Gpus<'nvml>, SamplerEvent> {
         let count = nvml.device_count().map_err(|error| unavailable(&error))?;
         if count == 0 {
-            return Err(Event::Unavailable { reason: "no_gpu".to_string(), detail: "NVML counts 0 GPUs".to_string() });
+            return Err(SamplerEvent::Unavailable {
+                reason: "no_gpu".to_string(),
+                detail: "NVML counts 0 GPUs".to_string(),
+            });
         }
         let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
         let devices = devices.map_err(|error| unavailable(&error))?;

@@ -7,16 +7,16 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::gpus::Gpus;
 use crate::mapped::mapped_nvml;
-use crate::sample::{Event, Gpu, Inventory};
+use crate::sample::{Gpu, Inventory, SamplerEvent};
 
 /// Reads the facts that do not change during a run. Without a library that is known to be real or
 /// simulated there is nobody whose answers could be believed.
-pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> Event {
+pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> SamplerEvent {
     let Some(library) = mapped_nvml() else {
         let detail = "it is unknown whether the NVML that answered is real or simulated".to_string();
-        return Event::Unavailable { reason: "nvml_error".to_string(), detail };
+        return SamplerEvent::Unavailable { reason: "nvml_error".to_string(), detail };
     };
-    Event::Ready(Box::new(Inventory {
+    SamplerEvent::Ready(Box::new(Inventory {
         driver_version: nvml.sys_driver_version().ok(),
         cuda_driver_version: nvml.sys_cuda_driver_version().ok(),
         nvml_version: nvml.sys_nvml_version().ok(),

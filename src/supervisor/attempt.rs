@@ -66,14 +66,14 @@ impl Deadlines {
 }
 
 /// What there was before the worker, to tell what came with it.
-struct Before {
+struct Beforehand {
     children: BTreeSet<i32>,
     oom_kills: Option<u64>,
 }
 
-impl Before {
-    fn now() -> Before {
-        Before { children: end::children(), oom_kills: end::oom_kills() }
+impl Beforehand {
+    fn now() -> Beforehand {
+        Beforehand { children: end::children(), oom_kills: end::oom_kills() }
     }
 }
 
@@ -88,7 +88,7 @@ impl Supervisor {
         let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
         let all = Experiment { steps, probes: experiments.iter().any(|it| it.probes), ..first.clone() };
         let mut recording = Recording::default();
-        let (before, deadlines) = (Before::now(), Deadlines::from_now(&all));
+        let (before, deadlines) = (Beforehand::now(), Deadlines::from_now(&all));
         let (mut talk, ready) = self.launch(&all)?;
         let missing = missing_in(&talk);
         self.note(&mut recording, &mut talk, ready, None);
@@ -113,7 +113,7 @@ impl Supervisor {
         if self.sampler.free_run().is_err() {
             incident(&mut recording, Reason::SamplerLost, "it could not be started before the worker");
         }
-        let before = Before::now();
+        let before = Beforehand::now();
         recording.started_ns = clock::now_ns();
         let deadlines = Deadlines::from_now(experiment);
         let (mut talk, ready) = self.launch(experiment)?;
@@ -224,7 +224,7 @@ impl Supervisor {
 }
 
 /// Takes the exit status, everything that was said and printed, and whatever was left behind.
-fn reap(talk: Conversation, before: &Before, sampler: Option<i32>, recording: &mut Recording) {
+fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording: &mut Recording) {
     let Conversation { child, channels, events, .. } = talk;
     // Closing our ends tells forked children to exit.
     drop(channels);

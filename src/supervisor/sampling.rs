@@ -10,7 +10,7 @@ use super::spawn::{self, Child, Spawn};
 use super::{STARTS, SupervisorError, environment, is_overdue, role};
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
-use crate::sample::{Command, Event, FreeRun, Inventory, REST_US, Sweep};
+use crate::sample::{FreeRun, Inventory, REST_US, SamplerCommand, SamplerEvent, Sweep};
 
 /// NVML calls block while another process is in `cuInit`, which takes seconds on 8 GPUs; longer
 /// than this is a hang.
@@ -75,14 +75,14 @@ impl SamplerClient {
             inherit: vec![theirs],
             capture: false,
         })?;
-        let first: Result<Event, _> = receive_within(&mut channel, START_MS);
+        let first: Result<SamplerEvent, _> = receive_within(&mut channel, START_MS);
         self.child = Some(child);
         match first {
-            Ok(Event::Ready(inventory)) => {
+            Ok(SamplerEvent::Ready(inventory)) => {
                 self.inventory = Ok(*inventory);
                 self.channel = Some(channel);
             }
-            Ok(Event::Unavailable { reason, detail }) => {
+            Ok(SamplerEvent::Unavailable { reason, detail }) => {
                 self.inventory = Err((reason, detail));
                 self.stop();
             }
@@ -101,8 +101,8 @@ impl SamplerClient {
     /// # Errors
     /// The sampler was lost; another has been started if that may help.
     pub fn sweep(&mut self) -> Result<Sweep, SupervisorError> {
-        match self.ask(Command::Sweep)? {
-            Event::Sweep(sweep) => Ok(sweep),
+        match self.ask(SamplerCommand::Sweep)? {
+            SamplerEvent::Sweep(sweep) => Ok(sweep),
             _ => Err(self.lost("it answered something else", 1)),
         }
     }
@@ -112,7 +112,7 @@ impl SamplerClient {
     /// # Errors
     /// As for [`SamplerClient::sweep`].
     pub fn free_run(&mut self) -> Result<(), SupervisorError> {
-        let command = Command::FreeRun { rest_us: self.rest_us };
+        let command = SamplerCommand::FreeRun { rest_us: self.rest_us };
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
@@ -125,13 +125,13 @@ impl SamplerClient {
     /// # Errors
     /// As for [`SamplerClient::sweep`].
     pub fn stop_free_run(&mut self) -> Result<FreeRun, SupervisorError> {
-        match self.ask(Command::Stop)? {
-            Event::FreeRun(run) => Ok(run),
+        match self.ask(SamplerCommand::Stop)? {
+            SamplerEvent::FreeRun(run) => Ok(run),
             _ => Err(self.lost("it answered something else", 1)),
         }
     }
 
-    fn ask(&mut self, command: Command) -> Result<Event, SupervisorError> {
+    fn ask(&mut self, command: SamplerCommand) -> Result<SamplerEvent, SupervisorError> {
         let Some(channel) = &mut self.channel else {
             return Err(self.lost("it is not running", 1));
         };

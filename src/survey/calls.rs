@@ -19,7 +19,7 @@ use cuda_pitfalls_calls::Library;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::SurveyKind;
 use super::document::Row;
 use super::question::Item;
 use super::row::{Standing, Unmeasured, keyed};
@@ -87,7 +87,7 @@ pub struct CallSeen {
 }
 
 impl Row for CallRow {
-    const KIND: Kind = Kind::Calls;
+    const KIND: SurveyKind = SurveyKind::Calls;
 
     fn key(&self) -> String {
         keyed(&self.call, self.libcudart_version.as_deref())

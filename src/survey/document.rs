@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::SurveyKind;
 use super::row::Standing;
 use crate::machine::Machine;
 use crate::report::{ExitCode, SchemaId};
@@ -95,7 +95,7 @@ pub struct LeftOut {
 /// What every row can say about itself.
 pub trait Row: Clone + Serialize + DeserializeOwned {
     /// The survey it belongs to.
-    const KIND: Kind;
+    const KIND: SurveyKind;
 
     /// What the question was, unique in the document.
     fn key(&self) -> String;

@@ -9,7 +9,7 @@ mod variable;
 #[cfg(test)]
 mod tests;
 
-pub use variable::{Before, Gpus, Variable, left_out, variables};
+pub use variable::{Gpus, LatchMoment, Variable, left_out, variables};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::variable::{AT_EXEC, NEVER};
 use super::document::Row;
 use super::row::Standing;
-use super::{Answered, Item, Kind};
+use super::{Answered, Item, SurveyKind};
 use crate::catalogue::Invalid;
 use crate::judge::{Facts, Shows, shows};
 use crate::observe::observe;
@@ -62,7 +62,7 @@ pub struct Moment {
 }
 
 impl Row for EnvRow {
-    const KIND: Kind = Kind::Env;
+    const KIND: SurveyKind = SurveyKind::Env;
 
     fn key(&self) -> String {
         self.variable.clone()
@@ -93,7 +93,7 @@ pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
 pub fn row(variable: &Variable, answered: &Answered<'_>) -> EnvRow {
     let mut standing = Standing::of(answered.report);
     let at_exec = effect(AT_EXEC, answered, &mut standing);
-    let moment = |moment: &Before| Moment {
+    let moment = |moment: &LatchMoment| Moment {
         before: moment.before.clone(),
         does: moment.does.clone(),
         effect: effect(&moment.case(), answered, &mut standing),

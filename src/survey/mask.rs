@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::SurveyKind;
 use super::document::{Document, LeftOut, Row};
 use super::question::{Draft, DraftCase, Item, Question};
 use super::row::Standing;
@@ -59,7 +59,7 @@ pub struct Predicted {
 }
 
 impl Row for MaskRow {
-    const KIND: Kind = Kind::Mask;
+    const KIND: SurveyKind = SurveyKind::Mask;
 
     fn key(&self) -> String {
         key(self.mask.as_deref(), self.order.as_deref())
@@ -201,7 +201,7 @@ fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predi
 
 /// What one attempt showed.
 #[derive(Clone, PartialEq)]
-struct Seen {
+struct MaskSeen {
     status: Option<String>,
     count: Option<u32>,
     gpus: Option<Vec<u32>>,
@@ -228,7 +228,7 @@ fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, sc
     MaskRow { as_predicted: row.agrees_with(&predicted), ..row }
 }
 
-fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {
+fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<MaskSeen> {
     let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Vec::new() };
     let Some(planned) = plan.case(&case.name) else { return Vec::new() };
     let nvml = |name: &String| {
@@ -246,7 +246,7 @@ fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<Seen> {
         };
         let visible = counted.visible.as_ref().map(|list| list.iter().filter_map(nvml).collect());
         let failed = init.code != 0;
-        Some(Seen {
+        Some(MaskSeen {
             status: Some(init.name.clone().unwrap_or_else(|| init.code.to_string())),
             count: if failed { Some(0) } else { count },
             gpus: if failed { Some(Vec::new()) } else { visible },

@@ -1,6 +1,6 @@
 //! A survey of any kind, as it is read back.
 
-use super::Kind;
+use super::SurveyKind;
 use super::calls::CallRow;
 use super::document::{Document, Header, MAJOR};
 use super::env::EnvRow;
@@ -41,20 +41,20 @@ impl From<Document<EnvRow>> for Survey {
 impl Survey {
     /// The survey in a document that was read; none if it is no survey.
     pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
+        let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
         Some(match kind {
-            Kind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
-            Kind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
-            Kind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
+            SurveyKind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
+            SurveyKind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
+            SurveyKind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
         })
     }
 
     /// Which one it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SurveyKind {
         match self {
-            Survey::Calls(_) => Kind::Calls,
-            Survey::Mask(_) => Kind::Mask,
-            Survey::Env(_) => Kind::Env,
+            Survey::Calls(_) => SurveyKind::Calls,
+            Survey::Mask(_) => SurveyKind::Mask,
+            Survey::Env(_) => SurveyKind::Env,
         }
     }
 
@@ -96,11 +96,11 @@ impl Survey {
 }
 
 /// The JSON Schema of a survey's document, generated from these types.
-pub fn schema(kind: Kind) -> serde_json::Value {
+pub fn schema(kind: SurveyKind) -> serde_json::Value {
     let schema = match kind {
-        Kind::Calls => schemars::schema_for!(Document<CallRow>),
-        Kind::Mask => schemars::schema_for!(Document<MaskRow>),
-        Kind::Env => schemars::schema_for!(Document<EnvRow>),
+        SurveyKind::Calls => schemars::schema_for!(Document<CallRow>),
+        SurveyKind::Mask => schemars::schema_for!(Document<MaskRow>),
+        SurveyKind::Env => schemars::schema_for!(Document<EnvRow>),
     };
     serde_json::to_value(schema).unwrap_or_default()
 }

@@ -54,7 +54,7 @@ pub fn pages(scenarios: &[Scenario]) -> Result<BTreeMap<String, String>, Failed>
 
 /// What `cuda-pitfalls schema` prints.
 fn schemas() -> BTreeMap<String, String> {
-    let of_surveys = survey::Kind::ALL
+    let of_surveys = survey::SurveyKind::ALL
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
@@ -66,7 +66,7 @@ fn schemas() -> BTreeMap<String, String> {
 /// A page for each kind of survey, from all committed surveys of the kind.
 fn surveys() -> Result<BTreeMap<String, String>, Failed> {
     let mut pages = BTreeMap::new();
-    for kind in survey::Kind::ALL {
+    for kind in survey::SurveyKind::ALL {
         let mut sources = Vec::new();
         for (name, file) in committed(kind.file())? {
             let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;

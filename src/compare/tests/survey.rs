@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::surveys;
 use super::*;
 use crate::survey::document::{Document, Row};
-use crate::survey::{Kind as Which, Survey};
+use crate::survey::{Survey, SurveyKind as Which};
 
 /// A document with these rows, on a machine with so many GPUs.
 fn document<R: Row>(rows: &[Value], gpus: usize) -> Document<R> {

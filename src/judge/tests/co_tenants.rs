@@ -10,7 +10,7 @@ use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::plan::{CasePlan, Plan};
 use crate::report::Attempt;
-use crate::sample::{Change, FreeRun};
+use crate::sample::{FreeRun, MemoryChange};
 use crate::scenario::{Check, Class};
 use crate::verdict::{ExpectationMet, Kind, Reason};
 
@@ -177,7 +177,7 @@ fn memory_that_changes_before_the_first_step_is_somebody_elses() {
             _ => None,
         });
         let t_ns = if early { began.unwrap() - 1 } else { began.unwrap() + 1 };
-        let changes = vec![Change { t_ns, gpu: 0, used_bytes: FOOTPRINT }];
+        let changes = vec![MemoryChange { t_ns, gpu: 0, used_bytes: FOOTPRINT }];
         script.free_run = Some(FreeRun { changes, ..FreeRun::default() });
         script
     };

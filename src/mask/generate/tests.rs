@@ -46,7 +46,7 @@ fn every_part_of_the_grammar_comes_up() {
     let loose = |entry: &str| {
         entry.starts_with(|c: char| c.is_ascii_digit()) && entry.ends_with(|c: char| c.is_ascii_alphabetic())
     };
-    let twice = count(&|mask| parse(Some(mask), None, &uuids).status == Status::InvalidDevice);
+    let twice = count(&|mask| parse(Some(mask), None, &uuids).status == InitStatus::InvalidDevice);
     let seen = [
         ("a GPU twice", twice),
         ("a whole UUID", count(&|mask| mask.contains(&uuids[1]))),

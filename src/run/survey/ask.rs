@@ -50,7 +50,7 @@ fn invalid(file: Invalid) -> Failure {
 }
 
 /// One question on the libcudart at a place.
-struct Job {
+struct SurveyJob {
     item: usize,
     place: usize,
     key: String,
@@ -104,7 +104,7 @@ impl SurveyRun<'_> {
     }
 
     /// The questions that have no row yet: what is asked once first, then libcudart by libcudart.
-    fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<Job> {
+    fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<SurveyJob> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
         for place in 0..self.session.runtimes.len().max(1) {
@@ -115,7 +115,7 @@ impl SurveyRun<'_> {
                 let key = keyed(&item.question.key, version);
                 // Of two libcudarts of one version the first is asked: a row is known by its version.
                 if (item.question.of_libcudart || place == 0) && known.insert(key.clone()) {
-                    jobs.push(Job { item: number, place, key });
+                    jobs.push(SurveyJob { item: number, place, key });
                 }
             }
         }
@@ -123,7 +123,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks one question. None if the user stopped it: what is not finished has no row.
-    fn row<R: Row>(&mut self, item: &Item<R>, job: &Job, header: &mut Header) -> Option<R> {
+    fn row<R: Row>(&mut self, item: &Item<R>, job: &SurveyJob, header: &mut Header) -> Option<R> {
         let asked = &item.question.scenario;
         let instance = asked.instances.first()?;
         let mut run = self.run.clone();

@@ -7,12 +7,12 @@ use super::super::session::Session;
 use super::SurveyOptions;
 use crate::report::{StoreError, Stored};
 use crate::survey::document::{Document, MAJOR, Row};
-use crate::survey::{Kind, Survey};
+use crate::survey::{Survey, SurveyKind};
 use crate::verdict::Provenance;
 
 /// The survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
-    let files = Kind::ALL.map(|kind| folder.join(kind.file()));
+    let files = SurveyKind::ALL.map(|kind| folder.join(kind.file()));
     let Some(path) = files.iter().find(|path| path.is_file()) else {
         let folder = crate::text::escape::terminal(&folder.to_string_lossy());
         return Err(Failure::Usage(format!("--resume: there is no survey in `{folder}`")));

@@ -2,20 +2,20 @@
 
 use super::SurveyOptions;
 use crate::scenario::nearest;
-use crate::survey::{Item, Kind};
+use crate::survey::{Item, SurveyKind};
 use crate::text::escape;
 
 /// Refuses what makes no sense together, before anything is touched.
 pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {
-    let only = |kind: Kind, what: &str| format!("{what} belongs to `survey {}`", kind.name());
-    if options.generate > 0 && options.kind != Kind::Mask {
-        return Err(only(Kind::Mask, "--generate"));
+    let only = |kind: SurveyKind, what: &str| format!("{what} belongs to `survey {}`", kind.name());
+    if options.generate > 0 && options.kind != SurveyKind::Mask {
+        return Err(only(SurveyKind::Mask, "--generate"));
     }
-    if options.visible_gpus != 1 && options.kind != Kind::Calls {
-        return Err(only(Kind::Calls, "--visible-gpus"));
+    if options.visible_gpus != 1 && options.kind != SurveyKind::Calls {
+        return Err(only(SurveyKind::Calls, "--visible-gpus"));
     }
-    if options.run.libcudart.len() > 1 && options.kind != Kind::Calls {
-        return Err(only(Kind::Calls, "--libcudart given several times"));
+    if options.run.libcudart.len() > 1 && options.kind != SurveyKind::Calls {
+        return Err(only(SurveyKind::Calls, "--libcudart given several times"));
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ pub struct Recipe {
     /// How many GPUs the worker is to see.
     pub visible_gpus: u32,
     /// The calls that are made before it, because they alone give it what it works on.
-    pub before: Vec<Before>,
+    pub before: Vec<EarlierCall>,
     /// The sets that it belongs to.
     pub sets: Vec<String>,
     /// The calls before it, and then the call itself.
@@ -78,7 +78,7 @@ pub struct Recipe {
 
 /// A call that is made before the one in question.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Before {
+pub struct EarlierCall {
     /// The symbol.
     pub symbol: String,
     /// What the step is called in the question.
@@ -87,7 +87,7 @@ pub struct Before {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RecipesFile {
     calls: Vec<Spanned<Table>>,
     /// Steps that give calls what they work on, by a name.
     #[serde(default)]
@@ -95,14 +95,14 @@ struct File {
     #[serde(default)]
     set: Vec<Set>,
     #[serde(default)]
-    refused: Vec<Group>,
+    refused: Vec<NamesGroup>,
     #[serde(default)]
-    left_out: Vec<Group>,
+    left_out: Vec<NamesGroup>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Group {
+struct NamesGroup {
     names: Vec<String>,
     reason: String,
 }
@@ -120,7 +120,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
         Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
     };
-    let file: File = toml::from_str(source)
+    let file: RecipesFile = toml::from_str(source)
         .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
     let kernels = kernel_names();
     let mut excerpts = Excerpts::of(PATH, source, &kernels);
@@ -150,8 +150,8 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
     Ok(Recipes { calls, refused: flat(file.refused), left_out: flat(file.left_out) })
 }
 
-fn flat(groups: Vec<Group>) -> Vec<LeftOut> {
-    let of = |Group { names, reason }| {
+fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
+    let of = |NamesGroup { names, reason }| {
         let of = move |name| LeftOut { name, reason: String::clone(&reason) };
         names.into_iter().map(of).collect::<Vec<_>>()
     };
@@ -165,7 +165,11 @@ fn call_of(step: &Table) -> Result<&'static Call, String> {
 }
 
 /// What is called before a step, by the name that the step gives; the step is left without it.
-fn before(step: &mut Table, label: &str, known: &BTreeMap<String, Vec<Table>>) -> Result<Vec<(Before, Table)>, String> {
+fn before(
+    step: &mut Table,
+    label: &str,
+    known: &BTreeMap<String, Vec<Table>>,
+) -> Result<Vec<(EarlierCall, Table)>, String> {
     let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
     let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
     let listed = known.get(name).ok_or_else(|| format!("no steps are called `{name}` under [before]"))?;
@@ -174,7 +178,7 @@ fn before(step: &mut Table, label: &str, known: &BTreeMap<String, Vec<Table>>) -
         let mut step = step.clone();
         let in_question = format!("before-{label}-{place}");
         step.insert("label".into(), in_question.clone().into());
-        Ok((Before { symbol, label: in_question }, step))
+        Ok((EarlierCall { symbol, label: in_question }, step))
     };
     listed.iter().enumerate().map(of).collect()
 }
@@ -203,7 +207,7 @@ impl Recipe {
         // A call that is also made to ask afterwards needs a label of its own in the question.
         let in_question = format!("the-{label}");
         written.insert("label".into(), in_question.clone().into());
-        let (before, mut tables): (Vec<Before>, Vec<Table>) = before.into_iter().unzip();
+        let (before, mut tables): (Vec<EarlierCall>, Vec<Table>) = before.into_iter().unzip();
         tables.push(written);
         let tables: Vec<Spanned<Table>> = tables.into_iter().map(|table| Spanned::new(span.clone(), table)).collect();
         let (steps, _) = excerpts.case(&tables, &[]);

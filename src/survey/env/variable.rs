@@ -46,7 +46,7 @@ pub struct Variable {
     /// The checks that hold where the variable took effect, and do not where it is unset.
     effect: Vec<Check>,
     /// When it is set, from the earliest moment on.
-    pub moments: Vec<Before>,
+    pub moments: Vec<LatchMoment>,
 }
 
 /// A variable as the list has it.
@@ -66,20 +66,20 @@ struct Written {
     steps: Vec<Spanned<Table>>,
     /// As in a scenario file.
     effect: Vec<Spanned<Table>>,
-    moments: Vec<Before>,
+    moments: Vec<LatchMoment>,
 }
 
 /// A moment at which the variable is set: right before a step.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Before {
+pub struct LatchMoment {
     /// The step's label.
     pub before: String,
     /// What that step does, such as `cuInit`; `each use` where the same was done before.
     pub does: String,
 }
 
-impl Before {
+impl LatchMoment {
     /// The name of the case in which the variable is set at this moment.
     pub(super) fn case(&self) -> String {
         format!("before-{}", self.before)
@@ -116,7 +116,7 @@ impl TryFrom<Value> for Gpus {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct VariablesFile {
     variable: Vec<Spanned<Written>>,
     #[serde(default)]
     left_out: Vec<RawLeftOut>,
@@ -150,7 +150,7 @@ pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invali
         let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
         Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
     };
-    let file: File = toml::from_str(source)
+    let file: VariablesFile = toml::from_str(source)
         .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
     let kernels = kernel_names();
     let mut excerpts = Excerpts::of(PATH, source, &kernels);
@@ -194,7 +194,7 @@ impl Variable {
             return Some("`moments` is empty, and nothing could be determined".to_string());
         }
         let mut from = 0;
-        for Before { before, .. } in &self.moments {
+        for LatchMoment { before, .. } in &self.moments {
             let place = self.place(before);
             match place {
                 None => return Some(format!("no step has the label `{before}`")),
