@@ -27,7 +27,7 @@ pub enum Command {
         calls: Vec<String>,
         /// Sockets set aside for processes that steps create, by actor name.
         channels: BTreeMap<String, SetAside>,
-        /// Whether to look around after each step.
+        /// Whether to probe the process's own state after each step.
         probes: bool,
         /// The name of a process that a step started; none for the first one.
         process: Option<String>,

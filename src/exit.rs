@@ -191,9 +191,9 @@ pub(crate) fn is_measured(scenario: &ScenarioReport) -> bool {
     ran && says_something && !is_unmodelled(&scenario.verdict)
 }
 
-/// Whether this scenario was skipped and that counts: it was asked for by its exact name, and
-/// nobody said that this is fine. Where there is no GPU at all, nothing was measured, and that is
-/// the news; what did not run for another reason than a need was meant to run.
+/// Whether this scenario was skipped and that counts: it was selected by its exact name
+/// and `--allow-skip` was not given. Without any GPU nothing was measured, which has an exit code of
+/// its own. A scenario that was skipped for another reason than a need should have run.
 pub(crate) fn is_missed(report: &Report, scenario: &ScenarioReport) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);

@@ -54,7 +54,7 @@ pub struct StepObservation {
 }
 
 impl StepObservation {
-    /// Whether the driver is not initialised: such a process has no contexts, though nobody could ask it.
+    /// Whether the driver is not initialised: such a process has no contexts, although they cannot be queried.
     pub(crate) fn is_idle(&self) -> bool {
         self.initialised == Some(false)
     }

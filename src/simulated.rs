@@ -28,7 +28,7 @@ fn links() -> impl Iterator<Item = &'static str> {
     Library::SIMULATED.into_iter().flat_map(Library::files).copied()
 }
 
-/// Room for the library's table of processes, which is smaller; all zero means that nobody holds anything.
+/// Room for the library's table of processes, which is smaller; all zero means that no process holds memory.
 const STATE_BYTES: usize = 64 << 10;
 
 const MACHINES: [(&str, &str); 5] = [

@@ -70,8 +70,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the sampler on the libraries that `links` names. A sampler that cannot be had is told of
-    /// in its inventory.
+    /// Starts the sampler on the libraries that `links` names. If there can be no sampler, its
+    /// inventory has the reason.
     ///
     /// # Errors
     /// Orphans of workers cannot be adopted.

@@ -175,7 +175,7 @@ fn auto_without_a_gpu_falls_back_and_says_so() {
 }
 
 #[test]
-fn no_environment_variable_selects_the_simulated_node() {
+fn no_environment_variable_selects_the_simulated_machine() {
     let scratch = Scratch::new();
     let out = scratch.reports();
     let mut command = scratch.command(&["run", SMALL, "--quick", "--json", "--on", "cuda"]);

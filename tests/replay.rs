@@ -69,7 +69,7 @@ fn words(scenario: &ScenarioReport) -> String {
 }
 
 #[test]
-fn the_simulated_node_shows_what_real_gpus_showed() {
+fn the_simulated_machine_shows_what_real_gpus_showed() {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let (mut lines, mut tally) = (Vec::new(), Tally::default());
     for (name, mut real) in evidence() {

@@ -123,7 +123,7 @@ fn calls_are_told_apart() {
 }
 
 #[test]
-fn the_simulated_node_does_what_real_gpus_did() {
+fn the_simulated_machine_does_what_real_gpus_did() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "--on", "sim:h200-x2", "--visible-gpus", "2", "--quick"]).ended(0, "ok");
     let simulated = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
@@ -134,7 +134,7 @@ fn the_simulated_node_does_what_real_gpus_did() {
 }
 
 #[test]
-fn the_rule_predicts_what_the_simulated_node_does() {
+fn the_rule_predicts_what_the_simulated_machine_does() {
     let scratch = Scratch::new();
     let ran =
         survey(&scratch, &["mask", "--on", "sim:h200-x2", "--generate", "300", "--seed", "7", "--quick", "--json"]);
@@ -165,7 +165,7 @@ fn a_generated_mask_is_asked_once_or_as_often_as_the_command_line_says() {
 }
 
 #[test]
-fn every_variable_that_the_simulated_node_models_is_latched_as_on_gpus() {
+fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let scratch = Scratch::new();
     let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
     ran.ended(0, "ok");

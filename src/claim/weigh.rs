@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_node_measures_nothing() {
+    fn a_simulated_machine_measures_nothing() {
         assert_eq!(stand("simulated", vec![answers()]).1, Exit::NothingMeasured);
     }
 

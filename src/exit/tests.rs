@@ -297,7 +297,7 @@ mod survey {
     }
 
     #[test]
-    fn what_the_simulated_node_does_not_model_is_inconclusive_on_a_gpu_alone() {
+    fn what_the_simulated_machine_does_not_model_is_inconclusive_on_a_gpu_alone() {
         assert_eq!(ends("simulated", unmeasured("not_modelled"), json!({}), json!({})), Exit::Ok);
         assert_eq!(ends("measured", unmeasured("not_modelled"), json!({}), json!({})), Exit::Inconclusive);
         let partly = json!({"as_predicted": null, "invalid": {"not_modelled": 2}});

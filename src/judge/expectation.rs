@@ -16,8 +16,8 @@ pub(super) struct Comparison {
     pub(super) unexpected: Vec<String>,
     /// What could not be judged because of other processes on the GPUs.
     pub(super) unobservable: Vec<String>,
-    /// A fact of memory that held in some attempts and failed in others: somebody else may have been
-    /// at work, and nothing is concluded.
+    /// A fact of memory that held in some attempts and failed in others: another process may have
+    /// caused it, so nothing is concluded.
     pub(super) disagreement: Option<String>,
 }
 

@@ -101,7 +101,7 @@ fn a_control_that_shows_the_effect_spoils_it() {
 }
 
 #[test]
-fn a_mixture_is_a_doubt_unless_the_question_is_about_a_chance() {
+fn a_mixture_concludes_nothing_unless_the_question_is_about_a_chance() {
     let mut plan = pitfall();
     let mixed = of(&plan, &[1, 1, 2, 1, 2], &[2; 5]);
     assert_eq!((mixed.kind, mixed.reason), (Kind::Inconclusive, Some(Reason::Intermittent)));

@@ -122,8 +122,8 @@ fn injected(recording: &Recording) -> Option<String> {
     })
 }
 
-/// The worker said that it failed itself, or nobody knows how it ended: the harness's own faults,
-/// which the supervisor may have recorded in better words.
+/// The worker reported a failure of its own, or its end is unknown. Both are faults of the harness;
+/// an incident of the supervisor describes them better, so it takes precedence.
 fn broken(recording: &Recording) -> Option<String> {
     let exit = &recording.exit;
     let ended = exit.code.is_some() || exit.signal.is_some() || exit.deadline_at.is_some() || exit.unkillable;

@@ -46,7 +46,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What is told of an instance.
+    /// The answer of one instance.
     pub fn of(report: &ScenarioReport) -> Answer {
         let standing = Standing::of(&report.verdict);
         let is_failure = matches!(standing, Standing::Unexpected | Standing::HarnessError);
@@ -68,7 +68,7 @@ impl Answer {
         Standing::of(&self.verdict)
     }
 
-    /// Whether it is told by itself and first: not what the file expects, or no result at all.
+    /// Whether it is printed first, in an entry of its own: not what the file expects, or no result.
     fn is_failure(&self) -> bool {
         matches!(self.standing(), Standing::Unexpected | Standing::HarnessError)
     }

@@ -121,7 +121,7 @@ pub fn banners(report: &Report) -> Vec<String> {
     banners
 }
 
-/// A banner that nobody overlooks: between rows of asterisks, in lines of at most `width` columns.
+/// A conspicuous banner: between rows of asterisks, in lines of at most `width` columns.
 pub fn loud(banner: &str, width: usize) -> String {
     let lines = lines::words(&escape::terminal(banner), width.saturating_sub(8).max(1));
     let longest = lines.iter().map(|line| lines::columns(line)).max().unwrap_or(0);

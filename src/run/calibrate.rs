@@ -30,7 +30,7 @@ const SMALLEST_EPSILON: u64 = 2 << 20;
 /// How long memory has to stay as it is before anything is calibrated. A process that only calls
 /// `cuInit` again and again leaves the GPU alone for a fraction of a second in between.
 const QUIET: Duration = Duration::from_millis(400);
-/// How often a calibration that somebody disturbed is made again.
+/// How often a disturbed calibration is tried.
 const TRIES: u32 = 3;
 /// How often a run may calibrate again because co-tenants came or left.
 const MOST_AGAIN: u32 = 5;

@@ -58,7 +58,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// What stays behind is said: nobody would look for it.
+    /// A folder that cannot be removed is reported, because it has a random name in `TMPDIR`.
     fn drop(&mut self) {
         let Some(folder) = self.folder.take() else { return };
         let path = folder.keep();

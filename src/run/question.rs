@@ -172,7 +172,7 @@ impl Question {
         Ok(())
     }
 
-    /// Makes attempts again that somebody else disturbed, within bounds.
+    /// Repeats attempts that another process disturbed, within bounds.
     fn make_again(
         &mut self,
         session: &mut Session,
@@ -302,7 +302,7 @@ fn is_stuck(cases: &[CaseReport]) -> bool {
     cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.recording.exit.unkillable)
 }
 
-/// GPUs on which somebody else's processes run right now.
+/// GPUs on which other processes run right now.
 fn busy(session: &mut Session) -> Vec<String> {
     let Ok(sweep) = session.supervisor.sampler.sweep() else { return Vec::new() };
     let is_busy = |reading: &crate::sample::Reading| reading.processes.as_ref().is_some_and(|list| !list.is_empty());

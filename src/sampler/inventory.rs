@@ -9,8 +9,8 @@ use super::gpus::Gpus;
 use crate::mapped::mapped_nvml;
 use crate::sample::{Gpu, Inventory, SamplerEvent};
 
-/// Reads the facts that do not change during a run. Without a library that is known to be real or
-/// simulated there is nobody whose answers could be believed.
+/// Reads the facts that do not change during a run. Unavailable if it is unknown whether the
+/// library is real or simulated, because its answers would have no provenance.
 pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> SamplerEvent {
     let Some(library) = mapped_nvml() else {
         let detail = "it is unknown whether the NVML that answered is real or simulated".to_string();

@@ -8,9 +8,8 @@ use cuda_pitfalls_calls::{self as calls, Library};
 
 use super::reading::incident;
 
-/// Moves the libraries that processes mapped out of what they said, and keeps as an incident that
-/// they are not what the run is on, or that this is unknown. Before the run knows what it is on,
-/// nothing is expected of them.
+/// Moves the mapped libraries out of the events into the recording. A library of the wrong provenance,
+/// or a missing libcuda, is an incident. `expected` is none until the run knows its own provenance.
 pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
     // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
     let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);

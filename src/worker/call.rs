@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_a_function_returns_is_read_and_a_status_of_the_simulated_node_is_none() {
+    fn a_text_that_a_function_returns_is_read_and_a_status_of_the_simulated_machine_is_none() {
         let call = cuda_pitfalls_calls::find("cudaGetErrorName").expect("a call");
         let of = |address: u64| returned_text(call, address, 1);
         let read = of(c"cudaSuccess".as_ptr().addr() as u64);

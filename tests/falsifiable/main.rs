@@ -97,7 +97,7 @@ fn today() -> Vec<Scenario> {
 }
 
 #[test]
-fn every_expectation_can_fail_on_the_simulated_node() {
+fn every_expectation_can_fail_on_the_simulated_machine() {
     let allowed = ["--allow", "fault", "--allow", "bigmem"];
     let more: Vec<&str> = ["--repeat", "2"].into_iter().chain(allowed).collect();
     let (_, report) = Scratch::new().simulate("sim:h200-x2", &["all"], &more);

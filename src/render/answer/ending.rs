@@ -75,7 +75,7 @@ pub fn ending(report: &Report, ending: &Ending, width: usize) -> String {
     out
 }
 
-/// What somebody without a GPU can do.
+/// What to do without a GPU.
 const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated machine (never evidence).";
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`

@@ -23,7 +23,7 @@ const WIDE_MEMORY: usize = 30;
 /// On terminals as wide as this, memory of trap and control stand beside each other.
 const WIDE_FROM: usize = 120;
 
-/// On terminals that are narrower than this, memory is told by the blocks alone.
+/// Narrower terminals have no column for memory; the entries below the table show it.
 const MEMORY_FROM: usize = 90;
 
 /// One line under the header: marks in the first column show where rows begin.

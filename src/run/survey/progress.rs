@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use crate::clock;
 
-/// Where nobody watches a bar, a line says how far it is, this often.
+/// Without a terminal there is no progress bar; a line is printed this often instead.
 const SAY_EVERY_NS: u64 = 30_000_000_000;
 
 /// Questions done and to do.
