@@ -51,7 +51,8 @@ const REAP_MS: u64 = 2_000;
 /// have been a signal that was not meant for them.
 const STARTS: u32 = 3;
 
-/// Starts and watches every process of a run.
+/// Starts and watches every process of a run. One at a time in a process: children that are left
+/// behind by an attempt are told by having come since, and another supervisor's would look the same.
 pub struct Supervisor {
     /// This program.
     program: PathBuf,

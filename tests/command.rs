@@ -4,6 +4,7 @@ mod common;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use cuda_pitfalls::experiment::{Experiment, Program, Timeouts};
 use cuda_pitfalls::recording::Recording;
@@ -12,8 +13,13 @@ use cuda_pitfalls::supervisor::{Interrupt, Supervisor};
 
 use common::{PROGRAM, Scratch};
 
+/// A supervisor ends whatever is left behind among the children of its process, and the tests of this
+/// file share one: two at once would end each other's commands.
+static ONE_SUPERVISOR: Mutex<()> = Mutex::new(());
+
 /// What is recorded of a command on a simulated machine with one GPU.
 fn record(command: &[&str], attempt_ms: u64) -> Recording {
+    let _alone = ONE_SUPERVISOR.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let folder = scratch.reports();
     let links = simulated::lay_out("h200-x1", &folder.join("machine")).expect("the simulated machine is laid out");
