@@ -43,6 +43,11 @@ pub mod simulated;
 pub mod supervisor;
 pub mod worker;
 
+// A user's own program under the instrument.
+pub mod diagnosis;
+pub mod policy;
+pub mod trace;
+
 // The answer.
 pub mod claim;
 pub mod compare;

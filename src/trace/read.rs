@@ -1,0 +1,190 @@
+//! Reading a trace, whole or cut short.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::{Counts, End, Event, FILE, Line, MAJOR, Memory, Process, SCHEMA, Start, What};
+use crate::text::escape::terminal;
+
+/// The longest line that is read: a stack has some kilobytes.
+const LONGEST_LINE: u64 = 16 << 20;
+/// The most lines that are kept of one kind.
+const MOST_LINES: usize = 2_000_000;
+
+/// A whole trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The first line.
+    pub start: Start,
+    /// The processes, in the order in which they were noticed.
+    pub processes: Vec<Process>,
+    /// What they did, in the order of time.
+    pub events: Vec<Event>,
+    /// Memory of the GPUs, as changes.
+    pub memory: Vec<Memory>,
+    /// What each process did altogether.
+    pub counts: Vec<Counts>,
+    /// The last line; none if the trace was cut short.
+    pub end: Option<End>,
+}
+
+/// Why a trace could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file could not be read.
+    #[error("cannot read {}: {source}", terminal(&path.to_string_lossy()))]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is no trace.
+    #[error("{}, line {line}: {why}", terminal(&path.to_string_lossy()))]
+    Format {
+        /// Which one.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// The file that is meant by a path: the trace of a folder, or the path itself.
+fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(FILE) } else { path.to_path_buf() }
+}
+
+/// Whether a path is that of a trace, by its first line.
+pub fn is_trace(path: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(file_of(path)) else { return false };
+    let mut first = String::new();
+    let read = BufReader::new(file.take(4096)).read_line(&mut first);
+    let compact: String = first.split_whitespace().collect();
+    read.is_ok() && compact.contains(&format!("\"name\":\"{SCHEMA}\""))
+}
+
+impl Trace {
+    /// Reads a trace: a file, or the folder that it is in. Text after the last complete line is left
+    /// out, as a writer leaves it that was killed.
+    ///
+    /// # Errors
+    /// Which line of which file is no line of a trace.
+    pub fn open(path: &Path) -> Result<Trace, TraceError> {
+        let path = file_of(path);
+        let failed = |source| TraceError::File { path: path.clone(), source };
+        let file = std::fs::File::open(&path).map_err(failed)?;
+        Trace::read(BufReader::new(file), &path)
+    }
+
+    /// Reads a trace from its text; `path` is named in errors.
+    ///
+    /// # Errors
+    /// As for [`Trace::open`].
+    pub fn read(mut text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
+        let mut trace: Option<Trace> = None;
+        for number in 1.. {
+            let mut bytes = Vec::new();
+            let read = text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
+            read.map_err(|source| TraceError::File { path: path.to_path_buf(), source })?;
+            let wrong = |why: String| TraceError::Format { path: path.to_path_buf(), line: number, why };
+            if bytes.last() != Some(&b'\n') {
+                // The end of the file, or what a killed writer left of a line.
+                break;
+            }
+            if bytes.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let line = match serde_json::from_slice::<Line>(&bytes) {
+                Ok(line) => line,
+                // A newer minor may have lines that this version does not know.
+                Err(_) if trace.as_ref().is_some_and(|trace| trace.start.schema.minor > super::MINOR) => continue,
+                Err(error) => return Err(wrong(format!("this is no line of a trace: {error}"))),
+            };
+            match (&mut trace, line) {
+                (None, Line::Start(start)) => trace = Some(Trace::begin(*start).map_err(wrong)?),
+                (None, _) => return Err(wrong("a trace begins with a line of the kind `start`".to_owned())),
+                (Some(_), Line::Start(_)) => return Err(wrong("a second trace begins here".to_owned())),
+                (Some(trace), line) => trace.take(line),
+            }
+        }
+        let none = || TraceError::Format { path: path.to_path_buf(), line: 1, why: "the trace is empty".to_owned() };
+        let mut trace = trace.ok_or_else(none)?;
+        trace.events.sort_by_key(|event| event.t_ns);
+        Ok(trace)
+    }
+
+    /// A trace that has only begun.
+    ///
+    /// # Errors
+    /// It is of another schema.
+    pub fn begin(start: Start) -> Result<Trace, String> {
+        if start.schema.name != SCHEMA || start.schema.major != MAJOR {
+            let (name, major) = (terminal(&start.schema.name), start.schema.major);
+            return Err(format!("this is `{name}` {major}; this version reads `{SCHEMA}` {MAJOR}"));
+        }
+        let (processes, events, memory, counts) = Default::default();
+        Ok(Trace { start, processes, events, memory, counts, end: None })
+    }
+
+    /// Adds a line.
+    pub fn take(&mut self, line: Line) {
+        fn push<T>(all: &mut Vec<T>, one: T) {
+            if all.len() < MOST_LINES {
+                all.push(one);
+            }
+        }
+        match line {
+            Line::Start(_) => {}
+            Line::Process(process) => push(&mut self.processes, process),
+            Line::Event(event) => push(&mut self.events, *event),
+            Line::Memory(memory) => push(&mut self.memory, memory),
+            Line::Counts(counts) => push(&mut self.counts, counts),
+            Line::End(end) => self.end = Some(end),
+        }
+    }
+
+    /// The index of a GPU in NVML order.
+    pub fn gpu_index(&self, uuid: Option<&str>) -> Option<usize> {
+        let uuid = uuid?;
+        self.start.gpus.iter().position(|gpu| gpu.uuid == uuid)
+    }
+
+    /// Seconds since the program was started.
+    pub fn seconds(&self, t_ns: u64) -> f64 {
+        t_ns.saturating_sub(self.start.t_ns) as f64 / 1e9
+    }
+
+    /// The `cuInit` that counts for a process: its first that succeeded, or its first.
+    pub fn init_of(&self, pid: u32) -> Option<&Event> {
+        let of_process = || self.events.iter().filter(|event| event.pid == pid);
+        let done = of_process().find(|event| matches!(&event.what, What::InitDone { visible: Some(_), .. }));
+        let before = |event: &&Event| {
+            matches!(event.what, What::Init { .. }) && done.is_none_or(|done| event.t_ns <= done.t_ns + 1)
+        };
+        of_process().find(before)
+    }
+
+    /// What the mask was when a process initialised the driver; none if it did not, or if that was
+    /// not seen. The inner value is none where the variable was not set.
+    pub fn mask_of(&self, pid: u32) -> Option<Option<&str>> {
+        let of_process = || self.events.iter().filter(|event| event.pid == pid);
+        let read = of_process().find_map(|event| match &event.what {
+            What::MaskRead { value, .. } => Some(value.as_deref()),
+            _ => None,
+        });
+        read.or_else(|| match &self.init_of(pid)?.what {
+            What::Init { variables, .. } => Some(variables.get("CUDA_VISIBLE_DEVICES").map(String::as_str)),
+            _ => None,
+        })
+    }
+
+    /// How many GPUs a process could see.
+    pub fn visible_to(&self, pid: u32) -> Option<&[String]> {
+        self.events.iter().filter(|event| event.pid == pid).find_map(|event| match &event.what {
+            What::InitDone { visible: Some(_), gpus } => Some(gpus.as_slice()),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! A trace without what tells who made it: paths, arguments, environment.
+
+use super::{Line, Stack, What};
+
+/// What stands for what was taken out.
+const GONE: &str = "(redacted)";
+
+/// A line of a trace without folders, arguments and the values of variables other than masks. Names
+/// of files, functions and lines stay: without them a trace says nothing.
+pub fn redacted(line: Line) -> Line {
+    match line {
+        Line::Start(mut start) => {
+            start.command =
+                start.command.first().map(|program| vec![short(program), GONE.to_owned()]).unwrap_or_default();
+            start.folder = GONE.to_owned();
+            start.libcuda = start.libcuda.as_deref().map(short);
+            Line::Start(start)
+        }
+        Line::Process(mut process) => {
+            process.program = short(&process.program);
+            process.arguments = vec![GONE.to_owned()];
+            Line::Process(process)
+        }
+        Line::Event(mut event) => {
+            redact_stack(&mut event.stack);
+            if let What::Init { variables, .. } = &mut event.what {
+                for (name, value) in variables {
+                    if value.contains('/') && !name.contains("VISIBLE") {
+                        *value = GONE.to_owned();
+                    }
+                }
+            }
+            Line::Event(event)
+        }
+        other => other,
+    }
+}
+
+fn redact_stack(stack: &mut Stack) {
+    for frame in &mut stack.frames {
+        frame.file = frame.file.as_deref().map(keep_package);
+        frame.module = frame.module.as_deref().map(keep_package);
+    }
+}
+
+/// The path below the folder of packages, or the last part alone.
+fn keep_package(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.iter().position(|part| matches!(*part, "site-packages" | "dist-packages")) {
+        Some(at) => format!("…/{}", parts.get(at..).unwrap_or_default().join("/")),
+        None => short(path),
+    }
+}
+
+fn short(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keep_package;
+
+    #[test]
+    fn the_part_of_a_path_that_names_a_package_stays() {
+        assert_eq!(keep_package("/home/me/v/site-packages/torch/a.py"), "…/site-packages/torch/a.py");
+        assert_eq!(keep_package("/home/me/train.py"), "train.py");
+    }
+}
