@@ -47,6 +47,7 @@ pub mod worker;
 pub mod diagnosis;
 pub mod policy;
 pub mod trace;
+pub mod tracer;
 
 // The answer.
 pub mod claim;
@@ -63,6 +64,7 @@ pub mod verdict;
 
 // The program.
 pub mod cli;
+mod folder;
 mod input;
 mod output;
 mod random;

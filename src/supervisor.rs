@@ -16,6 +16,7 @@ mod sampling;
 mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
+pub(crate) use end::timespec;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
 pub use spawn::{begin, begin_fresh};

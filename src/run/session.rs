@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::folder::Folder;
 use super::{Failure, Options, host};
 use crate::event::Versions;
 use crate::experiment::Experiment;
+use crate::folder::Folder;
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::recording::Recording;
 use crate::report::unique_libraries;

@@ -1,0 +1,300 @@
+//! The C functions that both libraries need, declared by hand so that they build with nothing but std.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+pub const RTLD_LAZY: c_int = 1;
+pub const RTLD_NOLOAD: c_int = 4;
+/// `RTLD_NEXT`: the next definition after the calling library's.
+pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
+
+const AF_UNIX: c_int = 1;
+const SOCK_STREAM: c_int = 1;
+const SOCK_CLOEXEC: c_int = 0o2000000;
+const SOCK_NONBLOCK: c_int = 0o4000;
+const MSG_NOSIGNAL: c_int = 0x4000;
+const SOL_SOCKET: c_int = 1;
+const SCM_RIGHTS: c_int = 1;
+const POLLIN: i16 = 1;
+const CLOCK_MONOTONIC: c_int = 1;
+const EINTR: c_int = 4;
+const MFD_CLOEXEC: u32 = 1;
+const PROT_READ_WRITE: c_int = 3;
+const MAP_SHARED: c_int = 1;
+
+#[cfg(target_arch = "x86_64")]
+const SYS_GETTID: i64 = 186;
+#[cfg(target_arch = "x86_64")]
+const SYS_MEMFD_CREATE: i64 = 319;
+#[cfg(target_arch = "aarch64")]
+const SYS_GETTID: i64 = 178;
+#[cfg(target_arch = "aarch64")]
+const SYS_MEMFD_CREATE: i64 = 279;
+
+#[repr(C)]
+struct SockaddrUn {
+    family: u16,
+    path: [u8; 108],
+}
+
+#[repr(C)]
+struct PollFd {
+    fd: c_int,
+    events: i16,
+    revents: i16,
+}
+
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+#[repr(C)]
+struct Iovec {
+    base: *const c_void,
+    length: usize,
+}
+
+#[repr(C)]
+struct Msghdr {
+    name: *mut c_void,
+    name_length: u32,
+    iov: *mut Iovec,
+    iov_length: usize,
+    control: *mut c_void,
+    control_length: usize,
+    flags: c_int,
+}
+
+/// A control message that passes one descriptor.
+#[repr(C)]
+struct PassFd {
+    length: usize,
+    level: c_int,
+    kind: c_int,
+    fd: c_int,
+    padding: c_int,
+}
+
+#[repr(C)]
+pub struct DlInfo {
+    pub file: *const c_char,
+    pub base: *mut c_void,
+    pub symbol: *const c_char,
+    pub address: *mut c_void,
+}
+
+unsafe extern "C" {
+    pub static environ: *const *const c_char;
+    pub fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    pub fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
+    pub fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+    fn backtrace(frames: *mut *mut c_void, room: c_int) -> c_int;
+    fn getppid() -> c_int;
+    fn pthread_self() -> usize;
+    fn syscall(number: i64, ...) -> i64;
+    fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn connect(fd: c_int, address: *const SockaddrUn, length: u32) -> c_int;
+    fn send(fd: c_int, bytes: *const c_void, length: usize, flags: c_int) -> isize;
+    fn sendmsg(fd: c_int, message: *const Msghdr, flags: c_int) -> isize;
+    fn poll(fds: *mut PollFd, count: u64, milliseconds: c_int) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn ftruncate(fd: c_int, length: i64) -> c_int;
+    fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    fn __errno_location() -> *mut c_int;
+}
+
+/// `errno` as it was, put back when this is dropped: what a wrapper does must not show.
+pub struct Errno(c_int);
+
+impl Errno {
+    pub fn kept() -> Errno {
+        // SAFETY: the address is this thread's own.
+        Errno(unsafe { *__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *__errno_location() = self.0 };
+    }
+}
+
+/// The thread, as the kernel numbers it.
+pub fn thread_id() -> i64 {
+    // SAFETY: gettid has no precondition.
+    unsafe { syscall(SYS_GETTID) }
+}
+
+/// The thread, as the C library knows it: what Python before 3.11 calls it.
+pub fn pthread_id() -> usize {
+    // SAFETY: it has no precondition.
+    unsafe { pthread_self() }
+}
+
+/// The parent process.
+pub fn parent_id() -> i32 {
+    // SAFETY: it has no precondition.
+    unsafe { getppid() }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn now_ns() -> u64 {
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: the struct is writable.
+    unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
+    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+}
+
+/// The return addresses of this thread, innermost first.
+pub fn frames() -> Vec<usize> {
+    const ROOM: usize = 96;
+    let mut found = [std::ptr::null_mut::<c_void>(); ROOM];
+    // SAFETY: there is room for that many.
+    let count = unsafe { backtrace(found.as_mut_ptr(), ROOM as c_int) };
+    found.iter().take(count.max(0) as usize).map(|frame| *frame as usize).collect()
+}
+
+/// The file that holds the code at an address, as the loader knows it.
+pub fn file_of(address: usize) -> Option<Vec<u8>> {
+    let mut info = DlInfo {
+        file: std::ptr::null(),
+        base: std::ptr::null_mut(),
+        symbol: std::ptr::null(),
+        address: std::ptr::null_mut(),
+    };
+    // SAFETY: `info` is writable; the name lives as long as the library is loaded, and is copied.
+    unsafe {
+        (dladdr(address as *const c_void, &mut info) != 0 && !info.file.is_null())
+            .then(|| CStr::from_ptr(info.file).to_bytes().to_vec())
+    }
+}
+
+/// The variables of this process whose name passes, read from `environ` itself.
+pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    // SAFETY: `environ` is null or an array of C strings that ends in null, as every reader of it
+    // has to assume; the strings are copied at once.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let entry = CStr::from_ptr(*at).to_bytes();
+            if let Some(end) = entry.iter().position(|byte| *byte == b'=') {
+                let (name, value) = entry.split_at(end);
+                if is_wanted(name) {
+                    found.push((name.to_vec(), value.get(1..).unwrap_or_default().to_vec()));
+                }
+            }
+            at = at.add(1);
+        }
+    }
+    found
+}
+
+/// A connection to a named socket; none where nothing listens, or cannot take one more at once.
+pub struct Connection(c_int);
+
+impl Connection {
+    pub fn open(path: &[u8]) -> Option<Connection> {
+        let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
+        address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
+        // SAFETY: the address is a whole struct; the descriptor is ours until it is dropped.
+        unsafe {
+            let fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+            if fd < 0 {
+                return None;
+            }
+            let connection = Connection(fd);
+            (connect(fd, &address, size_of::<SockaddrUn>() as u32) == 0).then_some(connection)
+        }
+    }
+
+    /// Sends all of it, with a descriptor beside the first byte if there is one. What does not fit
+    /// the socket's buffer at once is not sent.
+    pub fn send(&self, bytes: &[u8], descriptor: Option<c_int>) -> bool {
+        let sent = match descriptor {
+            None => {
+                // SAFETY: the bytes are readable.
+                unsafe { send(self.0, bytes.as_ptr().cast(), bytes.len(), MSG_NOSIGNAL) }
+            }
+            Some(fd) => {
+                let mut iov = Iovec { base: bytes.as_ptr().cast(), length: bytes.len() };
+                let mut pass =
+                    PassFd { length: size_of::<PassFd>() - 4, level: SOL_SOCKET, kind: SCM_RIGHTS, fd, padding: 0 };
+                let message = Msghdr {
+                    name: std::ptr::null_mut(),
+                    name_length: 0,
+                    iov: &mut iov,
+                    iov_length: 1,
+                    control: (&raw mut pass).cast(),
+                    control_length: size_of::<PassFd>(),
+                    flags: 0,
+                };
+                // SAFETY: the message and what it points to live until the call returns.
+                unsafe { sendmsg(self.0, &message, MSG_NOSIGNAL) }
+            }
+        };
+        sent == bytes.len() as isize
+    }
+
+    /// Waits until the other side answers or closes, or until so many nanoseconds have passed. False
+    /// if they have.
+    pub fn wait(&self, nanoseconds: u64) -> bool {
+        let deadline = now_ns() + nanoseconds;
+        loop {
+            let left = deadline.saturating_sub(now_ns());
+            let mut fd = PollFd { fd: self.0, events: POLLIN, revents: 0 };
+            // SAFETY: one struct is writable. A signal of the program may end the call early.
+            let ready = unsafe { poll(&mut fd, 1, (left / 1_000_000) as c_int + 1) };
+            // SAFETY: the address is this thread's own.
+            let interrupted = ready < 0 && unsafe { *__errno_location() } == EINTR;
+            if ready > 0 || (ready < 0 && !interrupted) {
+                return true;
+            }
+            if left == 0 {
+                return false;
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was opened by this value and nobody else has it.
+        unsafe { close(self.0) };
+    }
+}
+
+/// Zeroed memory that another process can read through the descriptor, which the caller closes.
+pub fn shared_memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
+    // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
+    // we can shorten.
+    unsafe {
+        let fd = syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC) as c_int;
+        if fd < 0 {
+            return None;
+        }
+        let mapped = match ftruncate(fd, bytes as i64) {
+            0 => mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0),
+            _ => -1isize as *mut c_void,
+        };
+        if mapped as isize == -1 {
+            close(fd);
+            return None;
+        }
+        Some((mapped, fd))
+    }
+}
+
+/// Closes a descriptor of [`shared_memory`].
+pub fn close_descriptor(fd: c_int) {
+    // SAFETY: the caller owns it.
+    unsafe { close(fd) };
+}
