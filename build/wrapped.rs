@@ -128,9 +128,13 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
             let (first, rest) = usage.split_at(1);
             format!("after_use({index}, status, crate::counts::Usage::{}{rest})", first.to_uppercase())
         }
-        Way::Told(kind) => format!("after_told({index}, status, \"{kind}\")"),
+        Way::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
         Way::Noisy => format!("after({index}, status, true)"),
         Way::Plain | Way::Special => format!("after({index}, status, false)"),
+    };
+    let before = match way {
+        Way::Told(kind) => format!("let number = crate::special::before_told({index}, \"{kind}\");"),
+        _ => String::new(),
     };
     format!(
         "
@@ -138,6 +142,7 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
 /// As for the function of the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
+    {before}
     // SAFETY: every argument is passed on as it came, in the register or word that it came in.
     let status = unsafe {{
         let real: unsafe extern \"C\" fn({types}) -> u32 = std::mem::transmute(crate::original::function({index}));

@@ -70,6 +70,7 @@ mod output;
 mod random;
 pub mod run;
 mod terminal;
+mod traced;
 
 // At the bottom of all.
 pub mod text;

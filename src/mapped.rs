@@ -1,9 +1,11 @@
 //! The libraries of interest that this process has mapped, and whether they are real.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::event::MappedLibrary;
+use crate::traced;
 use cuda_pitfalls_calls::Library;
 
 /// What the simulated machine exports and no real library does.
@@ -38,6 +40,9 @@ pub fn mapped() -> Mapped {
             _ => continue,
         };
         let unescaped = unescaped(&path);
+        if traced::is_ours(Path::new(OsStr::from_bytes(&unescaped))) {
+            continue;
+        }
         let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
         // A report is text: bytes that are none are shown as what stands for them.
         let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
@@ -75,7 +80,9 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
 pub fn injected() -> Vec<String> {
     let mut found = Vec::new();
     for name in ["LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
-        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+        // A trace of ours is no secret: a run that is traced says so in its report.
+        let is_foreign = |value: OsString| !value.is_empty() && !traced::is_ours(Path::new(&value));
+        if std::env::var_os(name).is_some_and(is_foreign) {
             found.push(name.to_string());
         }
     }

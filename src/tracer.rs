@@ -28,7 +28,7 @@ use crate::sample::{Gpu, STEP_BYTES, Sweep};
 use crate::supervisor::{self, SamplerClient, timespec};
 use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
 use crate::verdict::Provenance;
-use crate::{clock, libraries, simulated};
+use crate::{clock, libraries, simulated, traced};
 use message::{Message, Received, Said};
 use place::Place;
 use processes::Processes;
@@ -197,6 +197,7 @@ fn environment(place: &Place, simulated: Option<&Path>, preload: bool) -> Vec<(O
         all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
     }
     all.push((OsString::from("CUDA_INJECTION64_PATH"), place.hook.clone().into_os_string()));
+    all.push((OsString::from(traced::VARIABLE), place.path().as_os_str().to_os_string()));
     all
 }
 

@@ -73,7 +73,7 @@ fn tell_use(index: usize, device: i32, usage: Usage) {
 
 #[cold]
 fn tell_error(index: usize, status: u32) {
-    if state::is_asking() || !ERRORS.take() {
+    if !ERRORS.take() {
         return;
     }
     let _errno = c::Errno::kept();
@@ -439,24 +439,41 @@ fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     status
 }
 
-/// After a call that is counted and told by its kind: peer access, handles for others, code.
-pub fn after_told(index: usize, status: u32, kind: &'static str) {
-    after(index, status, true);
+/// Before a call that is told by its kind. Code takes memory where it is loaded, so memory is read
+/// before. The number of what is told; 0 if it is told no more.
+pub fn before_told(index: usize, kind: &str) -> u64 {
     let allowance = match kind {
         "peer" => &PEERS,
         "ipc" => &IPC,
         _ => &MODULES,
     };
     if !allowance.take() {
-        return;
+        return 0;
     }
+    let number = post::number();
+    if kind == "module" {
+        let _errno = c::Errno::kept();
+        Message::new("before", name(index), number).parked().send(None);
+    }
+    number
+}
+
+/// After a call that is counted and told by its kind: peer access, handles for others, code.
+pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
+    after(index, status, true);
     if kind == "peer" {
         tell_appeared(index);
     }
+    if number == 0 {
+        return;
+    }
     let _errno = c::Errno::kept();
-    let mut message = Message::new(kind, name(index), post::number());
+    let mut message = Message::new(kind, name(index), number);
     if let Some(device) = state::current_device() {
         of_device(&mut message, device);
     }
-    message.number("status", i64::from(status)).parked().send(None);
+    message.number("status", i64::from(status));
+    // The stack of a load was read before it.
+    let message = if kind == "module" { message.waiting() } else { message.parked() };
+    message.send(None);
 }

@@ -24,16 +24,10 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     /// The context that this thread was found in last, its device, and the generation.
     static LAST: Cell<(usize, i32, u64)> = const { Cell::new((0, -1, 0)) };
-    /// Whether this thread is inside one of our own questions to the driver.
-    static IS_ASKING: Cell<bool> = const { Cell::new(false) };
-}
+    }
 
 pub fn is_ready() -> bool {
     IS_READY.load(Ordering::Acquire)
-}
-
-pub fn visible() -> u32 {
-    VISIBLE.load(Ordering::Relaxed)
 }
 
 pub fn set_ready(visible: u32) {
@@ -63,6 +57,7 @@ macro_rules! real_function {
         const INDEX: usize = $crate::wrapped::index($name);
         let address = $crate::original::function(INDEX);
         // SAFETY: the address is that of the function of this name, which has this type.
+        #[allow(unused_unsafe, reason = "some callers are in an unsafe block already")]
         (address != 0).then(|| unsafe {
             std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> u32>(address)
         })
@@ -154,17 +149,4 @@ pub fn current_device() -> Option<i32> {
 pub fn appeared() -> Vec<i32> {
     let visible = VISIBLE.load(Ordering::Relaxed).min(64) as i32;
     (0..visible).filter(|device| is_active(*device) && note_primary(*device, true)).collect()
-}
-
-/// Whether this thread is inside one of our own questions.
-pub fn is_asking() -> bool {
-    IS_ASKING.with(Cell::get)
-}
-
-/// Marks the thread as inside one of our own questions while something is done.
-pub fn asking<T>(question: impl FnOnce() -> T) -> T {
-    let before = IS_ASKING.with(|asking| asking.replace(true));
-    let answer = question();
-    IS_ASKING.with(|asking| asking.set(before));
-    answer
 }

@@ -12,16 +12,14 @@ use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
 use crate::folder::Folder;
+use crate::traced::{CUDA_FOLDER, CUDA_NAME, HOOK_NAME};
 
 /// The forwarding libcuda and the hook, as built.
 const CUDA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
 const HOOK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_hook.so"));
 
-/// The file names.
-const CUDA_NAME: &str = "libcuda.so.1";
 /// A second name for programs that open libcuda by it, where the real one has it too.
 const CUDA_SHORT: &str = "libcuda.so";
-const HOOK_NAME: &str = "libcuda_pitfalls_hook.so";
 const SOCKET_NAME: &str = "socket";
 
 /// Marks of the places in the libraries (shim/src/post.rs, shim/src/original.rs, build.rs).
@@ -80,7 +78,7 @@ impl Place {
             library = filled(library, LIBCUDA, real)?;
             fill_needed(&mut library, real)?;
             leave_out(&mut library, &exported)?;
-            let folder = path.join("cuda");
+            let folder = path.join(CUDA_FOLDER);
             fs::create_dir(&folder)
                 .and_then(|()| fs::set_permissions(&folder, Permissions::from_mode(0o755)))
                 .map_err(failed)?;
