@@ -1,6 +1,7 @@
-//! Builds the simulated driver: one shared library, made by the same compiler for the same target, to be embedded in the binary.
+//! Builds the shared libraries that are embedded in the binary, by the same compiler for the same target: the simulated driver, and the
+//! injection library of the scenarios.
 //!
-//! It cannot be an ordinary dependency: cargo has no stable way to hand a package the shared library of another one.
+//! They cannot be ordinary dependencies: cargo has no stable way to hand a package the shared library of another one.
 
 #[path = "build/declared.rs"]
 mod declared;
@@ -11,12 +12,35 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-const SOURCE: &str = "sim/src/lib.rs";
+/// A shared library to be embedded.
+struct Library {
+    what: &'static str,
+    name: &'static str,
+    source: &'static str,
+    /// The folders that it is made of.
+    made_of: &'static [&'static str],
+}
+
+const LIBRARIES: [Library; 2] = [
+    Library {
+        what: "the simulated driver",
+        name: "cuda_pitfalls_sim",
+        source: "sim/src/lib.rs",
+        made_of: &["sim/src", "calls/src/status"],
+    },
+    Library {
+        what: "the injection library of the scenarios",
+        name: "cuda_pitfalls_hook",
+        source: "hook/src/lib.rs",
+        made_of: &["hook/src"],
+    },
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=sim/src");
-    println!("cargo::rerun-if-changed=calls/src/status");
+    for folder in LIBRARIES.iter().flat_map(|library| library.made_of) {
+        println!("cargo::rerun-if-changed={folder}");
+    }
     // Scenarios, kernels and claims are embedded, and a new file must be noticed.
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
@@ -28,7 +52,7 @@ fn main() {
         println!("cargo::rustc-env=CUDA_PITFALLS_COMMIT={commit}");
     }
     println!("cargo::rerun-if-changed=build");
-    if let Err(why) = write_declared().and_then(|()| build()) {
+    if let Err(why) = write_declared().and_then(|()| LIBRARIES.iter().try_for_each(build)) {
         // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare the reader.
         for line in why.lines() {
             println!("cargo::error={line}");
@@ -75,23 +99,23 @@ fn is_newer(file: &Path, folder: &str) -> bool {
     built.zip(newest(Path::new(folder))).is_some_and(|(built, changed)| built > changed)
 }
 
-fn build() -> Result<(), String> {
+fn build(library: &Library) -> Result<(), String> {
     let variable = |name: &str| env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"));
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
-        return Err("cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library".to_owned());
+        return Err("cuda-pitfalls runs on Linux only: what it embeds are Linux shared libraries".to_owned());
     }
-    let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_sim.so");
-    // This script also runs for other reasons than a changed driver, which takes seconds to build.
-    if ["sim/src", "calls/src/status", "build.rs"].into_iter().all(|source| is_newer(&out, source)) {
+    let out = Path::new(&variable("OUT_DIR")?).join(format!("lib{}.so", library.name));
+    // This script also runs for other reasons than a changed library, and the driver takes seconds to build.
+    if library.made_of.iter().copied().chain(["build.rs"]).all(|source| is_newer(&out, source)) {
         return Ok(());
     }
     let mut rustc = Command::new(variable("RUSTC")?);
     rustc
-        .args(["--crate-type=cdylib", "--crate-name", "cuda_pitfalls_sim", "--edition", "2024", "--target"])
+        .args(["--crate-type=cdylib", "--crate-name", library.name, "--edition", "2024", "--target"])
         .arg(variable("TARGET")?)
         .args(["-Cpanic=abort", "-Copt-level=2", "-Cstrip=symbols", "-o"])
         .arg(&out)
-        .arg(SOURCE);
+        .arg(library.source);
     // A linker chosen in cargo's configuration for this target is the only one that works for it.
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
         let mut option = std::ffi::OsString::from("-Clinker=");
@@ -100,10 +124,11 @@ fn build() -> Result<(), String> {
     }
     let output = rustc
         .output()
-        .map_err(|error| format!("cannot start the compiler for the simulated driver: {error}\n{rustc:?}"))?;
+        .map_err(|error| format!("cannot start the compiler for {}: {error}\n{rustc:?}", library.what))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("the simulated driver ({SOURCE}) did not build ({}):\n{rustc:?}\n{text}", output.status))
+    let Library { what, source, .. } = library;
+    Err(format!("{what} ({source}) did not build ({}):\n{rustc:?}\n{text}", output.status))
 }

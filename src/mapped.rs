@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::event::MappedLibrary;
+use crate::hook;
+use crate::scenario::environment;
 use cuda_pitfalls_calls::Library;
 
 /// What the simulated machine exports and no real library does.
@@ -75,7 +77,12 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
 pub fn injected() -> Vec<String> {
     let mut found = Vec::new();
     for name in ["LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
-        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+        // What a scenario may ask for is part of the question.
+        let is_asked_for = |value: &OsStr| {
+            name == hook::VARIABLE
+                && environment::values(name).is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
+        };
+        if std::env::var_os(name).is_some_and(|value| !value.is_empty() && !is_asked_for(&value)) {
             found.push(name.to_string());
         }
     }
