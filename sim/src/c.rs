@@ -65,6 +65,20 @@ pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_
     (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found) })
 }
 
+/// A symbol of this library, which a library that stands before it may have, too.
+pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
+    use std::os::unix::ffi::OsStrExt;
+    const RTLD_LAZY: c_int = 1;
+    const RTLD_NOLOAD: c_int = 4;
+    let path = CString::new(own_path()?.as_os_str().as_bytes()).ok()?;
+    // SAFETY: both texts end in NUL; the library is loaded already, and it stays so without the reference that is kept here.
+    let found = unsafe {
+        let own = dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD);
+        if own.is_null() { own } else { dlsym(own, name.as_ptr()) }
+    };
+    (!found.is_null()).then_some(found)
+}
+
 /// The path this library was loaded from, as the loader knows it (the link's name, not the file behind it).
 pub fn own_path() -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
