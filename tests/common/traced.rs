@@ -1,5 +1,6 @@
 //! Programs of a user's, compiled or found here, on a simulated machine's folder.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,6 +54,17 @@ impl Node {
         assert!(output.status.success(), "{source} does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
         out
     }
+
+    /// A C program of `tests/traced`, compiled at the first call. One that names functions of libcuda itself is linked with it.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        let out = self.file(name.trim_end_matches(".c"));
+        if out.is_file() {
+            return out;
+        }
+        let folder = format!("-L{}", self.links.display());
+        let linked: &[&str] = if name == "linked.c" { &[&folder, "-l:libcuda.so.1"] } else { &[] };
+        self.compile(&traced(name).to_string_lossy(), name.trim_end_matches(".c"), linked)
+    }
 }
 
 /// Whether a tool is there; says loudly what is not tested where it is not. `.ci/run` installs it.
@@ -65,7 +77,31 @@ pub(crate) fn has(tool: &str) -> bool {
     found
 }
 
-/// A program of `tests/traced`.
-pub(crate) fn traced(name: &str) -> PathBuf {
+/// A program of `tests/traced`, by its path below the package.
+pub(crate) fn traced(name: impl AsRef<Path>) -> PathBuf {
     Path::new("tests/traced").join(name)
+}
+
+/// What a program says that a trace of it shows: the label and the event, in the order of the file.
+pub(crate) fn events(program: &Path) -> Vec<(String, String)> {
+    let text = text(program);
+    let said = text.lines().filter_map(|line| line.trim_start_matches(['#', ' ', '*']).strip_prefix("shows "));
+    let said = said.filter_map(|line| line.split_once(": "));
+    said.map(|(label, event)| (label.to_string(), event.to_string())).collect()
+}
+
+/// The line of a program at which the stack of a label's event points, from 1 on.
+pub(crate) fn lines_of(program: &Path) -> BTreeMap<String, u32> {
+    let mut lines = BTreeMap::new();
+    for (number, line) in (1..).zip(text(program).lines()) {
+        let Some((_, labels)) = line.split_once("here: ") else { continue };
+        for label in labels.trim_end_matches("*/").split(',') {
+            lines.insert(label.trim().to_string(), number);
+        }
+    }
+    lines
+}
+
+fn text(program: &Path) -> String {
+    std::fs::read_to_string(root().join(traced(program))).expect("a program of tests/traced")
 }
