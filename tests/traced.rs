@@ -10,7 +10,8 @@ use std::path::Path;
 use common::traced::{Node, events, has, lines_of, traced};
 use common::{Ran, root};
 
-/// A program, its arguments, its exit code (none if a signal ends it), and what it prints. What it prints last may begin a line.
+/// A program, its arguments, its exit code (none if a signal ends it), and what it prints: all of it, or the beginning where that does
+/// not end a line.
 struct Program(&'static str, &'static [&'static str], Option<i32>, &'static str);
 
 const PROGRAMS: &[Program] = &[
@@ -44,7 +45,7 @@ const PROGRAMS: &[Program] = &[
 fn run(node: &Node, program: &Program) -> Ran {
     let mut command = if program.0.ends_with(".py") {
         let mut command = node.command("python3");
-        // An installed torch would otherwise be no worse; compiled files are to stay out of the checkout.
+        // Compiled files stay out of the checkout.
         command.arg(root().join(traced(program.0))).env("PYTHONDONTWRITEBYTECODE", "1");
         command
     } else {
@@ -73,7 +74,8 @@ fn programs_do_what_they_say() {
 fn a_machine_with_one_gpu_is_told_apart_from_a_failure() {
     let (python, cc) = (has("python3"), has("cc"));
     let node = Node::new("h200-x1");
-    for (name, there) in [("threads.py", python), ("threads.c", cc)] {
+    for (name, there) in [("threads.py", python), ("stray_context.py", python), ("guard.py", python), ("threads.c", cc)]
+    {
         let ran = there.then(|| run(&node, &Program(name, &[], None, "")));
         assert!(
             ran.as_ref().is_none_or(|ran| ran.code == Some(77) && ran.stdout == "needs 2 GPUs\n"),

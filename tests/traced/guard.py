@@ -1,6 +1,6 @@
 # A guard that selects GPU 1 and restores GPU 0 at its end: the restoring makes a context on GPU 0. Needs two GPUs.
 #
-# shows enter: init, mask (unset)
+# shows counted: init, mask (unset)
 # shows enter: context made on GPU 1
 # shows work: first_use allocation on GPU 1
 # shows exit: context made on GPU 0, never used
@@ -15,7 +15,9 @@ def work():
     return cupy.zeros(1 << 20)  # here: work
 
 
-# The exit of the block bears the line of the `with` statement since Python 3.8, and here enter and exit share it.
-with cupy.cuda.Device(1):  # here: enter, exit
-    array = work()
+if cupy.cuda.runtime.getDeviceCount() < 2:  # here: counted
+    print("needs 2 GPUs")
+    sys.exit(77)
+# One line, because the exit of a block bears the line of its end until Python 3.9, and that of the `with` since.
+with cupy.cuda.Device(1): array = work()  # here: enter, exit
 print("array on", array.device)

@@ -1,5 +1,6 @@
 # A heap limit that is set after a kernel which uses the heap was launched: it is refused with 1.
 #
+# shows init: init, mask (unset)
 # shows context: context made on GPU 0
 # shows module: module
 # shows early: limit 2 = 16777216, before a launch
@@ -40,7 +41,7 @@ MALLOC_HEAP_SIZE = 2
 
 cuda = driver.Driver()
 context, module, function = driver.handle(), driver.handle(), driver.handle()
-cuda.cuInit(0)
+cuda.cuInit(0)  # here: init
 cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)  # here: context
 cuda.cuCtxSetCurrent(context)
 cuda.cuCtxSetLimit(MALLOC_HEAP_SIZE, ctypes.c_size_t(16 << 20))  # here: early

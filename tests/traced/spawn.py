@@ -37,7 +37,9 @@ def bare():
     with open("/proc/self/maps") as maps:
         paths = [line.split(None, 5)[5].strip() for line in maps if "/" in line]
     found = [path for path in paths if os.path.basename(path).startswith(("libcuda.so", "libcuda_pitfalls_sim"))]
-    ended = subprocess.call(["env", "-i", sys.executable, "-c", BARE, found[-1]])
+    # The driver's file bears its version in its name; one that is called libcuda.so.1 stands before it.
+    own = [path for path in found if os.path.basename(path) != "libcuda.so.1"] or found
+    ended = subprocess.call(["env", "-i", sys.executable, "-c", BARE, own[0]])
     print("bare", ended)
 
 
