@@ -1,5 +1,5 @@
 //! Builds the shared libraries that are embedded in the binary, by the same compiler for the same target: the simulated driver, and
-//! the two libraries of a trace.
+//! the two libraries of a trace, and the injection library of the scenarios.
 //!
 //! They cannot be ordinary dependencies: cargo has no stable way to hand a package the shared library of another one.
 
@@ -34,6 +34,7 @@ const STAND_IN_BYTES: usize = 1200;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sim/src");
+    println!("cargo::rerun-if-changed=hook/src");
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed=calls");
     // Scenarios, kernels and claims are embedded, and a new file must be noticed.
@@ -105,8 +106,10 @@ fn build_all() -> Result<(), String> {
     }
     let sources = &["sim/src", "calls/src/status", "build.rs"];
     build(Cdylib { name: "cuda_pitfalls_sim", source: "sim/src/lib.rs", sources, link: Vec::new() })?;
+    let sources = &["hook/src", "build.rs"];
+    build(Cdylib { name: "cuda_pitfalls_hook", source: "hook/src/lib.rs", sources, link: Vec::new() })?;
     let sources = &["shim", "build.rs"];
-    build(Cdylib { name: "cuda_pitfalls_hook", source: "shim/src/hook.rs", sources, link: Vec::new() })?;
+    build(Cdylib { name: "cuda_pitfalls_preload", source: "shim/src/preload.rs", sources, link: Vec::new() })?;
     let out = PathBuf::from(variable("OUT_DIR")?);
     let wrapped = out.join("wrapped.rs");
     let text = fs::read_to_string("shim/calls.txt").map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;

@@ -34,6 +34,7 @@ pub mod channel;
 pub mod clock;
 pub mod event;
 pub mod experiment;
+pub mod hook;
 pub mod libraries;
 pub mod mapped;
 pub mod recording;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls_calls::Library;
 
 use crate::event::Versions;
+use crate::hook;
 use crate::machine::Runtime;
 use crate::supervisor::{self, SupervisorError};
 use crate::traced;
@@ -88,6 +89,7 @@ fn elsewhere() -> Option<PathBuf> {
 /// another folder.
 pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
+    hook::put(folder)?;
     let place = |library: Library, target: &Path| -> io::Result<()> {
         library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
     };

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::event::MappedLibrary;
+use crate::hook;
+use crate::scenario::environment;
 use crate::traced;
 use cuda_pitfalls_calls::Library;
 
@@ -80,8 +82,14 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
 pub fn injected() -> Vec<String> {
     let mut found = Vec::new();
     for name in ["LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
-        // A trace of ours is no secret: a run that is traced says so in its report.
-        let is_foreign = |value: OsString| !value.is_empty() && !traced::is_ours(Path::new(&value));
+        // What a scenario may ask for is part of the question. A trace of ours is no secret: a run that
+        // is traced says so in its report.
+        let is_asked_for = |value: &OsStr| {
+            name == hook::VARIABLE
+                && environment::values(name).is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
+        };
+        let is_foreign =
+            |value: OsString| !value.is_empty() && !is_asked_for(&value) && !traced::is_ours(Path::new(&value));
         if std::env::var_os(name).is_some_and(is_foreign) {
             found.push(name.to_string());
         }

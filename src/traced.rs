@@ -10,7 +10,7 @@ pub(crate) const VARIABLE: &str = "CUDA_PITFALLS_TRACED";
 /// The folder of the forwarding libcuda below that of the trace, and the hook's file name.
 pub(crate) const CUDA_FOLDER: &str = "cuda";
 pub(crate) const CUDA_NAME: &str = "libcuda.so.1";
-pub(crate) const HOOK_NAME: &str = "libcuda_pitfalls_hook.so";
+pub(crate) const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
 
 /// The folder of the trace, if this process is traced.
 pub(crate) fn folder() -> Option<PathBuf> {
@@ -25,7 +25,7 @@ pub(crate) fn libcuda() -> Option<PathBuf> {
 /// What a worker needs in its environment, beside [`VARIABLE`], so that it is traced too.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     let Some(folder) = folder() else { return Vec::new() };
-    let hook = folder.join(HOOK_NAME).into_os_string();
+    let hook = folder.join(PRELOAD_NAME).into_os_string();
     vec![(OsString::from("LD_PRELOAD"), hook.clone()), (OsString::from("CUDA_INJECTION64_PATH"), hook)]
 }
 

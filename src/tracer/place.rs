@@ -12,11 +12,11 @@ use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
 use crate::folder::Folder;
-use crate::traced::{CUDA_FOLDER, CUDA_NAME, HOOK_NAME};
+use crate::traced::{CUDA_FOLDER, CUDA_NAME, PRELOAD_NAME};
 
 /// The forwarding libcuda and the hook, as built.
 const CUDA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
-const HOOK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_hook.so"));
+const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_preload.so"));
 
 /// A second name for programs that open libcuda by it, where the real one has it too.
 const CUDA_SHORT: &str = "libcuda.so";
@@ -66,8 +66,8 @@ impl Place {
         let word = random_word();
         let failed = |error: io::Error| format!("the libraries of the trace could not be written: {error}");
         let address = [socket.as_os_str().as_bytes(), b"\0", word.as_bytes()].concat();
-        let hook = path.join(HOOK_NAME);
-        write(&hook, &filled(HOOK.to_vec(), ADDRESS, &address)?).map_err(failed)?;
+        let hook = path.join(PRELOAD_NAME);
+        write(&hook, &filled(PRELOAD.to_vec(), ADDRESS, &address)?).map_err(failed)?;
         let search = libcuda.map(|libcuda| -> Result<PathBuf, String> {
             let real = libcuda.as_os_str().as_bytes();
             if real.len() >= LONGEST_PATH {
