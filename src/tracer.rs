@@ -47,6 +47,9 @@ const REST_US: u64 = 20_000;
 /// Memory that rose by this much on a GPU without a context of a process that is seen is reported.
 const UNEXPLAINED_BYTES: u64 = 64 << 20;
 
+/// Why a stack is missing where there was more to look at than time.
+const LATE: &str = "the thread was not looked at within two seconds, and went on";
+
 /// What to trace, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -106,9 +109,7 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
     let machine = Machine::find(program, options, &private, &home)?;
     let place = Place::lay_out(machine.libcuda.as_deref()).map_err(TracerError::Internal)?;
-    let listener = UnixListener::bind(&place.socket).map_err(|error| internal(&error))?;
-    listener.set_nonblocking(true).map_err(|error| internal(&error))?;
-    place.open_socket().map_err(|error| internal(&error))?;
+    let listener = place.listen().map_err(|error| internal(&error))?;
     let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
     let environment = environment(&place, machine.links.as_deref().filter(|_| machine.is_simulated), options.preload);
     let started_ns = clock::now_ns();
@@ -314,7 +315,12 @@ impl Tracer {
     }
 
     /// One message: what is noted, and what is written.
-    fn take(&mut self, Received { message, pid, counts, .. }: Received) {
+    fn take(&mut self, received: Received) {
+        let Received { message, pid, counts, waiting } = received;
+        let was_parked = message::is_parked(&waiting);
+        if let Said::Lost { program } = message.said {
+            return self.processes.lost(pid, program);
+        }
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
             self.writer.write(Line::Process(process));
         }
@@ -325,7 +331,13 @@ impl Tracer {
         let key = (pid, number);
         let is_before = matches!(said, Said::Before | Said::Init { witness: Witness::Forwarding, .. });
         let reads_memory = is_before || matches!(said, Said::Context { .. } | Said::InitDone { .. } | Said::Module);
-        let stack = if frames.is_empty() { Stack::default() } else { self.stacks.read(pid, tid, pthread, &frames) };
+        let stack = match frames.is_empty() {
+            true => Stack::default(),
+            false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
+            false => Stack::unread(LATE),
+        };
+        // A thread that gave up waiting meanwhile was read while it moved.
+        let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
         let now = if reads_memory { self.look() } else { Vec::new() };
         if is_before {
             self.pending.insert(key, Pending { t_ns, used: now.clone(), stack: stack.clone() });
@@ -377,6 +389,7 @@ impl Tracer {
             Said::FirstUse { usage } => What::FirstUse { usage },
             Said::HostMemory { bytes } => What::HostMemory { bytes },
             Said::Limit { limit, value, after_launch } => What::Limit { limit, value, after_launch },
+            Said::Lost { .. } => return None,
             Said::Forked { parent, contexts } => What::Forked { parent, contexts },
             Said::Peer => What::Peer,
             Said::Ipc => What::Ipc,

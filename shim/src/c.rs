@@ -17,6 +17,7 @@ const SCM_RIGHTS: c_int = 1;
 const POLLIN: i16 = 1;
 const CLOCK_MONOTONIC: c_int = 1;
 const EINTR: c_int = 4;
+const EAGAIN: c_int = 11;
 const MFD_CLOEXEC: u32 = 1;
 const PROT_READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
@@ -198,11 +199,13 @@ pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// A connection to a named socket; none where nothing listens, or cannot take one more at once.
+/// A connection to a named socket.
 pub struct Connection(c_int);
 
 impl Connection {
-    pub fn open(path: &[u8]) -> Option<Connection> {
+    /// Connects; none where nothing listens, or where there was no room for one more until the
+    /// deadline, by [`now_ns`].
+    pub fn open(path: &[u8], deadline: u64) -> Option<Connection> {
         let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
         address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
         // SAFETY: the address is a whole struct; the descriptor is ours until it is dropped.
@@ -212,7 +215,13 @@ impl Connection {
                 return None;
             }
             let connection = Connection(fd);
-            (connect(fd, &address, size_of::<SockaddrUn>() as u32) == 0).then_some(connection)
+            while connect(fd, &address, size_of::<SockaddrUn>() as u32) != 0 {
+                if ![EAGAIN, EINTR].contains(&*__errno_location()) || now_ns() > deadline {
+                    return None;
+                }
+                poll(std::ptr::null_mut(), 0, 1);
+            }
+            Some(connection)
         }
     }
 
@@ -244,10 +253,8 @@ impl Connection {
         sent == bytes.len() as isize
     }
 
-    /// Waits until the other side answers or closes, or until so many nanoseconds have passed. False
-    /// if they have.
-    pub fn wait(&self, nanoseconds: u64) -> bool {
-        let deadline = now_ns() + nanoseconds;
+    /// Waits until the other side answers or closes, or until the deadline. False if it has passed.
+    pub fn wait(&self, deadline: u64) -> bool {
         loop {
             let left = deadline.saturating_sub(now_ns());
             let mut fd = PollFd { fd: self.0, events: POLLIN, revents: 0 };

@@ -1,14 +1,19 @@
 //! Telling the tracer what happens, and waiting until it has looked.
 //!
 //! Every message has a connection of its own: a descriptor that stays open would be closed, or taken
-//! over, by programs that close all descriptors. A tracer that is gone or stuck costs a process one
-//! wait of [`PATIENCE_NS`]; after that it is left alone.
+//! over, by programs that close all descriptors. A tracer that is gone costs nothing: its socket
+//! refuses. One that is stopped costs a process a wait of [`PATIENCE_NS`] and a few short ones; after
+//! that it is left alone.
 
 use crate::c::{self, Connection};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How long a thread stays parked at most.
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// The same after a wait that was in vain.
+const LESS_PATIENCE_NS: u64 = 250_000_000;
+/// After so many waits in vain, one after the other, the tracer is taken for lost.
+const MOST_IN_VAIN: u32 = 8;
 
 /// Where the tracer listens and the word that it knows its own by, each ended by NUL. The tracer
 /// writes them into its copy of the library, behind the mark by which it finds the place.
@@ -27,8 +32,9 @@ static ADDRESS: [u8; ADDRESS_BYTES] = {
 const ADDRESS_BYTES: usize = 512;
 const MARK_BYTES: usize = 22;
 
-/// Whether the tracer did not answer in time, or was not there.
+/// Whether the tracer is not there, or did not answer again and again.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
+static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 
 /// Numbers the messages of a process, so that what came before a call is met with what came after.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -177,10 +183,16 @@ impl Message {
         self.flag("parked", self.is_parked);
         self.bytes("word", Some(&word));
         self.text.push_str("}\n");
-        let answered = Connection::open(&path).is_some_and(|connection| {
-            connection.send(self.text.as_bytes(), descriptor) && (!self.is_parked || connection.wait(PATIENCE_NS))
-        });
-        if !answered {
+        let patience = if IN_VAIN.load(Ordering::Relaxed) == 0 { PATIENCE_NS } else { LESS_PATIENCE_NS };
+        let deadline = c::now_ns() + patience;
+        let Some(connection) = Connection::open(&path, deadline) else {
+            IS_LOST.store(true, Ordering::Relaxed);
+            return;
+        };
+        let sent = connection.send(self.text.as_bytes(), descriptor);
+        if sent && (!self.is_parked || connection.wait(deadline)) {
+            IN_VAIN.store(0, Ordering::Relaxed);
+        } else if IN_VAIN.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_IN_VAIN {
             IS_LOST.store(true, Ordering::Relaxed);
         }
     }

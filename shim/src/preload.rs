@@ -1,5 +1,5 @@
 //! The hook: the library that the driver calls inside `cuInit`, before it reads its variables, and
-//! that stands before the C library's functions for changing variables.
+//! that stands before the C library's functions for changing variables and for starting programs.
 //!
 //! The driver opens it by `CUDA_INJECTION64_PATH`; the loader puts it before the C library by
 //! `LD_PRELOAD`. It is the same file both times, so both share what they know.
@@ -165,6 +165,72 @@ pub unsafe extern "C" fn clearenv() -> c_int {
         }
         status
     }
+}
+
+/// Whether an environment keeps a new program in the trace.
+///
+/// # Safety
+/// `all` is null or an array of C strings that ends in null.
+unsafe fn is_kept(all: *const *const c_char) -> bool {
+    let mut at = all;
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        while !at.is_null() && !(*at).is_null() {
+            if CStr::from_ptr(*at).to_bytes().starts_with(b"CUDA_INJECTION64_PATH=") {
+                return true;
+            }
+            at = at.add(1);
+        }
+    }
+    false
+}
+
+/// Tells that a program is about to be started without the trace's variables.
+///
+/// # Safety
+/// As for the functions of the C library that start programs.
+unsafe fn tell_lost(call: &str, program: *const c_char, all: *const *const c_char) {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        if program.is_null() || is_kept(all) || !post::is_heard() {
+            return;
+        }
+        let _errno = c::Errno::kept();
+        Message::new("lost", call, post::number()).bytes("program", Some(bytes_of(program))).send(None);
+    }
+}
+
+type Texts = *const *const c_char;
+
+macro_rules! starts {
+    ($($name:ident $text:literal ($($argument:ident: $type:ty),*) $program:ident $environment:expr;)*) => {$(
+        /// # Safety
+        /// As for the C function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            // SAFETY: as for `setenv`; `environ` is read as every reader of it does.
+            unsafe {
+                let real = next(&REAL, $text);
+                tell_lost(stringify!($name), $program, $environment);
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(real)($($argument),*)
+            }
+        }
+    )*};
+}
+starts! {
+    execve c"execve" (program: *const c_char, arguments: Texts, variables: Texts) program variables;
+    execvpe c"execvpe" (program: *const c_char, arguments: Texts, variables: Texts) program variables;
+    execv c"execv" (program: *const c_char, arguments: Texts) program c::environ;
+    execvp c"execvp" (program: *const c_char, arguments: Texts) program c::environ;
+    posix_spawn c"posix_spawn" (
+        pid: *mut c_int, program: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts,
+        variables: Texts
+    ) program variables;
+    posix_spawnp c"posix_spawnp" (
+        pid: *mut c_int, program: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts,
+        variables: Texts
+    ) program variables;
 }
 
 /// # Safety

@@ -137,7 +137,10 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
     } else if is_first_failure {
         let mut message = Message::new("init_done", "cuInit", number);
-        message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64).waiting().send(None);
+        message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
+        // In a child of a process that was ready nothing was told before.
+        let message = if was_ready { message.parked() } else { message.waiting() };
+        message.send(None);
     }
     status
 }

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Deserialize;
 
@@ -88,6 +89,10 @@ pub(super) enum Said {
         value: u64,
         after_launch: bool,
     },
+    /// A program is about to be started without the trace's variables.
+    Lost {
+        program: String,
+    },
     Forked {
         parent: u32,
         contexts: u32,
@@ -106,7 +111,15 @@ pub(super) struct Received {
     /// The memory of its counts, if it came with the message.
     pub(super) counts: Option<File>,
     /// The connection that its thread waits on.
-    _waiting: UnixStream,
+    pub(super) waiting: UnixStream,
+}
+
+/// Whether the thread that sent a message still waits: one that does not has moved on.
+pub(super) fn is_parked(waiting: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(waiting, PollFlags::RDHUP)];
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+        && fds.iter().all(|fd| !fd.revents().intersects(gone))
 }
 
 /// Reads the message of a connection; none if it is not one of ours.
@@ -131,5 +144,5 @@ pub(super) fn receive(connection: UnixStream, word: &str) -> Option<Received> {
     }
     let message: Message = serde_json::from_slice(&buffer).ok()?;
     let is_ours = message.word == word;
-    is_ours.then(|| Received { message, pid, counts: passed.pop().map(File::from), _waiting: connection })
+    is_ours.then(|| Received { message, pid, counts: passed.pop().map(File::from), waiting: connection })
 }

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
@@ -30,6 +31,9 @@ const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
 const LONGEST_PATH: usize = 1200;
 /// The longest path of a socket, without its NUL.
 const LONGEST_SOCKET: usize = 107;
+
+/// How many processes can wait to be looked at; the system may allow fewer.
+const WAITING: i32 = 4096;
 
 /// The folder.
 pub(super) struct Place {
@@ -91,9 +95,14 @@ impl Place {
         Ok(Place { search: search.transpose()?, hook, socket, word, folder })
     }
 
-    /// Lets other users connect: a traced program may change its user.
-    pub(super) fn open_socket(&self) -> io::Result<()> {
-        fs::set_permissions(&self.socket, Permissions::from_mode(0o666))
+    /// Listens where messages come in. Other users may connect: a traced program may change its user.
+    pub(super) fn listen(&self) -> io::Result<UnixListener> {
+        let listener = UnixListener::bind(&self.socket)?;
+        // Again, for more than the standard library's number of waiting processes.
+        rustix::net::listen(&listener, WAITING)?;
+        listener.set_nonblocking(true)?;
+        fs::set_permissions(&self.socket, Permissions::from_mode(0o666))?;
+        Ok(listener)
     }
 
     /// Its path: frames of libraries below it are ours.

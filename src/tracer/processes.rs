@@ -19,6 +19,8 @@ pub(super) struct Processes {
     elsewhere: BTreeMap<u32, String>,
     /// UUIDs of GPUs on which a process that is seen had a context.
     with_context: BTreeSet<String>,
+    /// Programs that were started without the trace's variables, with how many of each.
+    lost: BTreeMap<String, u32>,
     not_seen: Vec<String>,
 }
 
@@ -48,9 +50,11 @@ impl Processes {
     /// another program.
     pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<Process> {
         let image = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
         self.elsewhere.remove(&pid);
-        if known.image == image && !image.is_empty() {
+        // A process that has ended since has no command line.
+        if !is_new && (known.image == image || image.is_empty()) {
             return None;
         }
         let pages = std::mem::take(&mut known.pages);
@@ -159,6 +163,11 @@ impl Processes {
         (!known.pages.is_empty()).then(|| known.counts(pid))
     }
 
+    /// Notes that a process starts a program without the trace's variables.
+    pub(super) fn lost(&mut self, _pid: u32, program: String) {
+        *self.lost.entry(program).or_default() += 1;
+    }
+
     /// Looks for processes of the program that have mapped a libcuda which is not ours.
     pub(super) fn look_for_unseen(&mut self, program: u32, ours: &Path) {
         let ours = ours.to_string_lossy();
@@ -180,6 +189,10 @@ impl Processes {
             format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
         });
         all.extend(unseen);
+        all.extend(self.lost.iter().map(|(program, times)| {
+            let times = crate::text::counts::counted(u64::from(*times), "time");
+            format!("`{program}` was started {times} without the trace's variables: CUDA calls in it are not seen")
+        }));
         all
     }
 }

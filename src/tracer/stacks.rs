@@ -111,11 +111,10 @@ impl Stacks {
         for _ in 0..TRIES {
             match spy.get_stack_traces() {
                 Ok(traces) => {
-                    let is_it = |trace: &&py_spy::StackTrace| match trace.os_thread_id {
-                        Some(id) => id == u64::from(tid),
-                        None => trace.thread_id == pthread,
-                    };
-                    let found = traces.iter().find(is_it);
+                    // A child that has just been forked still has its parent's number of the thread; before 3.11
+                    // Python has none at all. What the C library calls the thread is the same in both.
+                    let by_number = traces.iter().find(|trace| trace.os_thread_id == Some(u64::from(tid)));
+                    let found = by_number.or_else(|| traces.iter().find(|trace| trace.thread_id == pthread));
                     let frames = found.map(|trace| trace.frames.as_slice()).unwrap_or_default();
                     let frame = |frame: &py_spy::Frame| {
                         Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0))
