@@ -1,6 +1,6 @@
 //! The libraries of interest that this process has mapped, and whether they are real.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -81,16 +81,8 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
 /// Libraries that something outside put into this process.
 pub fn injected() -> Vec<String> {
     let mut found = Vec::new();
-    for name in ["LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
-        // What a scenario may ask for is part of the question. A trace of ours is no secret: a run that
-        // is traced says so in its report.
-        let is_asked_for = |value: &OsStr| {
-            name == hook::VARIABLE
-                && environment::values(name).is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
-        };
-        let is_foreign =
-            |value: OsString| !value.is_empty() && !is_asked_for(&value) && !traced::is_ours(Path::new(&value));
-        if std::env::var_os(name).is_some_and(is_foreign) {
+    for name in ["LD_PRELOAD", "LD_AUDIT", hook::VARIABLE, "NVTX_INJECTION64_PATH"] {
+        if std::env::var_os(name).is_some_and(|value| is_from_outside(name, &value)) {
             found.push(name.to_string());
         }
     }
@@ -98,6 +90,16 @@ pub fn injected() -> Vec<String> {
         found.push("/etc/ld.so.preload".to_string());
     }
     found
+}
+
+/// Whether a variable puts a library into a process that no scenario can have asked for. A trace of ours
+/// does not count: a run that is traced says so in its report.
+fn is_from_outside(name: &str, value: &OsStr) -> bool {
+    let of_scenarios = environment::NAMES.contains(&name).then(|| environment::values(name)).flatten();
+    let is_ours = traced::is_ours(Path::new(value));
+    !value.is_empty()
+        && !is_ours
+        && !of_scenarios.is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
 }
 
 /// The NVML that this process has mapped; none if it is unknown which that is.
@@ -150,6 +152,13 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_scenario_may_name_is_not_from_outside() {
+        let outside = |name: &str, value: &str| is_from_outside(name, OsStr::new(value));
+        assert!(!outside(hook::VARIABLE, hook::NAME) && !outside(hook::VARIABLE, ""));
+        assert!(outside(hook::VARIABLE, "/opt/libprofiler.so") && outside("LD_PRELOAD", hook::NAME));
+    }
 
     #[test]
     fn a_path_is_all_that_follows_the_fixed_fields() {

@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use common::traced::{Node, events, has, lines_of, traced};
 use common::{Ran, root};
@@ -42,7 +43,22 @@ const PROGRAMS: &[Program] = &[
     Program("threads.c", &[], Some(0), "failed 0\n"),
 ];
 
+/// How often a hook is called in the processes of a program that is run without arguments: once where nothing else stands here.
+const HOOKED: &[(&str, usize)] = &[
+    // Not in the child of `env -i`, which has no variables.
+    ("spawn.py", 2),
+    ("many_children.py", 200),
+    // The program before the exec and the one after it.
+    ("exec_in_thread.py", 2),
+    ("no_cuda.py", 0),
+    ("no_cuda.c", 0),
+];
+
 fn run(node: &Node, program: &Program) -> Ran {
+    node.run(command(node, program))
+}
+
+fn command(node: &Node, program: &Program) -> Command {
     let mut command = if program.0.ends_with(".py") {
         let mut command = node.command("python3");
         // Compiled files stay out of the checkout.
@@ -52,7 +68,35 @@ fn run(node: &Node, program: &Program) -> Ran {
         node.command(node.program(program.0))
     };
     command.args(program.1);
-    node.run(command)
+    command
+}
+
+#[test]
+fn programs_initialise_cuda_as_often_as_they_say() {
+    if !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    let (hook, log) = (node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]), node.file("log"));
+    let python = has("python3");
+    for program in PROGRAMS.iter().filter(|program| program.1.is_empty() && (python || program.0.ends_with(".c"))) {
+        // Who is no longer root can neither load the hook from a folder of root's own nor write to one.
+        if program.0 == "setuid.py" {
+            continue;
+        }
+        let _ = fs::remove_file(&log);
+        let mut command = command(&node, program);
+        command.env("CUDA_INJECTION64_PATH", &hook).env("HOOK_LOG", &log);
+        let ran = node.run(command);
+        let lines = fs::read_to_string(&log).unwrap_or_default();
+        let expected = HOOKED.iter().find(|(name, _)| *name == program.0).map_or(1, |(_, times)| *times);
+        assert_eq!(lines.lines().count(), expected, "{}: {lines}{ran:#?}", program.0);
+        let inits = events(Path::new(program.0)).into_iter().filter(|(_, event)| event.starts_with("init, mask "));
+        let masks: Vec<String> =
+            inits.filter_map(|(_, event)| Some(event.split([' ', ',']).nth(3)?.to_string())).collect();
+        let is_said = |line: &str| masks.iter().any(|mask| line.ends_with(&format!("mask {mask}")));
+        assert!(lines.lines().all(is_said), "{}: {lines}{masks:?}", program.0);
+    }
 }
 
 #[test]

@@ -3,9 +3,6 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 pub const RTLD_LAZY: c_int = 1;
-pub const RTLD_NOLOAD: c_int = 4;
-/// `RTLD_NEXT`: the next definition after the calling library's.
-pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 
 const AF_UNIX: c_int = 1;
 const SOCK_STREAM: c_int = 1;
@@ -18,18 +15,11 @@ const POLLIN: i16 = 1;
 const CLOCK_MONOTONIC: c_int = 1;
 const EINTR: c_int = 4;
 const EAGAIN: c_int = 11;
-const MFD_CLOEXEC: u32 = 1;
-const PROT_READ_WRITE: c_int = 3;
-const MAP_SHARED: c_int = 1;
 
 #[cfg(target_arch = "x86_64")]
 const SYS_GETTID: i64 = 186;
-#[cfg(target_arch = "x86_64")]
-const SYS_MEMFD_CREATE: i64 = 319;
 #[cfg(target_arch = "aarch64")]
 const SYS_GETTID: i64 = 178;
-#[cfg(target_arch = "aarch64")]
-const SYS_MEMFD_CREATE: i64 = 279;
 
 #[repr(C)]
 struct SockaddrUn {
@@ -77,37 +67,20 @@ struct PassFd {
     padding: c_int,
 }
 
-#[repr(C)]
-pub struct DlInfo {
-    pub file: *const c_char,
-    pub base: *mut c_void,
-    pub symbol: *const c_char,
-    pub address: *mut c_void,
-}
-
 unsafe extern "C" {
     pub static environ: *const *const c_char;
     pub fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-    pub fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
-    pub fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> c_int;
     fn backtrace(frames: *mut *mut c_void, room: c_int) -> c_int;
-    fn getppid() -> c_int;
     fn pthread_self() -> usize;
-    fn syscall(number: i64, ...) -> i64;
+    pub fn syscall(number: i64, ...) -> i64;
     fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const SockaddrUn, length: u32) -> c_int;
     fn send(fd: c_int, bytes: *const c_void, length: usize, flags: c_int) -> isize;
     fn sendmsg(fd: c_int, message: *const Msghdr, flags: c_int) -> isize;
     fn poll(fds: *mut PollFd, count: u64, milliseconds: c_int) -> c_int;
-    fn close(fd: c_int) -> c_int;
-    fn ftruncate(fd: c_int, length: i64) -> c_int;
-    fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    pub fn close(fd: c_int) -> c_int;
     fn __errno_location() -> *mut c_int;
 }
 
@@ -140,12 +113,6 @@ pub fn pthread_id() -> usize {
     unsafe { pthread_self() }
 }
 
-/// The parent process.
-pub fn parent_id() -> i32 {
-    // SAFETY: it has no precondition.
-    unsafe { getppid() }
-}
-
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn now_ns() -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
@@ -161,21 +128,6 @@ pub fn frames() -> Vec<usize> {
     // SAFETY: there is room for that many.
     let count = unsafe { backtrace(found.as_mut_ptr(), ROOM as c_int) };
     found.iter().take(count.max(0) as usize).map(|frame| *frame as usize).collect()
-}
-
-/// The file that holds the code at an address, as the loader knows it.
-pub fn file_of(address: usize) -> Option<Vec<u8>> {
-    let mut info = DlInfo {
-        file: std::ptr::null(),
-        base: std::ptr::null_mut(),
-        symbol: std::ptr::null(),
-        address: std::ptr::null_mut(),
-    };
-    // SAFETY: `info` is writable; the name lives as long as the library is loaded, and is copied.
-    unsafe {
-        (dladdr(address as *const c_void, &mut info) != 0 && !info.file.is_null())
-            .then(|| CStr::from_ptr(info.file).to_bytes().to_vec())
-    }
 }
 
 /// The variables of this process whose name passes, read from `environ` itself.
@@ -277,31 +229,4 @@ impl Drop for Connection {
         // SAFETY: the descriptor was opened by this value and nobody else has it.
         unsafe { close(self.0) };
     }
-}
-
-/// Zeroed memory that another process can read through the descriptor, which the caller closes.
-pub fn shared_memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
-    // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
-    // we can shorten.
-    unsafe {
-        let fd = syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC) as c_int;
-        if fd < 0 {
-            return None;
-        }
-        let mapped = match ftruncate(fd, bytes as i64) {
-            0 => mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0),
-            _ => -1isize as *mut c_void,
-        };
-        if mapped as isize == -1 {
-            close(fd);
-            return None;
-        }
-        Some((mapped, fd))
-    }
-}
-
-/// Closes a descriptor of [`shared_memory`].
-pub fn close_descriptor(fd: c_int) {
-    // SAFETY: the caller owns it.
-    unsafe { close(fd) };
 }

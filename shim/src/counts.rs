@@ -1,9 +1,9 @@
 //! How often each function was called and each GPU was used, in memory that the tracer can read even
 //! after the process was killed.
 
-use crate::c;
 use crate::post::{self, Message};
 use crate::wrapped::{COUNT, NAMES};
+use crate::{c, shared};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// More devices than a process can see.
@@ -61,7 +61,7 @@ pub fn page() -> &'static Page {
 #[cold]
 fn make() -> &'static Page {
     let _errno = c::Errno::kept();
-    let made = c::shared_memory(c"cuda-pitfalls-counts", size_of::<Page>());
+    let made = shared::memory(c"cuda-pitfalls-counts", size_of::<Page>());
     let page = made.map_or(&raw const PRIVATE as *mut Page, |(page, _)| page.cast());
     let is_first = PAGE.compare_exchange(std::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire).is_ok();
     if let Some((_, descriptor)) = made {
@@ -71,7 +71,7 @@ fn make() -> &'static Page {
             let names = NAMES.iter().map(|name| name.trim_end_matches('\0').to_owned());
             hello.list("names", names).send(Some(descriptor));
         }
-        c::close_descriptor(descriptor);
+        shared::close_descriptor(descriptor);
     }
     // SAFETY: as above; a page that lost the race stays mapped and unused.
     unsafe { &*PAGE.load(Ordering::Acquire) }

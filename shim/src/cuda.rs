@@ -12,6 +12,7 @@ mod c;
 mod counts;
 mod original;
 mod post;
+mod shared;
 mod special;
 mod state;
 mod variable;

@@ -6,6 +6,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+const RTLD_NOLOAD: i32 = 4;
+
 /// The path of the real library, ended by NUL. The tracer writes it into its copy of this library,
 /// behind the mark by which it finds the place.
 #[used]
@@ -35,7 +37,7 @@ pub fn find() {
     let path = bytes.get(MARK_BYTES..).unwrap_or_default();
     let Ok(path) = CStr::from_bytes_until_nul(path) else { return };
     // SAFETY: the loader has loaded this file as our dependency; it is only asked for.
-    let library = unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | c::RTLD_NOLOAD) };
+    let library = unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | RTLD_NOLOAD) };
     if library.is_null() {
         return;
     }

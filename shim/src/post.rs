@@ -115,6 +115,7 @@ impl Message {
     }
 
     /// Texts.
+    #[allow(dead_code, reason = "the forwarding library alone has lists")]
     pub fn list(&mut self, key: &str, texts: impl IntoIterator<Item = String>) -> &mut Message {
         self.key(key);
         self.text.push('[');
@@ -169,6 +170,7 @@ impl Message {
     }
 
     /// Has the thread wait as [`Message::parked`] does, for what needs no stack.
+    #[allow(dead_code, reason = "the forwarding library alone waits without a stack")]
     pub fn waiting(&mut self) -> &mut Message {
         self.is_parked = true;
         self

@@ -7,6 +7,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod c;
+mod loader;
 mod post;
 mod variable;
 
@@ -61,7 +62,7 @@ fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
         return known;
     }
     // SAFETY: the name ends in NUL.
-    let found = unsafe { c::dlsym(c::RTLD_NEXT, name.as_ptr()) };
+    let found = unsafe { c::dlsym(loader::RTLD_NEXT, name.as_ptr()) };
     slot.store(found, Ordering::Relaxed);
     found
 }
@@ -116,7 +117,8 @@ pub unsafe extern "C" fn putenv(entry: *mut c_char) -> c_int {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: as for `setenv`.
     unsafe {
-        let real = std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_char) -> c_int>(next(&REAL, c"putenv"));
+        let real =
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_char) -> c_int>(next(&REAL, c"putenv"));
         let key = bytes_of(entry).split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
         if !is_of_cuda(&key) {
             return real(entry);
@@ -259,7 +261,12 @@ pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
         let found = real_getenv(name);
         if bytes_of(name) == b"CUDA_VISIBLE_DEVICES" && post::is_heard() {
             let _errno = c::Errno::kept();
-            if c::frames().iter().skip(1).take(3).any(|frame| c::file_of(*frame).is_some_and(|file| is_libcuda(&file))) {
+            if c::frames()
+                .iter()
+                .skip(1)
+                .take(3)
+                .any(|frame| loader::file_of(*frame).is_some_and(|file| is_libcuda(&file)))
+            {
                 let value = (!found.is_null()).then(|| bytes_of(found).to_vec());
                 let mut message = Message::new("mask_read", "getenv", post::number());
                 message.bytes("value", value.as_deref());

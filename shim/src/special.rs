@@ -119,7 +119,11 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     if !was_ready && post::is_heard() {
         let _errno = c::Errno::kept();
         let mut message = Message::new("init", "cuInit", number);
-        message.word("witness", "forwarding").pairs("variables", &c::variables(variable::is_of_cuda)).parked().send(None);
+        message
+            .word("witness", "forwarding")
+            .pairs("variables", &c::variables(variable::is_of_cuda))
+            .parked()
+            .send(None);
     }
     let began = c::now_ns();
     let status = call!("cuInit", fn(u32), flags);
@@ -148,10 +152,14 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
 /// # Safety
 /// As above.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress(name: *const c_char, function: *mut *mut c_void, version: i32, flags: u64) -> u32 {
-    let status = call!(
-        "cuGetProcAddress", fn(*const c_char, *mut *mut c_void, i32, u64), name, function, version, flags
-    );
+pub unsafe extern "C" fn cuGetProcAddress(
+    name: *const c_char,
+    function: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+) -> u32 {
+    let status =
+        call!("cuGetProcAddress", fn(*const c_char, *mut *mut c_void, i32, u64), name, function, version, flags);
     // SAFETY: a call that succeeded has written the pointer.
     unsafe { answered(index("cuGetProcAddress"), status, function) }
 }
@@ -167,8 +175,13 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     result: *mut i32,
 ) -> u32 {
     let status = call!(
-        "cuGetProcAddress_v2", fn(*const c_char, *mut *mut c_void, i32, u64, *mut i32),
-        name, function, version, flags, result
+        "cuGetProcAddress_v2",
+        fn(*const c_char, *mut *mut c_void, i32, u64, *mut i32),
+        name,
+        function,
+        version,
+        flags,
+        result
     );
     // SAFETY: as above.
     unsafe { answered(index("cuGetProcAddress_v2"), status, function) }
@@ -321,7 +334,13 @@ pub unsafe extern "C" fn cuCtxCreate_v2(context: *mut usize, flags: u32, device:
 /// # Safety
 /// As above.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxCreate_v3(context: *mut usize, affinities: usize, count: i32, flags: u32, device: i32) -> u32 {
+pub unsafe extern "C" fn cuCtxCreate_v3(
+    context: *mut usize,
+    affinities: usize,
+    count: i32,
+    flags: u32,
+    device: i32,
+) -> u32 {
     create("cuCtxCreate_v3", index("cuCtxCreate_v3"), context, device, || {
         call!("cuCtxCreate_v3", fn(*mut usize, usize, i32, u32, i32), context, affinities, count, flags, device)
     })

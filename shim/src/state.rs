@@ -4,8 +4,18 @@
 use crate::post::{self, Message};
 use crate::{c, counts};
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+unsafe extern "C" {
+    fn getppid() -> c_int;
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
 
 /// `CUDA_SUCCESS`.
 pub const SUCCESS: u32 = 0;
@@ -22,9 +32,9 @@ static OTHERS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// The context that this thread was found in last, its device, and the generation.
-    static LAST: Cell<(usize, i32, u64)> = const { Cell::new((0, -1, 0)) };
-    }
+/// The context that this thread was found in last, its device, and the generation.
+static LAST: Cell<(usize, i32, u64)> = const { Cell::new((0, -1, 0)) };
+}
 
 pub fn is_ready() -> bool {
     IS_READY.load(Ordering::Acquire)
@@ -42,13 +52,15 @@ pub fn watch_forks() {
         counts::forget();
         if IS_READY.load(Ordering::Acquire) && post::is_heard() {
             let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
+            // SAFETY: it has no precondition.
+            let parent = unsafe { getppid() };
             let mut message = Message::new("forked", "fork", post::number());
-            message.number("parent", i64::from(c::parent_id())).number("contexts", contexts).parked().send(None);
+            message.number("parent", i64::from(parent)).number("contexts", contexts).parked().send(None);
         }
     }
     // SAFETY: the handler is a function of this library, which stays loaded: libcuda is never
     // unloaded by its users, and if it is, glibc takes the handler away with it.
-    unsafe { c::pthread_atfork(None, None, Some(child)) };
+    unsafe { pthread_atfork(None, None, Some(child)) };
 }
 
 /// A function of the real library with the type of the use.
@@ -68,7 +80,8 @@ pub(crate) use real_function;
 /// The UUID of a visible GPU in hex, asked of the driver; empty where it cannot be had.
 pub fn uuid(device: i32) -> String {
     let mut bytes = [0u8; 16];
-    let asked = real_function!("cuDeviceGetUuid_v2", fn(*mut u8, i32)).or(real_function!("cuDeviceGetUuid", fn(*mut u8, i32)));
+    let asked =
+        real_function!("cuDeviceGetUuid_v2", fn(*mut u8, i32)).or(real_function!("cuDeviceGetUuid", fn(*mut u8, i32)));
     // SAFETY: the function writes 16 bytes.
     match asked.map(|ask| unsafe { ask(bytes.as_mut_ptr(), device) }) {
         Some(SUCCESS) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
