@@ -12,6 +12,7 @@ enum Way {
     Use(String),
     Told(String),
     Noisy,
+    Switch,
     Plain,
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             Some(comment) if comment.starts_with('#') => continue,
             Some("special") => Way::Special,
             Some("noisy") => Way::Noisy,
+            Some("switch") => Way::Switch,
             Some("use") => Way::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
             Some("told") => Way::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
             Some("more") => {
@@ -129,6 +131,7 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
             format!("after_use({index}, status, crate::counts::Usage::{}{rest})", first.to_uppercase())
         }
         Way::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
+        Way::Switch => format!("after_switch({index}, status)"),
         Way::Noisy => format!("after({index}, status, true)"),
         Way::Plain | Way::Special => format!("after({index}, status, false)"),
     };

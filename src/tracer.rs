@@ -40,6 +40,8 @@ pub use program::Ended;
 
 /// The longest wait before the tracer looks around.
 const TICK_NS: u64 = 200_000_000;
+/// The same while a process runs that is not in the trace: it is caught with a libcuda, not by what it says.
+const SHORT_TICK_NS: u64 = 20_000_000;
 /// How often memory that was polled is written down, and processes are looked over.
 const ROUND_NS: u64 = 1_000_000_000;
 /// How long the sampler rests between looks: a program runs for hours, and NVML contends with it.
@@ -281,10 +283,12 @@ impl Tracer {
     fn serve(&mut self, mut program: Program) -> Ended {
         loop {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&program, PollFlags::IN)];
-            let ready = poll(&mut fds, Some(&timespec(TICK_NS))).is_ok();
+            let tick = if self.processes.has_lost() { SHORT_TICK_NS } else { TICK_NS };
+            let ready = poll(&mut fds, Some(&timespec(tick))).is_ok();
             let has_ended = ready && fds.iter().nth(1).is_some_and(|fd| !fd.revents().is_empty());
             self.answer();
             self.writer.flush();
+            self.processes.watch_lost(self.place.path());
             if clock::now_ns() - self.round_ns > ROUND_NS {
                 self.round(program.pid());
             }

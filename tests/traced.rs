@@ -8,40 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::traced::{Node, events, has, lines_of, traced};
+use common::traced::{Node, PROGRAMS, command, events, has, lines_of, run, traced};
 use common::{Ran, root};
-
-/// A program, its arguments, its exit code (none if a signal ends it), and what it prints: all of it, or the beginning where that does
-/// not end a line.
-struct Program(&'static str, &'static [&'static str], Option<i32>, &'static str);
-
-const PROGRAMS: &[Program] = &[
-    Program("late_mask.py", &[], Some(0), "available True\ndevices 2\n"),
-    Program("stray_context.py", &[], Some(0), "model on cuda:1\ndone\n"),
-    Program("guard.py", &[], Some(0), "array on 1\n"),
-    Program("fork_after_init.py", &[], Some(0), "child refused True\n"),
-    Program("spawn.py", &[], Some(0), "spawn 1\nforkserver 1\nbare 0\n"),
-    Program("spawn.py", &["bare"], Some(0), "bare 0\n"),
-    Program("threads.py", &[], Some(0), "done\n"),
-    Program("pinned.py", &[], Some(0), "pinned True\n"),
-    Program("late_limit.py", &[], Some(0), "late 1\n"),
-    Program("closes_fds.py", &[], Some(0), "done\n"),
-    Program("absolute_path.py", &[], Some(0), "done\n"),
-    Program("many_children.py", &["20", "3"], Some(0), "children 20 failed 0\n"),
-    Program("many_children.py", &[], Some(0), "children 200 failed 0\n"),
-    Program("setuid.py", &[], Some(0), "root False\ndone\n"),
-    Program("exec_in_thread.py", &[], Some(0), "done\n"),
-    Program("no_cuda.py", &[], Some(0), "child 0\n"),
-    Program("long_stack.py", &[], Some(0), "frames 900\n"),
-    Program("early_exit.py", &[], Some(3), ""),
-    Program("killed.py", &[], None, ""),
-    Program("late_mask.c", &[], Some(0), "devices 2\n"),
-    Program("linked.c", &[], Some(0), "done 0\n"),
-    Program("by_address.c", &[], Some(0), "done 0, no such function 0\n"),
-    Program("launch_loop.c", &["1000"], Some(0), "launches 1000, ns_per_launch "),
-    Program("no_cuda.c", &[], Some(0), "0\n"),
-    Program("threads.c", &[], Some(0), "failed 0\n"),
-];
 
 /// How often a hook is called in the processes of a program that is run without arguments: once where nothing else stands here.
 const HOOKED: &[(&str, usize)] = &[
@@ -53,23 +21,6 @@ const HOOKED: &[(&str, usize)] = &[
     ("no_cuda.py", 0),
     ("no_cuda.c", 0),
 ];
-
-fn run(node: &Node, program: &Program) -> Ran {
-    node.run(command(node, program))
-}
-
-fn command(node: &Node, program: &Program) -> Command {
-    let mut command = if program.0.ends_with(".py") {
-        let mut command = node.command("python3");
-        // Compiled files stay out of the checkout.
-        command.arg(root().join(traced(program.0))).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
-    } else {
-        node.command(node.program(program.0))
-    };
-    command.args(program.1);
-    command
-}
 
 #[test]
 fn programs_initialise_cuda_as_often_as_they_say() {

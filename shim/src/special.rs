@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `CUDA_ERROR_NOT_INITIALIZED`, for a function that is not there: it cannot be called then.
 const MISSING: u32 = 3;
 
+/// `CUDA_ERROR_DEINITIALIZED`.
+const DEINITIALIZED: u32 = 4;
+
 /// More events than this of one kind and one process are counted and not told.
 const MOST: u32 = 64;
 
@@ -52,6 +55,13 @@ pub fn after(index: usize, status: u32, is_noisy: bool) {
     }
 }
 
+/// After a call by which the thread may have another current context.
+#[inline]
+pub fn after_switch(index: usize, status: u32) {
+    after(index, status, false);
+    state::moved();
+}
+
 /// After a call that uses the GPU of the current context.
 #[inline]
 pub fn after_use(index: usize, status: u32, usage: Usage) {
@@ -73,7 +83,8 @@ fn tell_use(index: usize, device: i32, usage: Usage) {
 
 #[cold]
 fn tell_error(index: usize, status: u32) {
-    if !ERRORS.take() {
+    // At exit the driver is gone before the libraries that ask it to tidy up.
+    if status == DEINITIALIZED || !ERRORS.take() {
         return;
     }
     let _errno = c::Errno::kept();
@@ -306,6 +317,7 @@ fn create(call: &'static str, index: usize, context: *mut usize, device: i32, re
     let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
     if handle != 0 {
         state::note_other(handle, device);
+        state::moved();
     }
     if is_told {
         after_context(call, number, device, false, handle, status, elapsed);

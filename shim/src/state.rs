@@ -32,8 +32,9 @@ static OTHERS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-/// The context that this thread was found in last, its device, and the generation.
-static LAST: Cell<(usize, i32, u64)> = const { Cell::new((0, -1, 0)) };
+    /// The device that this thread was found on last, for how many uses more that is taken for true, and
+    /// the generation.
+    static LAST: Cell<(i32, u32, u64)> = const { Cell::new((-1, 0, 0)) };
 }
 
 pub fn is_ready() -> bool {
@@ -132,19 +133,18 @@ pub fn forget_other(context: usize) -> Option<i32> {
     Some(others.swap_remove(at).1)
 }
 
+/// The driver is asked again after so many uses: it takes longer to answer than a launch should be
+/// delayed, and a context may become current on a way that is not seen.
+const USES: u32 = 256;
+
 /// The GPU of the thread's current context.
 #[inline]
 pub fn current_device() -> Option<i32> {
-    let mut context = 0usize;
-    // SAFETY: the function writes one pointer.
-    let status = unsafe { real_function!("cuCtxGetCurrent", fn(*mut usize))?(&mut context) };
-    if status != SUCCESS || context == 0 {
-        return None;
-    }
     let generation = GENERATION.load(Ordering::Relaxed);
     LAST.with(|last| {
-        let (known, device, of) = last.get();
-        if known == context && of == generation {
+        let (device, uses, of) = last.get();
+        if uses > 0 && of == generation {
+            last.set((device, uses - 1, of));
             return Some(device);
         }
         let mut device = -1i32;
@@ -153,9 +153,14 @@ pub fn current_device() -> Option<i32> {
         if status != SUCCESS {
             return None;
         }
-        last.set((context, device, generation));
+        last.set((device, USES, generation));
         Some(device)
     })
+}
+
+/// Notes that this thread may have another current context.
+pub fn moved() {
+    LAST.with(|last| last.set((-1, 0, 0)));
 }
 
 /// Primary contexts that a call made without being asked to, as their devices.

@@ -37,7 +37,7 @@ pub fn redacted(line: Line) -> Line {
 }
 
 fn redact_stack(stack: &mut Stack) {
-    for frame in &mut stack.frames {
+    for frame in stack.frames.iter_mut().chain(&mut stack.meanwhile) {
         frame.file = frame.file.as_deref().map(keep_package);
         frame.module = frame.module.as_deref().map(keep_package);
     }

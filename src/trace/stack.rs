@@ -11,6 +11,10 @@ pub struct Stack {
     /// The frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<Frame>,
+    /// Where the user's own code stood meanwhile, on another thread of Python: given where this one has
+    /// no frame of the user's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meanwhile: Vec<Frame>,
     /// What is missing and why, in words; absent if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
@@ -98,7 +102,7 @@ impl Frame {
         let package = module.and_then(package_of);
         let name = module.map(file_name).unwrap_or_default();
         let owner = match module {
-            _ if is_cuda(name) => Owner::Cuda,
+            _ if is_cuda(name) || is_of_runtime(function, source.as_ref()) => Owner::Cuda,
             Some(_) if package.is_some() => Owner::Package,
             Some(module) if is_of_system(module) || is_interpreter(name) => Owner::System,
             Some(module) if Some(module) == program || source.is_some() || !name.contains(".so") => Owner::Program,
@@ -141,15 +145,20 @@ impl Frame {
 impl Stack {
     /// A stack that could not be read, and why.
     pub fn unread(why: impl Into<String>) -> Stack {
-        Stack { frames: Vec::new(), missing: Some(why.into()) }
+        Stack { missing: Some(why.into()), ..Stack::default() }
     }
 
-    /// The innermost frame of the user's own code.
+    /// The innermost frame of the user's own code on this thread.
     pub fn users(&self) -> Option<&Frame> {
         self.frames
             .iter()
             .find(|frame| frame.owner == Owner::Program && frame.file.is_some())
             .or_else(|| self.frames.iter().find(|frame| frame.owner == Owner::Program && !frame.function.is_empty()))
+    }
+
+    /// The innermost frame of the user's own code on another thread meanwhile.
+    pub fn users_meanwhile(&self) -> Option<&Frame> {
+        self.meanwhile.iter().find(|frame| frame.owner == Owner::Program)
     }
 
     /// The user's own frames, outermost first.
@@ -239,6 +248,15 @@ fn is_cuda(name: &str) -> bool {
         || name.starts_with("libcuda_pitfalls")
 }
 
+/// Whether a function is of a libcudart that was linked into something else, or of its header.
+fn is_of_runtime(function: &str, source: Option<&(String, Option<u32>)>) -> bool {
+    let is_call = function.strip_prefix("cuda").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    match source {
+        Some((file, _)) => ["cuda_runtime.h", "cuda_runtime_api.h"].contains(&file_name(file)),
+        None => is_call || function.starts_with("libcudart_static_"),
+    }
+}
+
 fn is_interpreter(name: &str) -> bool {
     name.starts_with("python") || name.starts_with("libpython")
 }
@@ -274,6 +292,10 @@ mod tests {
         assert_eq!(of("/usr/lib/x86_64-linux-gnu/libc.so.6"), Owner::System);
         assert_eq!(of("/home/me/a.out"), Owner::Program);
         assert_eq!(of("/usr/bin/python3.12"), Owner::System);
+        let linked = Frame::native("libcudart_static_ad92", Some("/home/me/a.out"), None, Some("/home/me/a.out"));
+        let header = Some(("/cuda/include/cuda_runtime.h".to_owned(), Some(879)));
+        let inlined = Frame::native("cudaMalloc<float>", Some("/home/me/a.out"), header, Some("/home/me/a.out"));
+        assert_eq!((linked.owner, inlined.owner), (Owner::Cuda, Owner::Cuda));
     }
 
     #[test]
@@ -286,7 +308,7 @@ mod tests {
                 Frame::python("setup", "/me/cli.py", 88),
                 Frame::python("<module>", "/me/train.py", 12),
             ],
-            missing: None,
+            ..Stack::default()
         };
         assert_eq!(stack.users().and_then(Frame::line).as_deref(), Some("cli.py:88"));
         assert_eq!(stack.entry().map(Frame::name).as_deref(), Some("torch.cuda.is_available"));

@@ -19,8 +19,9 @@ pub(super) struct Processes {
     elsewhere: BTreeMap<u32, String>,
     /// UUIDs of GPUs on which a process that is seen had a context.
     with_context: BTreeSet<String>,
-    /// Programs that were started without the trace's variables, with how many of each.
-    lost: BTreeMap<String, u32>,
+    /// Processes that went on without the trace's variables, with what they run. They are watched for a
+    /// libcuda until they end.
+    lost: BTreeMap<u32, String>,
     not_seen: Vec<String>,
 }
 
@@ -163,9 +164,26 @@ impl Processes {
         (!known.pages.is_empty()).then(|| known.counts(pid))
     }
 
-    /// Notes that a process starts a program without the trace's variables.
-    pub(super) fn lost(&mut self, _pid: u32, program: String) {
-        *self.lost.entry(program).or_default() += 1;
+    /// Notes that a process starts a program without the trace's variables, or becomes one.
+    pub(super) fn lost(&mut self, pid: u32, program: String) {
+        self.lost.insert(pid, program);
+    }
+
+    /// Whether a process that went on without the trace's variables still runs.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Looks whether one of these, or a child of one, has mapped a libcuda that is not ours.
+    pub(super) fn watch_lost(&mut self, ours: &Path) {
+        let lost: Vec<u32> = self.lost.keys().copied().collect();
+        for pid in lost {
+            if is_alive(pid) {
+                self.look_for_unseen(pid, ours);
+            } else {
+                self.lost.remove(&pid);
+            }
+        }
     }
 
     /// Looks for processes of the program that have mapped a libcuda which is not ours.
@@ -176,7 +194,8 @@ impl Processes {
                 continue;
             }
             let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { continue };
-            if maps.contains("/libcuda.so") && !maps.contains(ours.as_ref()) {
+            let has_libcuda = ["/libcuda.so", "/libcuda_pitfalls_sim"].iter().any(|name| maps.contains(name));
+            if has_libcuda && !maps.contains(ours.as_ref()) {
                 self.elsewhere.insert(pid, program_of(pid));
             }
         }
@@ -189,10 +208,6 @@ impl Processes {
             format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
         });
         all.extend(unseen);
-        all.extend(self.lost.iter().map(|(program, times)| {
-            let times = crate::text::counts::counted(u64::from(*times), "time");
-            format!("`{program}` was started {times} without the trace's variables: CUDA calls in it are not seen")
-        }));
         all
     }
 }

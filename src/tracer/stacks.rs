@@ -84,10 +84,10 @@ impl Stacks {
         };
         let mut native = self.named(pid, &mappings, frames);
         let has_python = mappings.iter().any(|mapping| is_python(&mapping.path));
-        let mut python = Vec::new();
+        let (mut python, mut meanwhile) = (Vec::new(), Vec::new());
         if has_python {
             match self.python_frames(pid, tid, pthread) {
-                Ok(frames) => python = frames,
+                Ok(found) => (python, meanwhile) = found,
                 Err(why) => missing = Some(why),
             }
         }
@@ -98,13 +98,15 @@ impl Stacks {
             native.append(&mut python);
         }
         native.truncate(MOST_FRAMES);
-        Stack { frames: native, missing }
+        Stack { frames: native, meanwhile, missing }
     }
 
-    fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<Vec<Frame>, String> {
+    /// The frames of Python on a thread. Where none of them is the user's: those of the newest thread that
+    /// has one.
+    fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<(Vec<Frame>, Vec<Frame>), String> {
         let spy = match self.open(pid) {
             Python::Readable(spy) => spy,
-            Python::None => return Ok(Vec::new()),
+            Python::None => return Ok(Default::default()),
             Python::Refused(why) => return Err(why.clone()),
         };
         let mut last = String::new();
@@ -113,13 +115,16 @@ impl Stacks {
                 Ok(traces) => {
                     // A child that has just been forked still has its parent's number of the thread; before 3.11
                     // Python has none at all. What the C library calls the thread is the same in both.
-                    let by_number = traces.iter().find(|trace| trace.os_thread_id == Some(u64::from(tid)));
-                    let found = by_number.or_else(|| traces.iter().find(|trace| trace.thread_id == pthread));
-                    let frames = found.map(|trace| trace.frames.as_slice()).unwrap_or_default();
-                    let frame = |frame: &py_spy::Frame| {
-                        Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0))
+                    let by_number = traces.iter().position(|trace| trace.os_thread_id == Some(u64::from(tid)));
+                    let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
+                    let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
+                    let own = found.and_then(|at| stacks.get_mut(at)).map(std::mem::take).unwrap_or_default();
+                    let is_users = |stack: &&Vec<Frame>| stack.iter().any(|frame| frame.owner == Owner::Program);
+                    let meanwhile = match is_users(&&own) {
+                        true => Vec::new(),
+                        false => stacks.iter().find(is_users).cloned().unwrap_or_default(),
                     };
-                    return Ok(frames.iter().map(frame).collect());
+                    return Ok((own, meanwhile));
                 }
                 Err(error) => last = format!("{error:#}"),
             }
@@ -165,6 +170,12 @@ impl Stacks {
         named.retain(|frame| frame.language == Language::Native);
         named
     }
+}
+
+fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
+    let frame =
+        |frame: &py_spy::Frame| Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
+    frames.iter().map(frame).take(MOST_FRAMES).collect()
 }
 
 /// Opens the Python of a process.

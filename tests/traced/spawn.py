@@ -24,10 +24,12 @@ def work(answers):
 
 
 BARE = """
-import ctypes, sys
+import ctypes, sys, time
 cuda = ctypes.CDLL(sys.argv[1])
 context = ctypes.c_void_p()
-sys.exit(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+status = cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+time.sleep(0.2)  # a real driver takes as long to initialise
+sys.exit(status)
 """
 
 

@@ -1,0 +1,285 @@
+//! `trace` on the simulated machine: the programs of `tests/traced` show what their first lines say, end
+//! as they would without it, and nothing that happens to the tracer harms them.
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::traced::{Node, PROGRAMS, Program, events, has, lines_of, traced};
+use common::{PROGRAM, Ran, Scratch, root};
+use cuda_pitfalls::trace::{ContextChange, Event, Trace, Usage, What, Witness};
+
+/// A command under `trace` on the simulated machine, not yet started.
+fn tracing(scratch: &Scratch, options: &[&str], command: &[&str]) -> Command {
+    let out = scratch.path().join("traces");
+    let mut all = vec!["trace", "--on", "sim:h200-x2", "--out"];
+    let out = out.to_string_lossy().into_owned();
+    all.push(&out);
+    all.extend(options);
+    all.push("--");
+    all.extend(command);
+    let mut tracing = scratch.command(&all);
+    tracing.env("PYTHONDONTWRITEBYTECODE", "1");
+    tracing
+}
+
+/// The one trace of a folder.
+fn stored(scratch: &Scratch) -> Trace {
+    let traces = scratch.path().join("traces");
+    let folders: Vec<PathBuf> = fs::read_dir(&traces).expect("a folder").flatten().map(|it| it.path()).collect();
+    let [folder] = folders.as_slice() else { panic!("{folders:?}") };
+    Trace::open(folder).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Traces a command to its end.
+fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
+    let scratch = Scratch::new();
+    let ran = scratch.start(tracing(&scratch, options, command)).wait(Duration::from_secs(120));
+    let trace = stored(&scratch);
+    (ran, trace)
+}
+
+/// A program of `tests/traced` with its arguments.
+fn words(node: &Node, program: &Program) -> Vec<String> {
+    let mut words = match program.0.ends_with(".py") {
+        true => vec!["python3".to_string(), root().join(traced(program.0)).to_string_lossy().into_owned()],
+        false => vec![node.program(program.0).to_string_lossy().into_owned()],
+    };
+    words.extend(program.1.iter().map(ToString::to_string));
+    words
+}
+
+/// Whether an event is what a program says it shows, in the words of tests/traced/README.md.
+fn is_shown(said: &str, event: &Event) -> bool {
+    let (kind, rest) = said.split_once([',', ' ']).unwrap_or((said, ""));
+    let rest = rest.trim();
+    let gpu = || rest.split("on GPU ").nth(1)?.chars().next()?.to_digit(10).map(|digit| digit as i32);
+    match (kind, &event.what) {
+        ("init", What::Init { variables, .. }) => {
+            let mask = rest.trim_start_matches("mask ").split(',').next().unwrap_or_default();
+            variables.get("CUDA_VISIBLE_DEVICES").map_or("(unset)", String::as_str) == mask
+        }
+        ("context", What::Context { change, .. }) => {
+            let changed = if rest.starts_with("made") { ContextChange::Made } else { ContextChange::Released };
+            *change == changed && event.device == gpu()
+        }
+        ("first_use", What::FirstUse { usage }) => {
+            let wanted = match rest.split(' ').next() {
+                Some("launch") => Usage::Launch,
+                Some("copy") => Usage::Copy,
+                _ => Usage::Allocation,
+            };
+            *usage == wanted && event.device == gpu()
+        }
+        ("host_memory", What::HostMemory { bytes }) => rest == format!("{bytes} bytes"),
+        ("variable", What::Variable { name, value, .. }) => {
+            rest.starts_with(&format!("{name} = {}", value.as_deref().unwrap_or("(unset)")))
+        }
+        ("limit", What::Limit { limit, value, after_launch }) => {
+            let when = if *after_launch { "after" } else { "before" };
+            let status = rest.split("status ").nth(1).unwrap_or("0");
+            rest.starts_with(&format!("{limit} = {value}, {when} a launch")) && event.status == status.parse().ok()
+        }
+        ("module", What::Module) => event.status == Some(0),
+        ("forked", What::Forked { contexts, .. }) => rest.starts_with(&contexts.to_string()),
+        ("error", What::InitDone { visible: None, .. }) => rest.contains(&event.call) && event.status != Some(0),
+        _ => false,
+    }
+}
+
+#[test]
+fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
+    if !has("python3") || !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    for program in PROGRAMS.iter().filter(|program| program.0 != "absolute_path.py" && program.1 != ["bare"]) {
+        let command = words(&node, program);
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let (ran, trace) = trace(&[], &command);
+        let name = program.0;
+        assert!(ran.stdout.starts_with(program.3), "{name} printed something else:\n{}\n{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.code, program.2, "{name} ended in another way: {}", ran.stderr);
+        let lines = lines_of(Path::new(name));
+        for (label, said) in events(Path::new(name)) {
+            if said.starts_with("nothing") {
+                let end = trace.end.as_ref().expect("a whole trace");
+                assert!(!end.not_seen.is_empty(), "{name}: what was not seen is not said");
+                continue;
+            }
+            let line_of = |event: &&Event| {
+                let frame = event.stack.users().or_else(|| event.stack.users_meanwhile());
+                frame.and_then(|frame| frame.line)
+            };
+            let alike: Vec<&Event> = trace.events.iter().filter(|event| is_shown(&said, event)).collect();
+            assert!(!alike.is_empty(), "{name}: {label}: {said} is not in the trace: {:#?}", trace.events);
+            if let Some(line) = lines.get(&label) {
+                // Of many children some may not have been looked at in time; that is said in their events.
+                let lines: Vec<Option<u32>> = alike.iter().map(line_of).collect();
+                assert!(lines.contains(&Some(*line)), "{name}: {label}: {said} at line {line}, found {lines:?}");
+            }
+        }
+        let end = trace.end.as_ref().unwrap_or_else(|| panic!("{name}: the trace has no end"));
+        assert_eq!((end.code, end.left_out), (program.2, 0), "{name}");
+        if name != "spawn.py" {
+            assert_eq!(end.not_seen, Vec::<String>::new(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
+    let script = root().join(traced("late_mask.py"));
+    let (_, trace) = trace(&[], &["python3", &script.to_string_lossy()]);
+    let witnesses: Vec<Witness> = trace
+        .events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Init { witness, .. } => Some(witness),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(witnesses, [Witness::Forwarding, Witness::Injection]);
+    let read = trace.events.iter().find_map(|event| match &event.what {
+        What::MaskRead { value, after_hook } => Some((value.clone(), *after_hook)),
+        _ => None,
+    });
+    assert_eq!(read, Some((None, true)));
+}
+
+#[test]
+fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
+    let node = Node::new("h200-x2");
+    let library = node.links.join("libcuda.so.1");
+    let script = root().join(traced("absolute_path.py"));
+    let scratch = Scratch::new();
+    let command = ["python3", &script.to_string_lossy(), &library.to_string_lossy()];
+    let ran = scratch.start(tracing(&scratch, &[], &command)).wait(Duration::from_secs(60));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let trace = stored(&scratch);
+    let hooked = |event: &Event| matches!(event.what, What::Init { witness: Witness::Injection, .. });
+    assert!(trace.events.iter().any(hooked), "{:#?}", trace.events);
+    let not_seen = trace.end.expect("a whole trace").not_seen;
+    assert!(not_seen.iter().any(|why| why.contains("by another way than by name")), "{not_seen:?}");
+}
+
+#[test]
+fn counts_are_those_of_the_calls_that_were_made() {
+    if !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    let program = node.program("launch_loop.c").to_string_lossy().into_owned();
+    let (_, trace) = trace(&[], &[&program, "1000"]);
+    let [counts] = trace.counts.as_slice() else { panic!("{:?}", trace.counts) };
+    let launches = counts.calls["cuLaunchKernel"].calls;
+    assert!((1000..=1001).contains(&launches), "{counts:?}");
+    assert_eq!(counts.gpus.values().map(|uses| uses.launches).sum::<u64>(), launches);
+}
+
+#[test]
+fn exit_code_output_and_input_are_the_programs_own() {
+    let scratch = Scratch::new();
+    let mut command = tracing(&scratch, &[], &["sh", "-c", "cat; echo out; echo err >&2; exit 42"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    use std::io::Write;
+    child.stdin.take().expect("a pipe").write_all(b"in\n").expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(42));
+    assert_eq!(output.stdout, b"in\nout\n");
+    assert!(output.stderr.starts_with(b"err\n"), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_signal_ends_the_tracer_as_it_ended_the_program() {
+    let scratch = Scratch::new();
+    let status =
+        tracing(&scratch, &[], &["sh", "-c", "kill -USR1 $$"]).stderr(Stdio::null()).status().expect("it runs");
+    assert_eq!(status.signal(), Some(libc::SIGUSR1));
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_as_in_a_shell() {
+    let scratch = Scratch::new();
+    let ran = scratch.start(tracing(&scratch, &[], &["/no/such/program"])).wait(Duration::from_secs(20));
+    assert_eq!(ran.code, Some(127), "{ran:?}");
+    assert!(ran.stderr.contains("/no/such/program"), "{ran:?}");
+}
+
+/// Waits for a file.
+fn appears(path: &Path) {
+    let began = Instant::now();
+    while !path.exists() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{} does not appear", path.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
+    let scratch = Scratch::new();
+    let (begun, done) = (scratch.path().join("begun"), scratch.path().join("done"));
+    let script = format!(
+        "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
+         time.sleep(1)\ncontext = ctypes.c_void_p()\nassert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
+         os.environ['CUDA_VISIBLE_DEVICES'] = '1'\nopen({done:?}, 'w').close()\n"
+    );
+    let mut child =
+        tracing(&scratch, &[], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
+    appears(&begun);
+    child.kill().expect("it is killed");
+    child.wait().expect("it has ended");
+    let began = Instant::now();
+    appears(&done);
+    assert!(began.elapsed() < Duration::from_secs(5), "a lost tracer held the program");
+    let trace = stored(&scratch);
+    assert!(trace.end.is_none());
+    assert!(trace.events.iter().any(|event| matches!(event.what, What::Init { .. })), "{:?}", trace.events);
+}
+
+#[test]
+fn a_tracer_that_is_stopped_does_not_hold_the_program() {
+    let scratch = Scratch::new();
+    let (begun, done) = (scratch.path().join("begun"), scratch.path().join("done"));
+    let script = format!(
+        "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
+         time.sleep(0.5)\nfor n in range(20): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nopen({done:?}, 'w').close()\n"
+    );
+    let mut child =
+        tracing(&scratch, &[], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
+    appears(&begun);
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a PID");
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it is stopped");
+    let began = Instant::now();
+    appears(&done);
+    assert!(began.elapsed() < Duration::from_secs(10), "twenty events were waited for: {:?}", began.elapsed());
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("it goes on");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
+    // A limit on the size of files stands for a full disk; the private libraries are smaller.
+    let scratch = Scratch::new();
+    let (out, done) = (scratch.path().join("traces"), scratch.path().join("done"));
+    let script = format!(
+        "import os\ndef write(depth):\n    if depth: return write(depth - 1)\n    for n in range(200):\n        \
+         os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nwrite(150)\nopen({done:?}, 'w').close()\n"
+    );
+    let line = format!(
+        "trap '' XFSZ; ulimit -f 1000; exec {PROGRAM} trace --on sim:h200-x2 --out {} -- python3 -c \"$1\"",
+        out.display(),
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &line, "bash", &script]).env("TMPDIR", scratch.path());
+    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    assert!(done.exists(), "the program did not come to its end: {ran:?}");
+    ran.ended(74, "not_durable");
+    let trace = stored(&scratch);
+    assert!(trace.end.is_none() && !trace.events.is_empty());
+}
