@@ -194,7 +194,7 @@ impl Check<'_> {
         let grown = |used: u64| used.saturating_sub(before);
         let largest = readings().map(|memory| grown(memory.used_bytes)).max().unwrap_or(0);
         if largest > most {
-            let first = readings().find(|memory| grown(memory.used_bytes) > most).map(|memory| memory.t_ns);
+            let first = readings().filter(|memory| grown(memory.used_bytes) > most).map(|memory| memory.t_ns).min();
             let event = first.and_then(|t_ns| {
                 let grows =
                     |event: &Event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0);

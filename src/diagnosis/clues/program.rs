@@ -26,11 +26,7 @@ pub(super) struct Program<'a> {
 impl<'a> Program<'a> {
     /// All programs that did something, in the order of their first event.
     pub(super) fn all(trace: &'a Trace) -> Vec<Program<'a>> {
-        let mut lines: HashMap<u32, Vec<&Process>> = HashMap::new();
-        for process in &trace.processes {
-            lines.entry(process.pid).or_default().push(process);
-        }
-        lines.values_mut().for_each(|lines| lines.sort_by_key(|line| line.t_ns));
+        let lines = Program::lines(trace);
         // The number of `exec`s before an event: the first line is that of the process itself, and
         // may come after its first event.
         let turn = |event: &Event| {
@@ -64,6 +60,30 @@ impl<'a> Program<'a> {
         programs
     }
 
+    /// The lines of each process at which a program begins, in the order of time. A process that
+    /// changes its command line alone, as `setproctitle` does, is the same program: another one
+    /// would initialise CUDA for itself.
+    fn lines(trace: &'a Trace) -> HashMap<u32, Vec<&'a Process>> {
+        let mut lines: HashMap<u32, Vec<&Process>> = HashMap::new();
+        for process in &trace.processes {
+            lines.entry(process.pid).or_default().push(process);
+        }
+        for (pid, lines) in lines.iter_mut().filter(|(_, lines)| lines.len() > 1) {
+            lines.sort_by_key(|line| line.t_ns);
+            let is_init = |event: &&Event| event.pid == *pid && matches!(event.what, What::Init { .. });
+            let inits: Vec<u64> = trace.events.iter().filter(is_init).map(|event| event.t_ns).collect();
+            let all = std::mem::take(lines);
+            for (place, line) in all.iter().enumerate() {
+                let until = all.get(place + 1).map_or(u64::MAX, |next| next.t_ns);
+                let initialises = inits.iter().any(|t_ns| (line.t_ns..until).contains(t_ns));
+                if lines.last().is_none_or(|last| last.program != line.program || initialises) {
+                    lines.push(line);
+                }
+            }
+        }
+        lines
+    }
+
     fn new(pid: u32, process: Option<&'a Process>) -> Program<'a> {
         let (events, contexts) = Default::default();
         let (initialised, failed_init, init, mask_read) = Default::default();
@@ -76,13 +96,12 @@ impl<'a> Program<'a> {
         let failed = |event: &Event| matches!(event.what, What::InitDone { visible: None, .. });
         let initialised = all().find(|(_, event)| done(event));
         let failed_init = all().rfind(|(_, event)| failed(event));
-        // Both witnesses tell of the beginning; the first of them counts unless it failed.
-        let is_before = |event: &Event| initialised.is_some_and(|(_, done)| event.t_ns <= done.t_ns);
-        let failed_before = all().rfind(|(_, event)| failed(event) && is_before(event));
-        let since = failed_before.map_or(0, |(_, event)| event.t_ns.saturating_add(1));
-        let until = initialised.map_or(u64::MAX, |(_, event)| event.t_ns.saturating_add(1));
-        let begins = |event: &Event| matches!(event.what, What::Init { .. }) && (since..=until).contains(&event.t_ns);
-        let init = all().find(|(_, event)| begins(event));
+        // An end that was seen has the time of its beginning or a later one. The other witness may tell
+        // of the beginning after that, and an attempt that failed has a beginning of its own before.
+        let until = initialised.map_or(u64::MAX, |(_, event)| event.t_ns);
+        let begins = |event: &Event| matches!(event.what, What::Init { .. }) && event.t_ns <= until;
+        let first = || all().find(|(_, event)| matches!(event.what, What::Init { .. }));
+        let init = initialised.and_then(|_| all().rfind(|(_, event)| begins(event))).or_else(first);
         let mask_read = self.events.iter().find_map(|(_, event)| match &event.what {
             What::MaskRead { value, .. } => Some(value.as_deref()),
             _ => None,

@@ -3,7 +3,7 @@
 use super::{CASES, Made, PID, findings, of, on_every, pinned, ranks};
 use crate::diagnosis::Severity;
 use crate::trace::fixture::{CONTEXT, uuid};
-use crate::trace::{Trace, What};
+use crate::trace::{Trace, What, Witness};
 
 fn rules_of(trace: &Trace) -> Vec<String> {
     findings(trace).into_iter().map(|finding| finding.rule).collect()
@@ -60,6 +60,33 @@ fn a_process_that_runs_another_program_reads_its_mask_anew() {
 }
 
 #[test]
+fn a_process_that_changes_its_title_is_the_same_program() {
+    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let found = rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done());
+    assert_eq!(found, ["late-mask"]);
+}
+
+#[test]
+fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
+    // Both witnesses tell of both attempts, and the end of each has the time of its beginning.
+    let variables = |mask: &str| [("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into();
+    let begins = |mask: &str, witness| What::Init { witness, variables: variables(mask) };
+    let mut made = Made::on(2);
+    for (mask, status) in [("", 100), ("1", 0)] {
+        made = made.event("cuInit", begins(mask, Witness::Forwarding), |_| {});
+        let visible = (status == 0).then_some(1);
+        let gpus = if status == 0 { vec![uuid(1)] } else { Vec::new() };
+        made = made.event("cuInit", What::InitDone { visible, gpus }, |event| {
+            event.t_ns -= 10_000_000;
+            event.status = Some(status);
+        });
+        made = made.event("InitializeInjection", begins(mask, Witness::Injection), |_| {});
+        made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
+    }
+    assert_eq!(rules_of(&made.context(1, 0).launch(1).ends(&[1]).done()), [] as [&str; 0]);
+}
+
+#[test]
 fn the_only_context_of_a_process_is_not_stray() {
     let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).context(0, 0).ends(&[]);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
@@ -107,6 +134,10 @@ fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
     let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
     let made = made.at(&[("<module>", "train.py", 60), ("pin_memory", "torch/utils/data/_utils/pin_memory.py", 1)]);
     assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["pinned-memory-context"]);
+    let made = Made::on(2).init(&[], &[0, 1]).context(0, 0);
+    let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
+    let found = findings(&made.ends(&[]).done());
+    assert!(of("pinned-memory-context", &found).is_some(), "the only context, and for host memory alone");
     // Another thread's page-locked memory says nothing of this context.
     let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
     let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
