@@ -24,7 +24,7 @@ use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Survey, SurveyKind, schema as survey_schema};
 use crate::text::{escape, json};
-use crate::{catalogue, report, sampler, worker};
+use crate::{catalogue, diagnosis, report, sampler, terminal, trace, worker};
 
 /// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
 /// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
@@ -90,9 +90,9 @@ enum Command {
         #[arg(long, value_name = "REASON", value_parser = run::parse_reason)]
         allow_skip: Option<String>,
     },
-    /// Show a stored report or survey in another form.
+    /// Show a stored report, survey or trace in another form.
     Render {
-        /// A report or a survey, or the folder of a run.
+        /// A report, a survey or a trace, or the folder of a run.
         report: PathBuf,
         /// The form.
         #[arg(long = "as", value_enum, default_value_t = Format::Text)]
@@ -103,10 +103,10 @@ enum Command {
     /// Exits 0 if measurements support every testable claim, 1 if one contradicts a row, 3 if some
     /// are incomplete, 4 if nothing was measured.
     Claims(claims::Arguments),
-    /// Compare two reports, or two surveys of one kind: what differs, on one screen.
+    /// Compare two reports, two traces, or two surveys of one kind: what differs, on one screen.
     ///
-    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row), 0 if nothing
-    /// does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
+    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row, what a traced
+    /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
     /// is shown and does not count.
     Compare(compare::Arguments),
     /// Print a JSON Schema.
@@ -166,6 +166,10 @@ enum SchemaOf {
     SurveyMask,
     /// What `survey env` writes.
     SurveyEnv,
+    /// A line of a trace.
+    Trace,
+    /// What `trace --json` prints.
+    TraceSummary,
 }
 
 /// Runs the command.
@@ -207,6 +211,8 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
                 SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+                SchemaOf::Trace => trace::schema(),
+                SchemaOf::TraceSummary => render::trace::schema(),
             };
             print(&json::document(&schema))
         }
@@ -266,6 +272,9 @@ fn check(files: &[PathBuf]) -> Exit {
 }
 
 fn render(path: &Path, form: Format) -> Exit {
+    if trace::is_trace(path) {
+        return render_trace(path, form);
+    }
     let mut status = None;
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
         Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
@@ -290,5 +299,21 @@ fn render(path: &Path, form: Format) -> Exit {
     match status {
         Some(status) if shown == Exit::Ok => output::plugin(status),
         _ => shown,
+    }
+}
+
+/// A stored trace, with the pitfalls that today's rules find in it.
+fn render_trace(path: &Path, form: Format) -> Exit {
+    let trace = match trace::Trace::open(path) {
+        Ok(trace) => trace,
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    let findings = diagnosis::findings(&trace);
+    if form == Format::Text {
+        return print(&render::trace::text(&trace, &findings, &[], terminal::width(&std::io::stdout())));
+    }
+    match render::trace::as_format(&trace, &findings, &[], form, &path.to_string_lossy()) {
+        Ok(text) => print(&text),
+        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
     }
 }
