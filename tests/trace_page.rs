@@ -138,7 +138,14 @@ fn opened(browser: &Path, scratch: &Scratch, page: &str, width: u32, is_dark: bo
     fs::write(&around_path, around).expect("a page can be written");
     let profile = folder.path().join("profile");
     let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"]);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--hide-scrollbars",
+    ]);
     command.args(["--allow-file-access-from-files", "--virtual-time-budget=20000", "--timeout=60000"]);
     command.arg(format!("--user-data-dir={}", profile.display()));
     command.arg(format!("--blink-settings=preferredColorScheme={}", if is_dark { 0 } else { 1 }));

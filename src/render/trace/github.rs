@@ -87,7 +87,7 @@ mod tests {
         let (findings, violations) = (fixture::findings(&trace), fixture::violations(&trace));
         let shown = lines(&Seen { trace: &trace, findings: &findings, violations: &violations });
         let lines: Vec<&str> = shown.lines().collect();
-        assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 event against"), "{shown}");
+        assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"), "{shown}");
         assert!(lines[1].starts_with(
             "::error file=train.py,line=52,title=forbidden%3A context%3Agpu0::a context on GPU 0%0A2.40 s, pid 4711"
         ));

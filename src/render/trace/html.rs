@@ -86,10 +86,7 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     out.push_str("<header>\n<h1>cuda-pitfalls trace</h1>\n<p class=\"counts\">");
     let badge = |class: &str, text: String| format!("<span class=\"badge {class}\">{}</span> ", html(&text));
     if !seen.violations.is_empty() {
-        out.push_str(&badge(
-            "bad",
-            format!("✗ {} against what is forbidden", counted(seen.violations.len() as u64, "event")),
-        ));
+        out.push_str(&badge("bad", format!("✗ {}", counted(seen.violations.len() as u64, "violation"))));
     }
     out.push_str(&match seen.findings.len() {
         0 if trace.end.is_none() => badge("doubt", "? incomplete".to_owned()),
@@ -101,7 +98,9 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(&banner));
     }
     let totals = totals::parts(trace, seen.findings, seen.violations);
-    let totals = totals.get(1..).unwrap_or_default().join(" · ");
+    // The badges have said the first ones.
+    let said = if seen.violations.is_empty() { 1 } else { 2 };
+    let totals = totals.get(said..).unwrap_or_default().join(" · ");
     if !totals.is_empty() {
         let _ = writeln!(out, "<p>{}</p>", html(&totals));
     }
@@ -136,7 +135,7 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
             Some(place) => format!("<a href=\"#e{place}\">{when}</a>"),
             None => when,
         };
-        Some(format!("<p>{}{when}</p>\n", at.unwrap_or_default()))
+        Some(format!("{}{when}", at.unwrap_or_default()))
     };
     if !seen.violations.is_empty() {
         out.push_str("<h2>Forbidden</h2>\n");
@@ -144,7 +143,7 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
     for violation in seen.violations.iter().take(MOST_CARDS) {
         let _ = writeln!(
             out,
-            "<section class=\"card violation\">\n<h3>{}</h3>\n<p>{}</p>\n{}</section>",
+            "<section class=\"card violation\">\n<h3>{}</h3>\n<p>{}</p>\n<p>{}</p>\n</section>",
             html(&place::short(&violation.forbidden)),
             html(&violation.says),
             link(violation.event).unwrap_or_default(),
@@ -165,12 +164,11 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
         let _ = writeln!(
             out,
             "<section class=\"card pitfall\">\n<h3>{}{times}</h3>\n<p>{}.{bytes}</p>\n<p><strong>Workaround:</strong> {}</p>\n\
-             {}<p class=\"dim\">Proven by the scenario <code>{}</code>.</p>\n</section>",
+             <p>{}</p>\n<p class=\"dim\">Proven by the scenario <code>{}</code>.</p>\n</section>",
             html(&finding.title),
             html(&finding.says),
             html(&finding.workaround),
-            // The one that went wrong, or where that event is not there, one that is.
-            finding.events.iter().find_map(|event| link(Some(*event))).unwrap_or_default(),
+            finding.events.iter().filter_map(|event| link(Some(*event))).take(3).collect::<Vec<_>>().join(" · "),
             html(&finding.scenario),
         );
     }

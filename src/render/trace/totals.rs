@@ -15,7 +15,7 @@ pub(super) fn parts(trace: &Trace, findings: &[Finding], violations: &[Violation
         many => counted(many as u64, "pitfall"),
     }];
     if !violations.is_empty() {
-        parts.push(format!("{} against what is forbidden", counted(violations.len() as u64, "event")));
+        parts.push(counted(violations.len() as u64, "violation"));
     }
     parts.extend(idle(trace));
     parts.extend(trace.end.as_ref().and_then(ending));

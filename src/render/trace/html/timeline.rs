@@ -14,10 +14,12 @@ use crate::render::trace::place;
 use crate::text::counts::counted;
 use crate::text::escape::{html, shorten};
 use crate::text::units;
-use crate::trace::Trace;
+use crate::trace::{Trace, What};
 
 /// The most lanes.
 const MOST_LANES: usize = 48;
+/// Lanes that are not folded.
+const OPEN_LANES: usize = 12;
 /// The most GPUs.
 const MOST_GPUS: usize = 64;
 /// Marks nearer than this many percent of the axis are one.
@@ -52,7 +54,8 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[Entry], listed: &
     let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
     let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
     out.push_str("<h2>Timeline</h2>\n<div class=\"timeline\">\n");
-    let kinds = Kind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| entry.kind == *kind));
+    let is_there = |entry: &Entry, kind: Kind| entry.kind == kind || (kind == Kind::Variable && !entry.late.is_empty());
+    let kinds = Kind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| is_there(entry, *kind)));
     let legend: String = kinds
         .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", class(kind), kind.name()))
         .collect();
@@ -128,17 +131,21 @@ struct Mark {
 fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<usize>, (from, to): (u64, u64)) {
     let percent = |t: u64| 100.0 * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
     // Every event of every entry, by process.
-    let mut marked: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
+    let mut marked: BTreeMap<u32, Vec<(u64, usize, Kind)>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {
-        // The three events of one cuInit are one; so are equal events of one process far from each other not.
-        let of_late = entry.late.iter().map(|late| late.event);
-        let shown = if entry.kind == Kind::Init && entry.times == 1 {
-            std::iter::once(entry.first).chain(of_late).collect::<Vec<_>>()
-        } else {
-            entry.events.clone()
+        let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
+        // A cuInit has three events, and one mark.
+        let is_shown = |index: &&usize| {
+            entry.kind != Kind::Init
+                || late.contains(*index)
+                || **index == entry.first
+                || matches!(trace.events.get(**index).map(|event| &event.what), Some(What::Init { .. }) if entry.times > 1)
         };
-        for event in shown.iter().filter_map(|index| trace.events.get(*index)) {
-            marked.entry(event.pid).or_default().push((event.t_ns, place));
+        for index in entry.events.iter().filter(is_shown) {
+            let kind = if late.contains(index) { Kind::Variable } else { entry.kind };
+            if let Some(event) = trace.events.get(*index) {
+                marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
+            }
         }
     }
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
@@ -151,12 +158,16 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<us
     pids.retain(|pid| known.insert(*pid));
     let (busy, idle): (Vec<u32>, Vec<u32>) = pids.into_iter().partition(|pid| marked.contains_key(pid));
     let near = if busy.len() > 12 { NEAR_OF_MANY } else { NEAR };
-    for pid in busy.iter().take(MOST_LANES) {
+    for (number, pid) in busy.iter().take(MOST_LANES).enumerate() {
+        if number == OPEN_LANES {
+            let more = busy.len().min(MOST_LANES) - OPEN_LANES;
+            let _ = writeln!(out, "<details><summary>{} more with events</summary>", counted(more as u64, "lane"));
+        }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
         let marks = marks(trace, entries, listed, events, near, percent);
         let began = names.get(pid).map_or(0.0, |(t, _)| percent(*t));
-        let last = events.last().map_or(began, |(t, _)| percent(*t));
+        let last = events.last().map_or(began, |(t, ..)| percent(*t));
         let name = names.get(pid).map_or("", |(_, name)| name.as_str());
         let _ = writeln!(
             out,
@@ -183,6 +194,9 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<us
         }
         out.push_str("</div></div>\n");
     }
+    if busy.len() > OPEN_LANES {
+        out.push_str("</details>\n");
+    }
     if busy.len() > MOST_LANES {
         let _ = writeln!(out, "<p class=\"dim\">… and {} more processes with events.</p>", busy.len() - MOST_LANES);
     }
@@ -197,12 +211,12 @@ fn marks(
     trace: &Trace,
     entries: &[Entry],
     listed: &HashSet<usize>,
-    events: &[(u64, usize)],
+    events: &[(u64, usize, Kind)],
     near: f64,
     percent: impl Fn(u64) -> f64,
 ) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
-    for (t, place) in events {
+    for (t, place, kind) in events {
         let Some(entry) = entries.get(*place) else { continue };
         let (at, link) = (percent(*t), Some(*place).filter(|place| listed.contains(place)));
         match marks.last_mut() {
@@ -211,12 +225,14 @@ fn marks(
                 if is_told(entry) && !mark.is_told {
                     (mark.is_told, mark.link) = (true, link.or(mark.link));
                 }
-                mark.kind = mark.kind.min(entry.kind);
+                mark.kind = mark.kind.min(*kind);
                 mark.link = mark.link.or(link);
             }
             _ => {
-                let title = format!("{}: {}", place::since_start(trace, *t), entry.title());
-                marks.push(Mark { at, kind: entry.kind, count: 1, is_told: is_told(entry), link, title });
+                let is_late = *kind == Kind::Variable && entry.kind == Kind::Init;
+                let title = if is_late { "a write that came too late".to_owned() } else { entry.title() };
+                let title = format!("{}: {title}", place::since_start(trace, *t));
+                marks.push(Mark { at, kind: *kind, count: 1, is_told: is_told(entry), link, title });
             }
         }
     }
