@@ -435,9 +435,6 @@ impl<'a> Builder<'a> {
         if !primary {
             entry.details.push("not the primary context of its GPU".to_owned());
         }
-        if life.uses.is_none() {
-            entry.details.push("what was done in it is not known".to_owned());
-        }
         if let Some((end, What::Context { change, .. })) = life.ended.map(|end| (end, &end.what)) {
             let at = place::place(self.trace, end).map(|place| format!(" by {}", shown(&place)));
             entry.details.push(format!("{}{}", ended(*change), at.unwrap_or_default()));

@@ -88,10 +88,11 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     if !seen.violations.is_empty() {
         out.push_str(&badge("bad", format!("✗ {}", counted(seen.violations.len() as u64, "violation"))));
     }
-    out.push_str(&match seen.findings.len() {
-        0 if trace.end.is_none() => badge("doubt", "? incomplete".to_owned()),
-        0 => badge("good", "no pitfall found".to_owned()),
-        many => badge("doubt", format!("! {}", counted(many as u64, "pitfall"))),
+    let found = totals::parts(trace, seen.findings, &[]).into_iter().next().unwrap_or_default();
+    out.push_str(&match (seen.findings.is_empty(), unseen::unseen(trace).is_empty()) {
+        (true, true) => badge("good", found),
+        (true, false) => badge("doubt", format!("? {found}")),
+        (false, _) => badge("doubt", format!("! {found}")),
     });
     out.push_str("</p>\n");
     for banner in unseen::banners(trace) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::unseen;
 use crate::diagnosis::Finding;
 use crate::policy::Violation;
 use crate::text::counts::counted;
@@ -11,7 +12,8 @@ use crate::trace::{self, End, Trace};
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Vec<String> {
     let mut parts = vec![match findings.len() {
-        0 => "no pitfall found".to_owned(),
+        0 if unseen::unseen(trace).is_empty() => "no pitfall found".to_owned(),
+        0 => "no pitfall found in what was seen".to_owned(),
         many => counted(many as u64, "pitfall"),
     }];
     if !violations.is_empty() {
@@ -67,6 +69,14 @@ pub(super) fn ending(end: &End) -> Option<String> {
 mod tests {
     use super::*;
     use crate::render::trace::fixture;
+
+    #[test]
+    fn nothing_was_found_is_said_of_what_was_seen() {
+        let mut trace = fixture::quiet();
+        assert_eq!(parts(&trace, &[], &[]), ["no pitfall found"]);
+        trace.start.limits = vec!["a limit".to_owned()];
+        assert_eq!(parts(&trace, &[], &[]), ["no pitfall found in what was seen"]);
+    }
 
     #[test]
     fn memory_without_work_is_summed() {

@@ -2,7 +2,7 @@
 
 use super::place;
 use crate::text::counts::{counted, tally};
-use crate::trace::{Event, Trace};
+use crate::trace::{self, Event, Trace};
 use crate::verdict::Provenance;
 
 /// What is said of a trace without an end.
@@ -54,6 +54,11 @@ pub(super) fn unseen(trace: &Trace) -> Vec<String> {
         )
     });
     all.extend(capped(lines.collect(), "more reasons for missing stacks"));
+    let unknown = trace::contexts(trace).iter().filter(|life| life.uses.is_none()).count();
+    if unknown > 0 {
+        let which = if unknown == 1 { "a context".to_owned() } else { format!("{unknown} contexts") };
+        all.push(format!("what was done in {which}: the counts of the process are missing"));
+    }
     all
 }
 
@@ -79,6 +84,9 @@ mod tests {
         trace.end = None;
         assert_eq!(unseen(&trace), ["the trace is incomplete: it stops before the program ended, after 6.00 s"]);
         assert_eq!(unseen(&trace), banners(&trace));
+        trace.counts.clear();
+        let last = "what was done in 2 contexts: the counts of the process are missing";
+        assert_eq!(unseen(&trace).get(1).map(String::as_str), Some(last));
     }
 
     #[test]

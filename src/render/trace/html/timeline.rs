@@ -161,7 +161,7 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<us
     for (number, pid) in busy.iter().take(MOST_LANES).enumerate() {
         if number == OPEN_LANES {
             let more = busy.len().min(MOST_LANES) - OPEN_LANES;
-            let _ = writeln!(out, "<details><summary>{} more with events</summary>", counted(more as u64, "lane"));
+            let _ = writeln!(out, "<details><summary>{more} more processes with events</summary>");
         }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
