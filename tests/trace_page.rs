@@ -190,10 +190,11 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     }
 }
 
-/// Writes the pages to a folder, for whoever wants to look at them: `CUDA_PITFALLS_PAGES=DIR`.
+/// Writes every form of these traces to the folder `CUDA_PITFALLS_PAGES`, for whoever wants to look.
 #[test]
-fn the_pages_can_be_kept() {
-    let Some(folder) = std::env::var_os("CUDA_PITFALLS_PAGES").map(PathBuf::from) else { return };
+#[ignore = "it is no test: it writes pages to look at"]
+fn pages_to_look_at() {
+    let folder = PathBuf::from(std::env::var_os("CUDA_PITFALLS_PAGES").expect("a folder in CUDA_PITFALLS_PAGES"));
     let trace = fixture::trace();
     let (findings, violations) = (fixture::findings(&trace), fixture::violations(&trace));
     let (of_hostile, against) = fixture::hostile_findings();
@@ -205,6 +206,7 @@ fn the_pages_can_be_kept() {
         ("quiet", &fixture::quiet(), &[], &[]),
     ] {
         let write = |end: &str, text: String| fs::write(folder.join(format!("{name}{end}")), text).expect("a file");
+        write(".ndjson", document(trace));
         write(".html", render::trace::html(trace, findings, violations));
         write(".md", render::trace::markdown(trace, findings, violations));
         write(".xml", render::trace::junit(trace, findings, violations, name));

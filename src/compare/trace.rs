@@ -132,9 +132,9 @@ const CUMULATIVE: u8 = 9;
 const PEAK: u8 = 10;
 const CALL: u8 = 11;
 
-/// Everything that a program did. `other` decides whether functions can be compared.
+/// Everything that a program did, under names that both traces have for it.
 fn behaviour(trace: &Trace, findings: &[Finding], other: &Trace) -> Behaviour {
-    let tree = Tree::of(trace);
+    let tree = Tree::of(trace, other);
     let mut did = Behaviour::new();
     if let Some(end) = &trace.end {
         let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
@@ -300,7 +300,7 @@ fn peaks(trace: &Trace, did: &mut Behaviour) {
 /// The functions that were called. Where one of the traces has no counts of a process, nothing is
 /// known of what it did not call.
 fn calls(trace: &Trace, tree: &Tree, did: &mut Behaviour, other: &Trace) {
-    let others = Tree::of(other);
+    let others = Tree::of(other, trace);
     let counted: BTreeSet<String> = other.counts.iter().map(|counts| others.position(counts.pid)).collect();
     for counts in &trace.counts {
         let position = tree.position(counts.pid);
@@ -357,19 +357,23 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn of(trace: &'a Trace) -> Tree<'a> {
+    /// The processes of a trace. Names say the position where either of the two traces has several,
+    /// so that one thing has one name in both.
+    fn of(trace: &'a Trace, other: &Trace) -> Tree<'a> {
         // A process that became another program is that program.
-        let mut tree = Tree { processes: BTreeMap::new(), is_many: true };
-        tree.processes.extend(trace.processes.iter().map(|process| (process.pid, process)));
-        tree.is_many = tree.positions().len() > 1;
-        tree
+        fn by_pid(trace: &Trace) -> BTreeMap<u32, &Process> {
+            trace.processes.iter().map(|process| (process.pid, process)).collect()
+        }
+        let [tree, others] = [trace, other].map(|trace| Tree { processes: by_pid(trace), is_many: false });
+        let is_many = tree.positions().len() > 1 || others.positions().len() > 1;
+        Tree { processes: by_pid(trace), is_many }
     }
 
     fn position(&self, pid: u32) -> String {
         let mut names: Vec<String> = Vec::new();
         let mut next = Some(pid);
         while let Some(process) = next.and_then(|pid| self.processes.get(&pid)).filter(|_| names.len() < DEEPEST) {
-            names.push(shorten(&process.name(), LONGEST));
+            names.push(shorten(&program(process), LONGEST));
             next = Some(process.parent).filter(|parent| *parent != process.pid);
         }
         names.reverse();
@@ -387,6 +391,15 @@ impl<'a> Tree<'a> {
 
     fn named(&self, position: &str, what: &str) -> String {
         if self.is_many && !position.is_empty() { format!("{position}: {what}") } else { what.to_string() }
+    }
+}
+
+/// The name of a process without the version of its Python, which may be what differs.
+fn program(process: &Process) -> String {
+    let name = process.name();
+    match name.strip_prefix("python") {
+        Some(rest) => format!("python{}", rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')),
+        None => name,
     }
 }
 

@@ -22,7 +22,7 @@ fn event(trace: &mut Trace, is_it: impl Fn(&Event) -> bool) -> &mut Event {
     trace.events.iter_mut().find(|event| is_it(event)).unwrap()
 }
 
-const MAIN: &str = "python3.12 train.py";
+const MAIN: &str = "python train.py";
 
 #[test]
 fn a_trace_does_what_it_does() {
@@ -141,6 +141,22 @@ fn another_machine_is_shown_and_does_not_count() {
     assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
     let facts: Vec<&str> = comparison.machines.iter().map(|change| change.fact.as_str()).collect();
     assert_eq!(facts, ["driver", "GPU model"]);
+}
+
+#[test]
+fn a_child_that_is_gone_and_another_python_do_not_rename_everything() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    b.processes.truncate(1);
+    b.events.retain(|event| event.pid == 4711);
+    b.processes[0].program = "/usr/bin/python3.13".to_owned();
+    let child = format!("{MAIN} > {MAIN}");
+    let expected = [
+        format!(
+            "{child}: fork after cuInit, train.py <module> → torch.utils.data.dataloader.__init__: happens yes -> no"
+        ),
+        format!("{child}: CUDA_ERROR_NOT_INITIALIZED by cuMemGetInfo_v2: returned yes -> no"),
+    ];
+    assert_eq!(changed(&compared(&a, &b)), expected);
 }
 
 #[test]
