@@ -408,7 +408,11 @@ mod tests {
 
     #[test]
     fn a_large_trace_is_a_page_of_less_than_two_megabytes() {
-        for trace in [fixture::large(4, 2_000, 10_000), fixture::large(500, 10_000, 200_000)] {
+        let mut busy = fixture::large(4, 2_000, 100_000);
+        for (number, memory) in busy.memory.iter_mut().enumerate() {
+            memory.index = number % 64;
+        }
+        for trace in [fixture::large(4, 2_000, 10_000), fixture::large(500, 10_000, 200_000), busy] {
             let page = super::page(&Seen { trace: &trace, findings: &[], violations: &[] });
             assert!(page.len() < 2_000_000, "{} bytes", page.len());
             assert!(page.contains("more events; the document has them all"));

@@ -253,6 +253,17 @@ GPU 0  +524 MiB  context, never used afterwards                 2.40 s  pid 4711
     }
 
     #[test]
+    fn a_name_that_is_broken_never_begins_a_line_with_a_command() {
+        let mut trace = fixture::trace();
+        for letters in 20..100 {
+            let name = format!("{}::error::x", "a".repeat(letters));
+            trace.events.iter_mut().flat_map(|event| &mut event.stack.frames).for_each(|it| it.function = name.clone());
+            let shown = bare(&trace);
+            assert!(!shown.lines().any(|line| line.trim_start().starts_with("::")), "{shown}");
+        }
+    }
+
+    #[test]
     fn simulation_and_a_missing_end_stand_at_the_top() {
         let mut trace = fixture::trace();
         trace.start.provenance = crate::verdict::Provenance::Simulated;

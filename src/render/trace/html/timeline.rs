@@ -21,7 +21,7 @@ const MOST_LANES: usize = 48;
 /// Lanes that are not folded.
 const OPEN_LANES: usize = 12;
 /// The most GPUs.
-const MOST_GPUS: usize = 64;
+const MOST_GPUS: usize = 16;
 /// Marks nearer than this many percent of the axis are one.
 const NEAR: f64 = 1.6;
 /// The same where there are many lanes.
@@ -109,6 +109,9 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
             html(&place::short(name)),
             html(&place::short(&title)),
         );
+    }
+    if curves.len() > MOST_GPUS {
+        let _ = writeln!(out, "<p class=\"dim\">… and {} more GPUs.</p>", curves.len() - MOST_GPUS);
     }
     let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
     let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
