@@ -1,0 +1,73 @@
+//! The clues of a trace, a file for each subject.
+
+mod context;
+mod forked;
+mod init;
+mod limit;
+mod program;
+mod shared;
+mod variable;
+
+use cuda_pitfalls_calls::{Library, status};
+
+use self::program::Program;
+use super::clue::Clue;
+use crate::trace::{Event, Stack, Trace};
+
+/// What stands for a variable that is not set.
+const UNSET: &str = "(unset)";
+
+/// Every clue of a trace.
+pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
+    let programs = Program::all(trace);
+    let each = [variable::clues, context::clues, context::of_processes, forked::clues, limit::clues, init::clues];
+    let each = each.into_iter().flat_map(|clues| clues(trace, &programs));
+    each.chain(shared::clues(trace, &programs)).collect()
+}
+
+/// The user's own line of an event, such as `train.py:12`; a function where there is no line, and the
+/// process where there is neither.
+pub(super) fn line(event: &Event) -> String {
+    let frame = event.stack.users();
+    let line = frame.and_then(|frame| frame.line().or_else(|| Some(frame.name())));
+    line.unwrap_or_else(|| format!("pid {}", event.pid))
+}
+
+/// A clue about an event, with what is known of every one.
+fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
+    let clue = Clue::new(kind, event.pid, event.t_ns)?;
+    let through = event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name());
+    let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through);
+    clue.events.push(index);
+    clue.stacks.push(&event.stack);
+    Some(clue)
+}
+
+/// A GPU as people know it: its index in NVML order, or its UUID where that is not known.
+pub(super) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
+    match (trace.gpu_index(uuid), uuid) {
+        (Some(index), _) => format!("GPU {index}"),
+        (None, Some(uuid)) => uuid.to_owned(),
+        (None, None) => "a GPU".to_owned(),
+    }
+}
+
+/// A status of the driver by its name.
+pub(super) fn status_name(code: i64) -> String {
+    status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
+}
+
+/// Whether a status is an error. What is not ready yet is none.
+pub(super) fn is_error(status: Option<i64>) -> bool {
+    const NOT_READY: i64 = 600;
+    status.is_some_and(|status| status != 0 && status != NOT_READY)
+}
+
+/// What makes a call the end of a scope: Python's `__exit__`, also as Cython writes it, and the
+/// destructor of a guard in C++.
+fn leaves_guard(stack: &Stack) -> bool {
+    stack.frames.iter().any(|frame| {
+        let function = frame.function.as_str();
+        function.ends_with("__exit__") || (function.contains('~') && function.to_lowercase().contains("guard"))
+    })
+}
