@@ -15,6 +15,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use clues::{gpu_name, is_error, line, status_name};
 pub use load::load;
 pub use rule::{ANY, FRAMEWORKS, Rule, When};
 

@@ -27,7 +27,7 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
 
 /// The user's own line of an event, such as `train.py:12`; a function where there is no line, and the
 /// process where there is neither.
-pub(super) fn line(event: &Event) -> String {
+pub(crate) fn line(event: &Event) -> String {
     let frame = event.stack.users();
     let line = frame.and_then(|frame| frame.line().or_else(|| Some(frame.name())));
     line.unwrap_or_else(|| format!("pid {}", event.pid))
@@ -44,7 +44,7 @@ fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
 }
 
 /// A GPU as people know it: its index in NVML order, or its UUID where that is not known.
-pub(super) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
+pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
     match (trace.gpu_index(uuid), uuid) {
         (Some(index), _) => format!("GPU {index}"),
         (None, Some(uuid)) => uuid.to_owned(),
@@ -53,12 +53,12 @@ pub(super) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
 }
 
 /// A status of the driver by its name.
-pub(super) fn status_name(code: i64) -> String {
+pub(crate) fn status_name(code: i64) -> String {
     status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
 /// Whether a status is an error. What is not ready yet is none.
-pub(super) fn is_error(status: Option<i64>) -> bool {
+pub(crate) fn is_error(status: Option<i64>) -> bool {
     const NOT_READY: i64 = 600;
     status.is_some_and(|status| status != 0 && status != NOT_READY)
 }

@@ -105,6 +105,12 @@ impl Rule {
             .unwrap_or_default()
     }
 
+    /// Whether it asks for an attribute of this kind of clue.
+    pub fn asks(&self, clue: &str, attribute: &str) -> bool {
+        let asks = |when: &When| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
+        self.when.iter().any(asks)
+    }
+
     /// The workaround of a framework.
     pub fn workaround(&self, framework: &str) -> Option<&str> {
         self.workaround.iter().find(|(name, _)| name == framework).map(|(_, text)| text.as_str())

@@ -14,7 +14,7 @@ use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 
-use crate::{page, steps};
+use crate::{diagnoses, page, steps};
 
 /// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
 pub type Failed = Box<dyn Error>;
@@ -33,6 +33,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     let mut made = pages(&scenarios)?;
     made.extend(schemas());
     made.extend(surveys()?);
+    made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
     made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
     made.insert("scenarios/steps.md".to_owned(), steps::page());

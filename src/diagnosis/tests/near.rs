@@ -142,6 +142,9 @@ fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
     let one = |made: Made, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
     let gone = one(one(Made::on(2), 200).memory(0, 0), 300).done();
     assert!(of("ranks-share-gpu", &findings(&gone)).is_none());
+    let ended = |made: Made| made.by(200).context_ends(0);
+    let released = one(ended(one(Made::on(2), 200)), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&released)).is_none(), "released before");
     let there = one(one(Made::on(2), 200), 300).done();
     assert!(of("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
 }
