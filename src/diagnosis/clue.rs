@@ -121,7 +121,11 @@ pub const KINDS: &[Kind] = &[
             attribute("only", Type::Flag, "whether the process made contexts on this GPU alone"),
             attribute("own", Type::Text, "the ordinal of a GPU that the process did work on, or `N`"),
             attribute("own_gpu", Type::Text, "that GPU by its index, or `another GPU`"),
-            attribute("leaves_guard", Type::Flag, "whether it was made in an `__exit__`, or the destructor of a guard"),
+            attribute(
+                "leaves_guard",
+                Type::Flag,
+                "whether it was made in the `__exit__` or the destructor of a device guard",
+            ),
             attribute(
                 "goes_back",
                 Type::Flag,
@@ -358,8 +362,12 @@ impl<'a> Clue<'a> {
             match part {
                 Part::Words(words) => text.push_str(words),
                 Part::Placeholder(name) => {
-                    let known = self.kind.attribute(name).zip(self.get(name));
-                    text.push_str(&known.map_or("?".to_owned(), |(attribute, value)| attribute.words(value)));
+                    let Some(attribute) = self.kind.attribute(name) else { continue };
+                    match self.get(name) {
+                        Some(value) => text.push_str(&attribute.words(value)),
+                        None if attribute.of == Type::Bytes => text.push_str("memory not read"),
+                        None => text.push_str("not known"),
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@ use cuda_pitfalls_calls::{Library, status};
 
 use self::program::Program;
 use super::clue::Clue;
-use crate::trace::{Event, Stack, Trace};
+use crate::trace::{Event, Language, Owner, Stack, Trace};
 
 /// What stands for a variable that is not set.
 const UNSET: &str = "(unset)";
@@ -63,11 +63,18 @@ pub(crate) fn is_error(status: Option<i64>) -> bool {
     status.is_some_and(|status| status != 0 && status != NOT_READY)
 }
 
-/// What makes a call the end of a scope: Python's `__exit__`, also as Cython writes it, and the
-/// destructor of a guard in C++.
+/// Whether a call is made at the end of a device guard: in an `__exit__` of a package's module for
+/// devices, or that makes the call itself, for the `__exit__` of a timer may call anything; in a
+/// compiled one, as Cython writes it; or in the destructor of a guard in C++.
 fn leaves_guard(stack: &Stack) -> bool {
-    stack.frames.iter().any(|frame| {
-        let function = frame.function.as_str();
-        function.ends_with("__exit__") || (function.contains('~') && function.to_lowercase().contains("guard"))
+    let innermost = stack.frames.iter().position(|frame| frame.language == Language::Python);
+    stack.frames.iter().enumerate().any(|(place, frame)| {
+        let (function, file) = (frame.function.as_str(), frame.file.as_deref().unwrap_or_default());
+        let is_of_devices = frame.owner == Owner::Package && ["cuda", "device"].iter().any(|word| file.contains(word));
+        let is_exit = function.ends_with("__exit__");
+        match frame.language {
+            Language::Python => is_exit && (is_of_devices || Some(place) == innermost),
+            Language::Native => is_exit || (function.contains('~') && function.to_lowercase().contains("guard")),
+        }
     })
 }

@@ -24,6 +24,8 @@ pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<
         } else if let Some(counts) = trace.counts.iter().find(|counts| counts.pid == program.pid) {
             let call = counts.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str());
             clue = clue.with("refused", call.is_some()).with_known("refused_call", call);
+            // Which line made the call, and what it got, was left out of the trace.
+            clue = clue.with("refused_line", format!("pid {}", program.pid)).with("status", "an error");
         }
         Some(clue)
     };

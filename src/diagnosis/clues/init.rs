@@ -23,7 +23,7 @@ fn is_whole(trace: &Trace) -> bool {
 }
 
 fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
-    let (index, event) = program.init()?;
+    let (index, event) = program.init?;
     let mask = program.latched("CUDA_VISIBLE_DEVICES")?;
     let order = program.latched("CUDA_DEVICE_ORDER")?;
     let models: Vec<&str> = trace.start.gpus.iter().filter_map(|gpu| gpu.name.as_deref()).collect();
@@ -38,8 +38,8 @@ fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> 
     if is_whole(trace) {
         clue = clue.with("contexts", program.contexts.len());
     }
-    if program.initialised().is_some() || program.failed_init().is_some() {
-        clue = clue.with("failed", program.initialised().is_none());
+    if program.initialised.is_some() || program.failed_init.is_some() {
+        clue = clue.with("failed", program.initialised.is_none());
     }
     if let Some(visible) = program.visible().filter(|_| has_numbers) {
         let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
@@ -56,7 +56,7 @@ fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> 
 
 /// What `cuInit` took where no context followed.
 fn memory<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
-    let read = [program.initialised(), program.init()].into_iter().flatten();
+    let read = [program.initialised, program.init].into_iter().flatten();
     let (index, event) = read.into_iter().find(|(_, event)| !event.memory_bytes.is_empty())?;
     if !is_whole(trace) {
         return None;

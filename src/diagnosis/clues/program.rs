@@ -13,6 +13,14 @@ pub(super) struct Program<'a> {
     pub(super) events: Vec<(usize, &'a Event)>,
     /// The contexts that it made, each with the index of the event that made it.
     pub(super) contexts: Vec<(usize, ContextLife<'a>)>,
+    /// The end of the first `cuInit` that succeeded, with what it showed.
+    pub(super) initialised: Option<(usize, &'a Event)>,
+    /// The last `cuInit` that failed.
+    pub(super) failed_init: Option<(usize, &'a Event)>,
+    /// The beginning of the `cuInit` that counts: the first that is known not to have failed.
+    pub(super) init: Option<(usize, &'a Event)>,
+    /// What libcuda got when it asked for the mask, the first time.
+    mask_read: Option<Option<&'a str>>,
 }
 
 impl<'a> Program<'a> {
@@ -37,7 +45,7 @@ impl<'a> Program<'a> {
             let place = *places.entry((event.pid, turn)).or_insert(programs.len());
             if place == programs.len() {
                 let process = lines.get(&event.pid).and_then(|lines| lines.get(turn)).copied();
-                programs.push(Program { pid: event.pid, process, events: Vec::new(), contexts: Vec::new() });
+                programs.push(Program::new(event.pid, process));
             }
             if let Some(program) = programs.get_mut(place) {
                 program.events.push((index, event));
@@ -52,48 +60,48 @@ impl<'a> Program<'a> {
                 program.contexts.push((index, life));
             }
         }
+        programs.iter_mut().for_each(Program::find_init);
         programs
     }
 
-    /// The end of the first `cuInit` that succeeded, with what it showed.
-    pub(super) fn initialised(&self) -> Option<(usize, &'a Event)> {
+    fn new(pid: u32, process: Option<&'a Process>) -> Program<'a> {
+        let (events, contexts) = Default::default();
+        let (initialised, failed_init, init, mask_read) = Default::default();
+        Program { pid, process, events, contexts, initialised, failed_init, init, mask_read }
+    }
+
+    fn find_init(&mut self) {
+        let all = || self.events.iter().copied();
         let done = |event: &Event| matches!(event.what, What::InitDone { visible: Some(_), .. });
-        self.events.iter().find(|(_, event)| done(event)).copied()
-    }
-
-    /// The beginning of the `cuInit` that counts: the last before the first that succeeded; where no
-    /// end of one was seen, the first.
-    pub(super) fn init(&self) -> Option<(usize, &'a Event)> {
-        let begun = || self.events.iter().filter(|(_, event)| matches!(event.what, What::Init { .. })).copied();
-        match self.initialised() {
-            // Both witnesses tell of it; the first of them stands where nothing has failed since.
-            Some((_, done)) => {
-                let failed = self.failed_init().filter(|(_, failed)| failed.t_ns <= done.t_ns);
-                let since = failed.map_or(0, |(_, failed)| failed.t_ns + 1);
-                begun().find(|(_, event)| (since..=done.t_ns.saturating_add(1)).contains(&event.t_ns))
-            }
-            None => begun().next(),
-        }
-    }
-
-    /// The last `cuInit` that failed.
-    pub(super) fn failed_init(&self) -> Option<(usize, &'a Event)> {
         let failed = |event: &Event| matches!(event.what, What::InitDone { visible: None, .. });
-        self.events.iter().rfind(|(_, event)| failed(event)).copied()
+        let initialised = all().find(|(_, event)| done(event));
+        let failed_init = all().filter(|(_, event)| failed(event)).last();
+        // Both witnesses tell of the beginning; the first of them counts unless it failed.
+        let failed_before =
+            all().filter(|(_, event)| failed(event) && initialised.is_some_and(|it| event.t_ns <= it.1.t_ns));
+        let since = failed_before.last().map_or(0, |(_, event)| event.t_ns + 1);
+        let until = initialised.map_or(u64::MAX, |(_, event)| event.t_ns.saturating_add(1));
+        let begins = |event: &Event| matches!(event.what, What::Init { .. }) && (since..=until).contains(&event.t_ns);
+        let init = all().find(|(_, event)| begins(event));
+        let mask_read = self.events.iter().find_map(|(_, event)| match &event.what {
+            What::MaskRead { value, .. } => Some(value.as_deref()),
+            _ => None,
+        });
+        (self.initialised, self.failed_init, self.init, self.mask_read) = (initialised, failed_init, init, mask_read);
     }
 
     /// Whether `cuInit` had succeeded before a time, as far as it was seen: where only its beginning
     /// was, it is taken to have.
     pub(super) fn is_initialised_at(&self, t_ns: u64) -> bool {
-        match self.initialised() {
+        match self.initialised {
             Some((_, done)) => done.t_ns <= t_ns,
-            None => self.failed_init().is_none() && self.init().is_some_and(|(_, init)| init.t_ns < t_ns),
+            None => self.failed_init.is_none() && self.init.is_some_and(|(_, init)| init.t_ns < t_ns),
         }
     }
 
     /// The variables that CUDA reads, as they were at `cuInit`.
     pub(super) fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
-        match &self.init()?.1.what {
+        match &self.init?.1.what {
             What::Init { variables, .. } => Some(variables),
             _ => None,
         }
@@ -101,18 +109,15 @@ impl<'a> Program<'a> {
 
     /// A variable as it was at `cuInit`; the inner value is none where it was not set.
     pub(super) fn latched(&self, name: &str) -> Option<Option<&'a str>> {
-        let read = self.events.iter().find_map(|(_, event)| match &event.what {
-            What::MaskRead { value, .. } if name == "CUDA_VISIBLE_DEVICES" => Some(value.as_deref()),
-            _ => None,
-        });
+        let read = self.mask_read.filter(|_| name == "CUDA_VISIBLE_DEVICES");
         // A `cuInit` that failed has read another value than the one that counts.
-        let read = read.filter(|_| self.failed_init().is_none());
+        let read = read.filter(|_| self.failed_init.is_none());
         read.or_else(|| Some(self.variables()?.get(name).map(String::as_str)))
     }
 
     /// The UUIDs of the GPUs that it can see, in its own order.
     pub(super) fn visible(&self) -> Option<&'a [String]> {
-        match &self.initialised()?.1.what {
+        match &self.initialised?.1.what {
             What::InitDone { gpus, .. } => Some(gpus),
             _ => None,
         }

@@ -29,8 +29,12 @@ pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<
 }
 
 fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<'a>> {
+    if all.len() < 2 {
+        return None;
+    }
+    let grown = Grown::of(trace, gpu);
     let holders: Vec<&Holder> =
-        all.iter().filter(|one| all.iter().any(|other| is_beside(trace, gpu, one, other))).collect();
+        all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
     let strays = |holder: &&&Holder| {
         holder.program.used(Some(gpu)) == Some(false)
             && holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu))
@@ -55,7 +59,7 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
 }
 
 /// Whether two processes had their contexts on a GPU at the same time.
-fn is_beside(trace: &Trace, gpu: &str, one: &Holder<'_, '_>, other: &Holder<'_, '_>) -> bool {
+fn is_beside(grown: &Grown, one: &Holder<'_, '_>, other: &Holder<'_, '_>) -> bool {
     if one.program.pid == other.program.pid {
         return false;
     }
@@ -68,16 +72,32 @@ fn is_beside(trace: &Trace, gpu: &str, one: &Holder<'_, '_>, other: &Holder<'_, 
         return true;
     }
     // Nothing says when a process ended; but its context is there as long as its memory is.
-    let taken = used_before(trace, gpu, made).zip(earlier.life.bytes);
+    let taken = grown.before(made).zip(earlier.life.bytes);
     taken.is_some_and(|(used, bytes)| bytes > 0 && used >= bytes / 2)
 }
 
-/// How much more memory of a GPU was in use right before a time than before the program began.
-fn used_before(trace: &Trace, gpu: &str, t_ns: u64) -> Option<i64> {
-    let index = trace.gpu_index(Some(gpu))?;
-    let before = trace.start.used_bytes.get(index).copied().flatten()?;
-    let last =
-        trace.memory.iter().filter(|memory| memory.index == index && memory.t_ns < t_ns).max_by_key(|it| it.t_ns);
-    let used = last.map_or(before, |memory| memory.used_bytes);
-    Some(i64::try_from(used).ok()?.saturating_sub(i64::try_from(before).ok()?))
+/// How much more memory of a GPU was in use than before the program began.
+struct Grown {
+    /// None where the memory was not read.
+    start: Option<u64>,
+    /// The readings, with their times, in the order of time.
+    readings: Vec<(u64, u64)>,
+}
+
+impl Grown {
+    fn of(trace: &Trace, gpu: &str) -> Grown {
+        let index = trace.gpu_index(Some(gpu));
+        let of_gpu = trace.memory.iter().filter(|memory| Some(memory.index) == index);
+        let mut readings: Vec<(u64, u64)> = of_gpu.map(|memory| (memory.t_ns, memory.used_bytes)).collect();
+        readings.sort_unstable();
+        Grown { start: index.and_then(|index| trace.start.used_bytes.get(index).copied().flatten()), readings }
+    }
+
+    /// Right before a time.
+    fn before(&self, t_ns: u64) -> Option<i64> {
+        let start = self.start?;
+        let count = self.readings.partition_point(|(at, _)| *at < t_ns);
+        let used = count.checked_sub(1).and_then(|last| self.readings.get(last)).map_or(start, |(_, used)| *used);
+        Some(i64::try_from(used).ok()?.saturating_sub(i64::try_from(start).ok()?))
+    }
 }

@@ -1,5 +1,7 @@
 //! Writes of variables that CUDA reads.
 
+use std::collections::HashMap;
+
 use super::super::clue::Clue;
 use super::program::Program;
 use super::{UNSET, about};
@@ -11,6 +13,7 @@ pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<
     let mut clues = Vec::new();
     for program in programs {
         let first_context = program.contexts.first().map(|(_, life)| life.made.t_ns);
+        let mut at_context: HashMap<&str, Option<Option<&str>>> = HashMap::new();
         for &(index, event) in &program.events {
             let What::Variable { name, value, .. } = &event.what else { continue };
             let value = value.as_deref();
@@ -20,16 +23,21 @@ pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<
             let latched = program.latched(name);
             let changes = match first_context.filter(|_| after_context) {
                 // What is read with the context may have been written since `cuInit`.
-                Some(made) if name != "CUDA_VISIBLE_DEVICES" => at(program, name, made).map(|before| before != value),
+                Some(made) if name != "CUDA_VISIBLE_DEVICES" => {
+                    let before = at_context.entry(name).or_insert_with(|| at(program, name, made));
+                    before.map(|before| before != value)
+                }
                 _ => latched.map(|latched| is_other(trace, program, name, latched, value)),
             };
-            let init = program.init().filter(|_| after_init);
+            let init = program.init.filter(|_| after_init);
+            let is_late = after_init || after_context;
+            let reaches_child = || reaches_child(trace, programs, program, name, value, event.t_ns);
             let mut clue = clue
                 .with("name", name.as_str())
                 .with("value", value.unwrap_or(UNSET))
                 .with("after_init", after_init)
                 .with("after_context", after_context)
-                .with("reaches_child", reaches_child(trace, programs, program, name, value, event.t_ns))
+                .with_known("reaches_child", is_late.then(reaches_child))
                 .with_known("latched", latched.map(|latched| latched.unwrap_or(UNSET)))
                 .with_known("changes", changes)
                 .with_known("late", init.map(|(_, init)| event.t_ns.saturating_sub(init.t_ns)));
@@ -45,7 +53,7 @@ pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<
 
 /// A variable as it was at a time after `cuInit`; the outer value is none where that is not known.
 fn at<'a>(program: &Program<'a>, name: &str, t_ns: u64) -> Option<Option<&'a str>> {
-    let init = program.init()?.1;
+    let init = program.init?.1;
     let written = program.events.iter().rev().find_map(|(_, event)| match &event.what {
         What::Variable { name: of, value, .. } if of == name && (init.t_ns..=t_ns).contains(&event.t_ns) => {
             Some(value.as_deref())

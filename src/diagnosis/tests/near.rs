@@ -114,6 +114,47 @@ fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
 }
 
 #[test]
+fn what_a_timer_calls_at_its_end_is_no_device_guard() {
+    let with = |frames: &[(&str, &str, u32)]| {
+        let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
+        rules_of(&made.context(0, 0).ends(&[1]).done())
+    };
+    let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
+    assert_eq!(with(&[own, exit, ("synchronize", "torch/cuda/__init__.py", 7)]), ["stray-context"]);
+    let profiler = [own, ("__exit__", "torch/profiler/profiler.py", 9), ("sync", "torch/profiler/profiler.py", 7)];
+    assert_eq!(with(&profiler), ["stray-context"]);
+    assert_eq!(with(&[own, exit]), ["guard-restores-device"], "a guard of the user's own");
+}
+
+#[test]
+fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
+    let mut trace = Made::on(1)
+        .init(&[], &[0])
+        .process(200, PID)
+        .event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {})
+        .ends(&[])
+        .done();
+    assert!(of("fork-after-init", &findings(&trace)).is_none());
+    trace.counts[0].calls.get_mut("cuInit").expect("a count").errors = 1;
+    let found = findings(&trace);
+    let says = &of("fork-after-init", &found).expect("an error").says;
+    assert_eq!(says, "pid 200 calls cuInit in a process that pid 100 forked after cuInit, and gets an error");
+}
+
+#[test]
+fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
+    let mut trace = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
+    trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
+    let found = findings(&trace);
+    let stray = of("stray-context", &found).expect("a stray context");
+    assert_eq!(
+        stray.says,
+        "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain; the process does no work there"
+    );
+    assert_eq!(stray.bytes, None);
+}
+
+#[test]
 fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
     let native = || {
         let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
