@@ -17,6 +17,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
+use crate::diagnosis;
 use crate::exit::Exit;
 use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
@@ -166,6 +167,8 @@ enum SchemaOf {
     SurveyMask,
     /// What `survey env` writes.
     SurveyEnv,
+    /// A rule of `trace`.
+    Diagnosis,
 }
 
 /// Runs the command.
@@ -207,6 +210,7 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
                 SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+                SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
             };
             print(&json::document(&schema))
         }

@@ -12,6 +12,7 @@ pub mod clue;
 mod clues;
 mod load;
 mod rule;
+pub mod schema;
 #[cfg(test)]
 mod tests;
 

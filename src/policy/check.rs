@@ -196,10 +196,9 @@ impl Check<'_> {
         if largest > most {
             let first = readings().find(|memory| grown(memory.used_bytes) > most).map(|memory| memory.t_ns);
             let event = first.and_then(|t_ns| {
-                let before = trace.events.iter().filter(|event| event.t_ns <= t_ns);
-                before
-                    .filter(|event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0))
-                    .last()
+                let grows =
+                    |event: &Event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0);
+                trace.events.iter().rfind(|event| event.t_ns <= t_ns && grows(event))
             });
             let at = event.map(|event| format!(", past the limit after {}", line(event))).unwrap_or_default();
             let says = format!("the memory of {gpu} grows by {}{at}", units::bytes_exact(largest));

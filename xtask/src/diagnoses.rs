@@ -22,7 +22,7 @@ A scenario is a minimal program that proves the pitfall on this machine (`cuda-p
 const CLUES: &str = "
 ## What a rule can ask
 
-A rule is a file `diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds.
+A rule is a file `diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
 ";
 
 /// The page, in Markdown.

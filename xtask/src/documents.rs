@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::claim::{self, Evidence};
+use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::render::{claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
@@ -59,6 +60,7 @@ fn schemas() -> BTreeMap<String, String> {
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
+        ("diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
         ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
     ];
     others.into_iter().chain(of_surveys).collect()

@@ -75,11 +75,11 @@ impl<'a> Program<'a> {
         let done = |event: &Event| matches!(event.what, What::InitDone { visible: Some(_), .. });
         let failed = |event: &Event| matches!(event.what, What::InitDone { visible: None, .. });
         let initialised = all().find(|(_, event)| done(event));
-        let failed_init = all().filter(|(_, event)| failed(event)).last();
+        let failed_init = all().rfind(|(_, event)| failed(event));
         // Both witnesses tell of the beginning; the first of them counts unless it failed.
-        let failed_before =
-            all().filter(|(_, event)| failed(event) && initialised.is_some_and(|it| event.t_ns <= it.1.t_ns));
-        let since = failed_before.last().map_or(0, |(_, event)| event.t_ns + 1);
+        let is_before = |event: &Event| initialised.is_some_and(|(_, done)| event.t_ns <= done.t_ns);
+        let failed_before = all().rfind(|(_, event)| failed(event) && is_before(event));
+        let since = failed_before.map_or(0, |(_, event)| event.t_ns.saturating_add(1));
         let until = initialised.map_or(u64::MAX, |(_, event)| event.t_ns.saturating_add(1));
         let begins = |event: &Event| matches!(event.what, What::Init { .. }) && (since..=until).contains(&event.t_ns);
         let init = all().find(|(_, event)| begins(event));
