@@ -17,10 +17,11 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sim/src");
     println!("cargo::rerun-if-changed=calls/src/status");
-    // Scenarios, kernels and claims are embedded, and a new file must be noticed.
+    // Scenarios, kernels, claims and rules are embedded, and a new file must be noticed.
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=claims");
+    println!("cargo::rerun-if-changed=diagnoses");
     // Which commit this is, and whether files have changed since.
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=surveys");

@@ -17,6 +17,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
+use crate::diagnosis;
 use crate::exit::Exit;
 use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
@@ -170,6 +171,8 @@ enum SchemaOf {
     Trace,
     /// What `trace --json` prints.
     TraceSummary,
+    /// A rule of `trace`.
+    Diagnosis,
 }
 
 /// Runs the command.
@@ -213,6 +216,7 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
                 SchemaOf::Trace => trace::schema(),
                 SchemaOf::TraceSummary => render::trace::schema(),
+                SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
             };
             print(&json::document(&schema))
         }

@@ -1,18 +1,69 @@
 //! Diagnoses: rules, as data, that tie what a trace shows to a pitfall, the scenario that proves it,
 //! and the workaround in the words of the framework on the stack.
+//!
+//! [`clue`] has the facts that are computed from a trace, and what each kind of them knows. A rule is
+//! a file of `diagnoses/` ([`load`], [`Rule`]): it asks about one kind of clue, and says what follows.
+//! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
+//! a file, the environment or a process.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing))]
+
+pub mod clue;
+mod clues;
+mod load;
+mod rule;
+pub mod schema;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use clues::{gpu_name, is_error, line, status_name};
+pub use load::load;
+pub use rule::{ANY, FRAMEWORKS, Rule, When};
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use include_dir::{Dir, include_dir};
 use serde::Serialize;
 
+use crate::source::Diagnostic;
 use crate::trace::Trace;
 
-/// A pitfall that a program met.
+static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/diagnoses");
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The program does not do what its author meant, or takes memory that it does not use.
+    Pitfall,
+    /// Worth knowing, and not counted.
+    Note,
+}
+
+impl Severity {
+    /// All of them.
+    pub const ALL: [Severity; 2] = [Severity::Pitfall, Severity::Note];
+
+    /// The word in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Pitfall => "pitfall",
+            Severity::Note => "note",
+        }
+    }
+}
+
+/// What a rule found in a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The rule that found it, such as `late-mask`.
     pub rule: String,
+    /// Whether it is counted as a pitfall.
+    pub severity: Severity,
     /// The rule's title, a few words.
     pub title: String,
-    /// What happened in this trace, one sentence without a full stop.
+    /// What happened in this trace, one sentence without a full stop. It holds text of the program.
     pub says: String,
     /// The scenario that proves the pitfall, such as `visibility/mask-after-cuinit`.
     pub scenario: String,
@@ -24,12 +75,58 @@ pub struct Finding {
     pub events: Vec<usize>,
     /// The UUID of the GPU that is concerned.
     pub gpu: Option<String>,
-    /// The memory that it takes on that GPU.
+    /// The memory that it takes, in bytes.
     pub bytes: Option<i64>,
 }
 
-/// Every pitfall that a trace shows, in the order of time.
+/// The rules that come with the program, by name.
+pub fn rules() -> &'static [Rule] {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+        let rules = embedded();
+        // A trace without its rules would say that a program met no pitfall.
+        #[expect(clippy::expect_used, reason = "the rules are part of the program, and a test reads them")]
+        rules.expect("the rules that come with the program are valid")
+    });
+    &RULES
+}
+
+/// Reads the rules that come with the program, by name; or the errors of the first file that has any.
+fn embedded() -> Result<Vec<Rule>, Vec<Diagnostic>> {
+    let name = |file: &include_dir::File<'static>| file.path().to_str()?.strip_suffix(".toml").map(str::to_owned);
+    let mut files: Vec<(String, &str)> =
+        FILES.files().filter_map(|file| Some((name(file)?, file.contents_utf8()?))).collect();
+    files.sort();
+    files.into_iter().map(|(name, source)| load(&name, &format!("diagnoses/{name}.toml"), source)).collect()
+}
+
+/// What the rules find in a trace, in the order of time.
 pub fn findings(trace: &Trace) -> Vec<Finding> {
-    let _ = trace;
-    Vec::new()
+    find(rules(), trace)
+}
+
+fn find(rules: &[Rule], trace: &Trace) -> Vec<Finding> {
+    let clues = clues::all(trace);
+    let mut found = Vec::new();
+    // The events about which a rule need not speak, because a better one does.
+    let mut covered: HashMap<&str, HashSet<usize>> = HashMap::new();
+    for rule in rules {
+        let mut said = HashSet::new();
+        for clue in &clues {
+            let Some(finding) = rule.finding(clue) else { continue };
+            for name in &rule.instead_of {
+                covered.entry(name).or_default().extend(&finding.events);
+            }
+            // A loop that does the same at one line is one mistake.
+            if said.insert((clue.pid, clue.gpu.clone(), clue.texts())) {
+                found.push((clue.t_ns, rule, finding));
+            }
+        }
+    }
+    found.retain(|(_, rule, finding)| {
+        let covered = covered.get(rule.name.as_str());
+        let is_covered = |event: &usize| covered.is_some_and(|events| events.contains(event));
+        finding.events.is_empty() || !finding.events.iter().all(is_covered)
+    });
+    found.sort_by_key(|(t_ns, rule, _)| (*t_ns, rule.severity, rule.name.as_str()));
+    found.into_iter().map(|(_, _, finding)| finding).collect()
 }

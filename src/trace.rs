@@ -7,6 +7,8 @@
 //! are named by UUID, and by their index in NVML order where a list has an entry for each.
 
 mod contexts;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod read;
 mod redact;
 mod stack;

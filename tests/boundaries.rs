@@ -111,6 +111,8 @@ fn what_judges_is_pure() {
         "source",
         "fact",
         "observation",
+        "diagnosis",
+        "policy",
     ];
     let words = [
         "std::fs",

@@ -43,6 +43,7 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("survey-env", "reports/survey-env.schema.json"),
         ("trace", "reports/trace.schema.json"),
         ("trace-summary", "reports/trace-summary.schema.json"),
+        ("diagnosis", "diagnoses/diagnosis.schema.json"),
     ] {
         let printed = printed(of);
         let file = root().join(path);
@@ -64,6 +65,35 @@ fn every_scenario_that_comes_with_the_program_validates() {
         seen += 1;
     }
     assert!(seen >= 20, "only {seen} scenarios");
+}
+
+#[test]
+fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
+    let validator = validator("diagnosis");
+    let mut seen = 0;
+    for entry in fs::read_dir(root().join("diagnoses")).expect("the folder of rules can be read").flatten() {
+        if entry.path().extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let source = fs::read_to_string(entry.path()).expect("a rule can be read");
+        let found = errors(&validator, &to_json(&source));
+        assert!(found.is_empty(), "{}: {found:#?}", entry.path().display());
+        seen += 1;
+    }
+    assert!(seen >= 13, "only {seen} rules");
+    let good = fs::read_to_string(root().join("diagnoses/late-mask.toml")).expect("a rule can be read");
+    let refuses = |damage: fn(&mut Value)| {
+        let mut rule = to_json(&good);
+        damage(&mut rule);
+        assert!(!errors(&validator, &rule).is_empty(), "{rule:#}");
+    };
+    refuses(|rule| rule["severity"] = json!("bad"));
+    refuses(|rule| rule["other"] = json!(1));
+    refuses(|rule| rule["when"]["clue"] = json!("other"));
+    refuses(|rule| rule["when"]["used"] = json!(true));
+    refuses(|rule| rule["when"]["after_init"] = json!("yes"));
+    refuses(|rule| rule["workaround"]["pytorch"] = json!("text"));
+    refuses(|rule| drop(rule["workaround"].as_object_mut().and_then(|table| table.remove("any"))));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use self::parameters::{Combination, Parameters};
 use super::symptom;
 use super::{Gpus, Instance, Needs, Scenario};
 use crate::source::diagnostic::{self, Diagnostic, suggest};
-use crate::source::reader::{self, Reader, get};
+use crate::source::reader::{self, Reader, get, opening_comment};
 use crate::source::size;
 use crate::source::tree::{self, Entry, Node, Place};
 
@@ -291,11 +291,3 @@ pub fn sha256(source: &str) -> String {
 
 #[cfg(test)]
 mod tests;
-
-/// The comment lines that a file begins with, joined.
-fn opening_comment(source: &str) -> String {
-    let comments = source.lines().map_while(|line| line.strip_prefix('#'));
-    // `#:schema` and the like speak to editors.
-    let comments = comments.filter(|line| !line.starts_with(':')).map(str::trim);
-    comments.collect::<Vec<_>>().join(" ").trim().to_string()
-}

@@ -263,3 +263,11 @@ pub(crate) fn is_gpu(text: &str) -> bool {
     let canonical = digits == "0" || !digits.starts_with('0');
     canonical && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n < 64)
 }
+
+/// The comment lines that a file begins with, joined.
+pub(crate) fn opening_comment(source: &str) -> String {
+    let comments = source.lines().map_while(|line| line.strip_prefix('#'));
+    // `#:schema` and the like speak to editors.
+    let comments = comments.filter(|line| !line.starts_with(':')).map(str::trim);
+    comments.collect::<Vec<_>>().join(" ").trim().to_string()
+}

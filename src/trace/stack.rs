@@ -187,7 +187,8 @@ impl Stack {
     /// stands before its last dot.
     pub fn has(&self, name: &str) -> bool {
         self.frames.iter().any(|frame| {
-            let function = frame.function.as_str();
+            // A name of C++ may have its arguments behind it.
+            let function = frame.function.split('(').next().unwrap_or_default();
             function == name || function.rsplit(['.', ':']).next() == Some(name) || frame.name() == name
         })
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::claim::{self, Evidence};
+use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
@@ -15,7 +16,7 @@ use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
-use crate::{page, steps};
+use crate::{diagnoses, page, steps};
 
 /// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
 pub type Failed = Box<dyn Error>;
@@ -34,6 +35,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     let mut made = pages(&scenarios)?;
     made.extend(schemas());
     made.extend(surveys()?);
+    made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
     made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
     made.insert("scenarios/steps.md".to_owned(), steps::page());
@@ -59,6 +61,7 @@ fn schemas() -> BTreeMap<String, String> {
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
+        ("diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
         ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
         ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
         ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),

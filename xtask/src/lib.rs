@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod diagnoses;
 pub mod documents;
 pub mod page;
 pub mod steps;

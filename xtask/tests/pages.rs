@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls::catalogue;
+use xtask::diagnoses;
 use xtask::documents::{self, root};
 
 #[test]
@@ -27,6 +28,25 @@ fn every_link_of_a_page_leads_somewhere() {
         }
     }
     assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn every_link_of_the_rules_leads_somewhere() {
+    let page = diagnoses::page();
+    let headings: Vec<String> = page
+        .lines()
+        .filter(|line| line.starts_with("## ") || line.starts_with("### "))
+        .map(|line| line.trim_start_matches('#').trim().trim_matches('`').to_lowercase())
+        .collect();
+    let mut seen = 0;
+    for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        match link.strip_prefix('#') {
+            Some(anchor) => assert!(headings.iter().any(|heading| heading == anchor), "no heading for {link}"),
+            None => assert!(root().join("docs").join(link).exists(), "{link} leads nowhere"),
+        }
+        seen += 1;
+    }
+    assert!(seen > 50, "only {seen} links");
 }
 
 /// A path without `..`.

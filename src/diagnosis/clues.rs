@@ -1,0 +1,80 @@
+//! The clues of a trace, a file for each subject.
+
+mod context;
+mod forked;
+mod init;
+mod limit;
+mod program;
+mod shared;
+mod variable;
+
+use cuda_pitfalls_calls::{Library, status};
+
+use self::program::Program;
+use super::clue::Clue;
+use crate::trace::{Event, Language, Owner, Stack, Trace};
+
+/// What stands for a variable that is not set.
+const UNSET: &str = "(unset)";
+
+/// Every clue of a trace.
+pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
+    let programs = Program::all(trace);
+    let each = [variable::clues, context::clues, context::of_processes, forked::clues, limit::clues, init::clues];
+    let each = each.into_iter().flat_map(|clues| clues(trace, &programs));
+    each.chain(shared::clues(trace, &programs)).collect()
+}
+
+/// The user's own line of an event, such as `train.py:12`; a function where there is no line, and the
+/// process where there is neither.
+pub(crate) fn line(event: &Event) -> String {
+    let frame = event.stack.users();
+    let line = frame.and_then(|frame| frame.line().or_else(|| Some(frame.name())));
+    line.unwrap_or_else(|| format!("pid {}", event.pid))
+}
+
+/// A clue about an event, with what is known of every one.
+fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
+    let clue = Clue::new(kind, event.pid, event.t_ns)?;
+    let through = event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name());
+    let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through);
+    clue.events.push(index);
+    clue.stacks.push(&event.stack);
+    Some(clue)
+}
+
+/// A GPU as people know it: its index in NVML order, or its UUID where that is not known.
+pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
+    match (trace.gpu_index(uuid), uuid) {
+        (Some(index), _) => format!("GPU {index}"),
+        (None, Some(uuid)) => uuid.to_owned(),
+        (None, None) => "a GPU".to_owned(),
+    }
+}
+
+/// A status of the driver by its name.
+pub(crate) fn status_name(code: i64) -> String {
+    status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
+}
+
+/// Whether a status is an error. What is not ready yet is none.
+pub(crate) fn is_error(status: Option<i64>) -> bool {
+    const NOT_READY: i64 = 600;
+    status.is_some_and(|status| status != 0 && status != NOT_READY)
+}
+
+/// Whether a call is made at the end of a device guard: in an `__exit__` of a package's module for
+/// devices, or that makes the call itself, for the `__exit__` of a timer may call anything; in a
+/// compiled one, as Cython writes it; or in the destructor of a guard in C++.
+fn leaves_guard(stack: &Stack) -> bool {
+    let innermost = stack.frames.iter().position(|frame| frame.language == Language::Python);
+    stack.frames.iter().enumerate().any(|(place, frame)| {
+        let (function, file) = (frame.function.as_str(), frame.file.as_deref().unwrap_or_default());
+        let is_of_devices = frame.owner == Owner::Package && ["cuda", "device"].iter().any(|word| file.contains(word));
+        let is_exit = function.ends_with("__exit__");
+        match frame.language {
+            Language::Python => is_exit && (is_of_devices || Some(place) == innermost),
+            Language::Native => is_exit || (function.contains('~') && function.to_lowercase().contains("guard")),
+        }
+    })
+}

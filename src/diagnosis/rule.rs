@@ -1,0 +1,118 @@
+//! A rule: what it asks of a clue, and what it says if the answer is yes.
+
+use super::clue::{Clue, Kind, Value};
+use super::{Finding, Severity};
+
+/// One file of `diagnoses/`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// The file's name without `.toml`, by which the command line knows it.
+    pub name: String,
+    /// A few words, as they stand beside an event.
+    pub title: String,
+    /// Whether it is counted as a pitfall.
+    pub severity: Severity,
+    /// The comment at the top of the file: what goes wrong, and why.
+    pub why: String,
+    /// The scenario that proves it.
+    pub scenario: String,
+    /// The committed report in which it was measured.
+    pub evidence: String,
+    /// One of these must hold.
+    pub when: Vec<When>,
+    /// What happened, with `{attribute}` for what the clue knows.
+    pub says: String,
+    /// The rules that say less about the same events.
+    pub instead_of: Vec<String>,
+    /// What to write instead, by framework; `any` is among them.
+    pub workaround: Vec<(String, String)>,
+}
+
+/// What a rule asks; all of it must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct When {
+    /// The kind of clue.
+    pub clue: &'static Kind,
+    /// Attributes, each with the values of which it must have one.
+    pub is: Vec<(&'static str, Vec<Value>)>,
+    /// Functions of which one must be on the stack; nothing is asked if it is empty.
+    pub stack_has: Vec<String>,
+    /// Packages of which one must have made the call; nothing is asked if it is empty.
+    pub package: Vec<String>,
+}
+
+/// The frameworks that a workaround can be for, and the packages of Python that belong to each.
+pub const FRAMEWORKS: &[(&str, &[&str])] = &[
+    ("torch", &["torch", "torchvision", "torchaudio"]),
+    ("cupy", &["cupy", "cupyx", "cupy_backends"]),
+    ("jax", &["jax", "jaxlib", "jax_plugins", "jax_cuda12_plugin", "jax_cuda13_plugin"]),
+    ("numba", &["numba", "numba_cuda"]),
+    ("triton", &["triton"]),
+    ("tensorflow", &["tensorflow", "keras"]),
+    ("accelerate", &["accelerate"]),
+    ("transformers", &["transformers"]),
+    ("lightning", &["lightning", "pytorch_lightning"]),
+    ("vllm", &["vllm"]),
+    ("llama_cpp", &["llama_cpp"]),
+];
+
+/// The key of the workaround that holds whatever made the call.
+pub const ANY: &str = "any";
+
+impl When {
+    /// Whether a clue answers yes to all that is asked. What is not known is no yes.
+    pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
+        let is = |value: &Value, wanted: &[Value]| match value {
+            Value::List(list) => list.iter().any(|one| wanted.contains(&Value::Text(one.clone()))),
+            value => wanted.contains(value),
+        };
+        let stack = clue.stacks.first();
+        self.clue == clue.kind
+            && self.is.iter().all(|(name, wanted)| clue.get(name).is_some_and(|value| is(value, wanted)))
+            && (self.stack_has.is_empty()
+                || stack.is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
+            && (self.package.is_empty()
+                || stack.and_then(|stack| stack.package()).is_some_and(|it| self.package.iter().any(|one| one == it)))
+    }
+}
+
+impl Rule {
+    /// What the rule says of a clue; none if it does not hold.
+    pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
+        self.when.iter().any(|when| when.holds(clue)).then(|| Finding {
+            rule: self.name.clone(),
+            severity: self.severity,
+            title: self.title.clone(),
+            says: clue.fill(&self.says),
+            scenario: self.scenario.clone(),
+            workaround: clue.fill(self.workaround_for(clue)),
+            pid: clue.pid,
+            events: clue.events.clone(),
+            gpu: clue.gpu.clone(),
+            bytes: clue.bytes,
+        })
+    }
+
+    /// The workaround in the words of the framework that is nearest to the user's line, if the rule
+    /// has one for it: who calls accelerate does not call the PyTorch below it.
+    fn workaround_for(&self, clue: &Clue<'_>) -> &str {
+        let packages = clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev());
+        let framework = |package: &str| FRAMEWORKS.iter().find(|(_, packages)| packages.contains(&package));
+        packages
+            .filter_map(|frame| framework(frame.package.as_deref()?))
+            .find_map(|(name, _)| self.workaround(name))
+            .or_else(|| self.workaround(ANY))
+            .unwrap_or_default()
+    }
+
+    /// Whether it asks for an attribute of this kind of clue.
+    pub fn asks(&self, clue: &str, attribute: &str) -> bool {
+        let asks = |when: &When| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
+        self.when.iter().any(asks)
+    }
+
+    /// The workaround of a framework.
+    pub fn workaround(&self, framework: &str) -> Option<&str> {
+        self.workaround.iter().find(|(name, _)| name == framework).map(|(_, text)| text.as_str())
+    }
+}

@@ -1,0 +1,76 @@
+//! The files of rules: what they name is there.
+
+use std::path::Path;
+
+use crate::catalogue;
+use crate::diagnosis::{Rule, rules};
+use crate::source::reader::is_name;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn every_rule_names_a_scenario_and_the_report_that_measured_it() {
+    for rule in rules() {
+        let scenario = catalogue::embedded().find(|scenario| scenario.name == rule.scenario);
+        let scenario = scenario.unwrap_or_else(|| panic!("{}: there is no scenario {}", rule.name, rule.scenario));
+        let is_survey = rule.evidence.starts_with("reports/survey-");
+        let file = root().join(&rule.evidence).join("report.json");
+        assert!(file.is_file(), "{}: {} is not there", rule.name, file.display());
+        let is_named = scenario.source.contains(&format!("evidence = \"{}\"", rule.evidence));
+        assert!(is_survey || is_named, "{}: {} does not rest on {}", rule.name, rule.scenario, rule.evidence);
+    }
+}
+
+#[test]
+fn rules_replace_others_that_there_are() {
+    assert_eq!(unconnected(rules()), [] as [&str; 0]);
+    let names: Vec<&str> = rules().iter().map(|rule| rule.name.as_str()).collect();
+    assert!(names.len() >= 13 && names.is_sorted(), "{names:?}");
+}
+
+/// The page of the survey says which variables are read at `cuInit`.
+#[test]
+fn the_variables_that_are_late_after_cuinit_are_those_of_the_survey() {
+    let page = std::fs::read_to_string(root().join("docs/surveys/env.md")).expect("the page of the survey");
+    let row = |line: &str| {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let name = cells.next()?.trim_matches('`').split('=').next()?.to_owned();
+        (cells.next()? == "cuInit").then_some(name)
+    };
+    let mut measured: Vec<String> = page.lines().filter_map(row).collect();
+    let rule = |name: &str| rules().iter().find(|rule| rule.name == name).expect("the rule");
+    let names =
+        ["late-mask", "late-variable"].map(rule).map(|rule| rule.when[0].is.iter().find(|(it, _)| *it == "name"));
+    let mut asked: Vec<String> = Vec::new();
+    for (_, values) in names.into_iter().flatten() {
+        asked.extend(values.iter().map(|value| match value {
+            crate::diagnosis::clue::Value::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        }));
+    }
+    measured.sort();
+    asked.sort();
+    assert_eq!(asked, measured);
+}
+
+/// What is wrong with `instead_of` of rules: a rule that there is not, or two that replace each other.
+fn unconnected(rules: &[Rule]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for rule in rules {
+        for name in &rule.instead_of {
+            match rules.iter().find(|rule| rule.name == *name) {
+                None => wrong.push(format!("{} is instead of `{name}`, which is no rule", rule.name)),
+                Some(other) if other.instead_of.contains(&rule.name) => {
+                    wrong.push(format!("{} and {name} are instead of each other", rule.name));
+                }
+                Some(_) => {}
+            }
+        }
+        if !is_name(&rule.name) {
+            wrong.push(format!("`{}` is no name for a rule", rule.name));
+        }
+    }
+    wrong
+}

@@ -1,0 +1,230 @@
+//! What is not wrong, though it looks like it.
+
+use super::{CASES, Made, PID, findings, of, on_every, pinned, ranks};
+use crate::diagnosis::Severity;
+use crate::trace::fixture::{CONTEXT, uuid};
+use crate::trace::{Trace, What};
+
+fn rules_of(trace: &Trace) -> Vec<String> {
+    findings(trace).into_iter().map(|finding| finding.rule).collect()
+}
+
+fn written(before: &[(&str, &str)], value: &str) -> Vec<String> {
+    let made = Made::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
+    rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
+}
+
+#[test]
+fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
+    assert_eq!(written(&[], "0,1"), [] as [&str; 0]);
+    assert_eq!(written(&[("CUDA_VISIBLE_DEVICES", "0,1")], "0,1"), [] as [&str; 0]);
+    assert_eq!(written(&[], "1,0"), ["late-mask"], "in another order");
+    assert_eq!(written(&[], ""), ["late-mask"], "none at all");
+}
+
+#[test]
+fn removing_a_mask_too_late_is_a_late_mask() {
+    let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
+    let found = findings(&made.context(1, 0).launch(1).ends(&[1]).done());
+    let late = of("late-mask", &found).expect("a late mask");
+    assert!(late.says.contains("CUDA_VISIBLE_DEVICES=(unset)") && late.says.contains("read as 1"), "{}", late.says);
+}
+
+#[test]
+fn a_mask_that_a_later_child_gets_is_not_late() {
+    let parent = || Made::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let child = |mask: &str, parent_of_child: u32| {
+        let made = parent().process(200, parent_of_child).init(&[("CUDA_VISIBLE_DEVICES", mask)], &[1]);
+        rules_of(&made.context(1, 0).launch(1).ends(&[1]).by(PID).ends(&[0]).done())
+    };
+    let is_late = |rules: &[String]| rules.iter().any(|rule| rule == "late-mask");
+    assert!(!is_late(&child("1", PID)));
+    assert!(!is_late(&child("1", 4000)), "by a shell that made no CUDA call");
+    assert!(is_late(&child("0", PID)), "the child got another one");
+    assert!(is_late(&child("1", 1)), "a process beside the one that wrote it");
+}
+
+#[test]
+fn a_mask_after_a_failed_cuinit_is_in_time() {
+    let made = Made::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
+    assert_eq!(rules_of(&made.ends(&[1]).done()), [] as [&str; 0]);
+}
+
+#[test]
+fn a_process_that_runs_another_program_reads_its_mask_anew() {
+    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
+    let found = rules_of(&made.ends(&[1]).done());
+    assert!(!found.contains(&"late-mask".to_owned()), "{found:?}");
+}
+
+#[test]
+fn the_only_context_of_a_process_is_not_stray() {
+    let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).context(0, 0).ends(&[]);
+    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+}
+
+#[test]
+fn nothing_is_said_of_what_is_not_known() {
+    // Without the counts of a process its contexts may have been used.
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+    // A trace that was cut short may lack the context that came later.
+    let mut cut = Made::on(2).init(&[], &[0, 1]).done();
+    cut.end = None;
+    assert_eq!(rules_of(&cut), [] as [&str; 0]);
+    let mut unseen = Made::on(2).init(&[], &[0, 1]).done();
+    unseen.start.libcuda = None;
+    assert_eq!(rules_of(&unseen), [] as [&str; 0]);
+}
+
+#[test]
+fn contexts_that_came_with_the_work_are_not_everywhere() {
+    // On two GPUs a stray context makes one on every GPU too; the words for it are its own.
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
+    assert_eq!(rules_of(&on_every(&[1], &[0, 1, 2, 3])), ["context-on-every-gpu"]);
+    let found = rules_of(&on_every(&[1], &[0, 1, 2]));
+    assert_eq!(found, ["memory-of-init", "stray-context", "stray-context"], "GPU 3 has none");
+}
+
+#[test]
+fn one_event_has_the_words_that_say_most() {
+    assert_eq!(rules_of(&pinned(&[1])), ["pinned-memory-context"]);
+    for (rule, trace, _) in CASES {
+        let found = findings(&trace());
+        let pitfalls = found.iter().filter(|finding| finding.severity == Severity::Pitfall);
+        let mut first: Vec<usize> = pitfalls.filter_map(|finding| finding.events.first().copied()).collect();
+        let all = first.len();
+        first.dedup();
+        assert_eq!(first.len(), all, "{rule}: two findings about one event: {found:#?}");
+    }
+}
+
+#[test]
+fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
+    let made = made.at(&[("<module>", "train.py", 60), ("pin_memory", "torch/utils/data/_utils/pin_memory.py", 1)]);
+    assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["pinned-memory-context"]);
+    // Another thread's page-locked memory says nothing of this context.
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
+    let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
+    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
+}
+
+#[test]
+fn what_a_timer_calls_at_its_end_is_no_device_guard() {
+    let with = |frames: &[(&str, &str, u32)]| {
+        let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
+        rules_of(&made.context(0, 0).ends(&[1]).done())
+    };
+    let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
+    assert_eq!(with(&[own, exit, ("synchronize", "torch/cuda/__init__.py", 7)]), ["stray-context"]);
+    let profiler = [own, ("__exit__", "torch/profiler/profiler.py", 9), ("sync", "torch/profiler/profiler.py", 7)];
+    assert_eq!(with(&profiler), ["stray-context"]);
+    assert_eq!(with(&[own, exit]), ["guard-restores-device"], "a guard of the user's own");
+}
+
+#[test]
+fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
+    let mut trace = Made::on(1)
+        .init(&[], &[0])
+        .process(200, PID)
+        .event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {})
+        .ends(&[])
+        .done();
+    assert!(of("fork-after-init", &findings(&trace)).is_none());
+    trace.counts[0].calls.get_mut("cuInit").expect("a count").errors = 1;
+    let found = findings(&trace);
+    let says = &of("fork-after-init", &found).expect("an error").says;
+    assert_eq!(says, "pid 200 calls cuInit in a process that pid 100 forked after cuInit, and gets an error");
+}
+
+#[test]
+fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
+    let mut trace = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
+    trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
+    let found = findings(&trace);
+    let stray = of("stray-context", &found).expect("a stray context");
+    assert_eq!(
+        stray.says,
+        "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain; the process does no work there"
+    );
+    assert_eq!(stray.bytes, None);
+}
+
+#[test]
+fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
+    let native = || {
+        let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
+        crate::trace::Frame::native("", module, None, None)
+    };
+    let with = |line: u32| {
+        let mut stack = crate::trace::fixture::stack(&[("<module>", "a.py", line)]);
+        stack.frames.insert(0, native());
+        let made = Made::on(4).init(&[], &[0, 1, 2, 3]).at(&[("<module>", "a.py", 8)]).context(3, 3).launch(3);
+        let found = findings(&made.on_stack(stack).context(0, 0).ends(&[3]).done());
+        found.into_iter().find(|finding| finding.severity == Severity::Pitfall).expect("a finding")
+    };
+    let found = with(7);
+    assert_eq!(found.rule, "guard-restores-device");
+    assert!(found.workaround.starts_with("cupy.cuda.Device(3).use()"), "{}", found.workaround);
+    assert_eq!(with(9).rule, "stray-context");
+}
+
+#[test]
+fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
+    let found = findings(&ranks(2, true));
+    let shared = of("ranks-share-gpu", &found).expect("both are on GPU 0");
+    assert_eq!((shared.pid, shared.gpu.clone(), shared.bytes), (300, Some(uuid(0)), Some(CONTEXT)));
+    assert!(of("ranks-share-gpu", &findings(&ranks(2, false))).is_none(), "a parent and its child");
+    // The first has ended, and its memory is gone, before the second begins.
+    let one = |made: Made, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+    let gone = one(one(Made::on(2), 200).memory(0, 0), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&gone)).is_none());
+    let ended = |made: Made| made.by(200).context_ends(0);
+    let released = one(ended(one(Made::on(2), 200)), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&released)).is_none(), "released before");
+    let there = one(one(Made::on(2), 200), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
+}
+
+#[test]
+fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
+    let trace = Made::on(2)
+        .process(300, PID)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "rank.py", 7)])
+        .context(0, 0)
+        .context(1, 1)
+        .launch(1)
+        .process(200, PID)
+        .init(&[], &[0, 1])
+        .context(0, 0)
+        .launch(0)
+        .ends(&[0])
+        .by(300)
+        .ends(&[1])
+        .done();
+    let found = findings(&trace);
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
+    assert!(!rules.contains(&"stray-context"), "it says less: {rules:?}");
+    assert_eq!(of("ranks-share-gpu", &found).map(|finding| finding.pid), Some(300), "{found:#?}");
+}
+
+#[test]
+fn a_loop_at_one_line_is_one_finding() {
+    let mut made = Made::on(2).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
+    for _ in 0..5 {
+        made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
+    }
+    assert_eq!(rules_of(&made.context(0, 0).context(1, 1).launch(0).launch(1).ends(&[0, 1]).done()), ["late-mask"]);
+}
+
+#[test]
+fn findings_come_in_the_order_of_time() {
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = made.setenv("CUDA_MODULE_LOADING", "EAGER").setenv("CUDA_VISIBLE_DEVICES", "1");
+    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context", "late-variable", "late-mask"]);
+}
