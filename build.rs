@@ -1,22 +1,42 @@
-//! Builds the simulated driver: one shared library, made by the same compiler for the same target, to be embedded in the binary.
+//! Builds the shared libraries that are embedded in the binary, by the same compiler for the same target: the simulated driver, and
+//! the two libraries of a trace, and the injection library of the scenarios.
 //!
-//! It cannot be an ordinary dependency: cargo has no stable way to hand a package the shared library of another one.
+//! They cannot be ordinary dependencies: cargo has no stable way to hand a package the shared library of another one.
 
 #[path = "build/declared.rs"]
 mod declared;
+#[path = "build/wrapped.rs"]
+mod wrapped;
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-const SOURCE: &str = "sim/src/lib.rs";
+/// A shared library to be built.
+struct Cdylib {
+    /// The name of the crate, and of the file without `lib` and `.so`.
+    name: &'static str,
+    /// Its first source file.
+    source: &'static str,
+    /// All that it is built from.
+    sources: &'static [&'static str],
+    /// What the linker is told beside.
+    link: Vec<String>,
+}
+
+/// What stands for the path of the real libcuda among the libraries that the forwarding one needs. A trace writes the path in its
+/// place, so it is longer than any path should be.
+const STAND_IN_BYTES: usize = 1200;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sim/src");
-    println!("cargo::rerun-if-changed=calls/src/status");
+    println!("cargo::rerun-if-changed=hook/src");
+    println!("cargo::rerun-if-changed=shim");
+    println!("cargo::rerun-if-changed=calls");
     // Scenarios, kernels, claims and rules are embedded, and a new file must be noticed.
     println!("cargo::rerun-if-changed=scenarios");
     println!("cargo::rerun-if-changed=kernels");
@@ -29,7 +49,7 @@ fn main() {
         println!("cargo::rustc-env=CUDA_PITFALLS_COMMIT={commit}");
     }
     println!("cargo::rerun-if-changed=build");
-    if let Err(why) = write_declared().and_then(|()| build()) {
+    if let Err(why) = write_declared().and_then(|()| build_all()) {
         // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare the reader.
         for line in why.lines() {
             println!("cargo::error={line}");
@@ -76,35 +96,82 @@ fn is_newer(file: &Path, folder: &str) -> bool {
     built.zip(newest(Path::new(folder))).is_some_and(|(built, changed)| built > changed)
 }
 
-fn build() -> Result<(), String> {
-    let variable = |name: &str| env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"));
+/// A variable that cargo sets.
+fn variable(name: &str) -> Result<OsString, String> {
+    env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"))
+}
+
+fn build_all() -> Result<(), String> {
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
         return Err("cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library".to_owned());
     }
-    let out = Path::new(&variable("OUT_DIR")?).join("libcuda_pitfalls_sim.so");
-    // This script also runs for other reasons than a changed driver, which takes seconds to build.
-    if ["sim/src", "calls/src/status", "build.rs"].into_iter().all(|source| is_newer(&out, source)) {
+    let sources = &["sim/src", "calls/src/status", "build.rs"];
+    build(Cdylib { name: "cuda_pitfalls_sim", source: "sim/src/lib.rs", sources, link: Vec::new() })?;
+    let sources = &["hook/src", "build.rs"];
+    build(Cdylib { name: "cuda_pitfalls_hook", source: "hook/src/lib.rs", sources, link: Vec::new() })?;
+    let sources = &["shim", "build.rs"];
+    build(Cdylib { name: "cuda_pitfalls_preload", source: "shim/src/preload.rs", sources, link: Vec::new() })?;
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let wrapped = out.join("wrapped.rs");
+    let text = fs::read_to_string("shim/calls.txt").map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
+    write_if_new(&wrapped, &wrapped::source(&text)?)?;
+    println!("cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}", wrapped.display());
+    // A library under the stand-in's name, only for the linker to see that it is needed.
+    let stand_in = format!("cuda-pitfalls:needed:{}", "-".repeat(STAND_IN_BYTES));
+    let empty = out.join("stand_in.rs");
+    write_if_new(&empty, "")?;
+    let link = vec![format!("-Wl,-soname,{stand_in}")];
+    let needed = build_from("cuda_pitfalls_stand_in", &empty, &["build.rs"], link)?;
+    // Its own table of functions must not be bound by name: a trace takes out the names that a driver does not have.
+    let options = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-Wl,--no-as-needed"];
+    let link = options.map(String::from).into_iter().chain([needed.display().to_string()]).collect();
+    let sources = &["shim", "build", "build.rs", "calls"];
+    build(Cdylib { name: "cuda_pitfalls_cuda", source: "shim/src/cuda.rs", sources, link })
+}
+
+/// Writes a file unless it says so already: what is built from it stays.
+fn write_if_new(path: &Path, text: &str) -> Result<(), String> {
+    if fs::read_to_string(path).is_ok_and(|known| known == text) {
         return Ok(());
     }
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn build(Cdylib { name, source, sources, link }: Cdylib) -> Result<(), String> {
+    build_from(name, Path::new(source), sources, link).map(drop)
+}
+
+/// Builds a shared library, and says where it is.
+fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(variable("OUT_DIR")?);
+    let out = folder.join(format!("lib{name}.so"));
+    // This script also runs for other reasons than a changed library, each of which takes seconds to build.
+    let generated = folder.join("wrapped.rs");
+    let is_up_to_date = sources.iter().all(|source| is_newer(&out, source));
+    if is_up_to_date
+        && (!generated.exists() || is_newer(&out, &generated.to_string_lossy()) || name != "cuda_pitfalls_cuda")
+    {
+        return Ok(out);
+    }
     let mut rustc = Command::new(variable("RUSTC")?);
-    rustc
-        .args(["--crate-type=cdylib", "--crate-name", "cuda_pitfalls_sim", "--edition", "2024", "--target"])
-        .arg(variable("TARGET")?)
-        .args(["-Cpanic=abort", "-Copt-level=2", "-Cstrip=symbols", "-o"])
-        .arg(&out)
-        .arg(SOURCE);
+    rustc.args(["--crate-type=cdylib", "--crate-name", name, "--edition", "2024", "--target"]);
+    rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", "-Copt-level=2", "-Cstrip=symbols", "-o"]);
+    rustc.arg(&out).arg(source).env("CUDA_PITFALLS_WRAPPED", &generated);
+    for option in link {
+        rustc.arg(format!("-Clink-arg={option}"));
+    }
     // A linker chosen in cargo's configuration for this target is the only one that works for it.
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
-        let mut option = std::ffi::OsString::from("-Clinker=");
+        let mut option = OsString::from("-Clinker=");
         option.push(linker);
         rustc.arg(option);
     }
-    let output = rustc
-        .output()
-        .map_err(|error| format!("cannot start the compiler for the simulated driver: {error}\n{rustc:?}"))?;
+    let source = source.display();
+    let output =
+        rustc.output().map_err(|error| format!("cannot start the compiler for {source}: {error}\n{rustc:?}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(out);
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("the simulated driver ({SOURCE}) did not build ({}):\n{rustc:?}\n{text}", output.status))
+    Err(format!("{source} did not build ({}):\n{rustc:?}\n{text}", output.status))
 }

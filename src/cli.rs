@@ -7,6 +7,7 @@ mod output;
 mod run;
 mod started;
 mod survey;
+mod trace;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -48,6 +49,10 @@ enum Command {
     Run(Box<run::Arguments>),
     /// Ask one question of every call, mask or environment variable, and write a table.
     Survey(Box<survey::Arguments>),
+    /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
+    ///
+    /// The program is not changed; its exit code, its output and its terminal stay its own.
+    Trace(trace::Arguments),
     /// List scenarios.
     List {
         /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
@@ -187,6 +192,7 @@ pub fn main() -> Exit {
     match cli.command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
+        Command::Trace(arguments) => trace::trace(arguments),
         Command::List { selectors, left_out, json } => match catalogue::list(&selectors, &left_out.exclude) {
             Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
             Ok(outlines) => print(&listing::list_text(&outlines)),

@@ -34,6 +34,7 @@ pub mod channel;
 pub mod clock;
 pub mod event;
 pub mod experiment;
+pub mod hook;
 pub mod libraries;
 pub mod mapped;
 pub mod recording;
@@ -47,6 +48,7 @@ pub mod worker;
 pub mod diagnosis;
 pub mod policy;
 pub mod trace;
+pub mod tracer;
 
 // The answer.
 pub mod claim;
@@ -63,11 +65,13 @@ pub mod verdict;
 
 // The program.
 pub mod cli;
+mod folder;
 mod input;
 mod output;
 mod random;
 pub mod run;
 mod terminal;
+mod traced;
 
 // At the bottom of all.
 pub mod text;

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls_calls::Library;
 
 use crate::event::Versions;
+use crate::hook;
 use crate::machine::Runtime;
 use crate::supervisor::{self, SupervisorError};
+use crate::traced;
 
 /// Where libcudart is looked for when the loader knows none: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
@@ -87,16 +89,18 @@ fn elsewhere() -> Option<PathBuf> {
 /// another folder.
 pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
-    let place = |library: Library, target: &str| -> io::Result<()> {
+    hook::put(folder)?;
+    let place = |library: Library, target: &Path| -> io::Result<()> {
         library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
     };
     for found in &libraries.found.libraries {
         if let Some(library) = [Library::Driver, Library::Nvml].into_iter().find(|it| it.name() == found.name) {
-            place(library, &found.path)?;
+            let traced = traced::libcuda().filter(|_| library == Library::Driver);
+            place(library, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
         }
     }
     if let Some(runtime) = runtime {
-        place(Library::Runtime, &runtime.path)?;
+        place(Library::Runtime, Path::new(&runtime.path))?;
     }
     Ok(folder.to_path_buf())
 }

@@ -2,8 +2,12 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::event::MappedLibrary;
+use crate::hook;
+use crate::scenario::environment;
+use crate::traced;
 use cuda_pitfalls_calls::Library;
 
 /// What the simulated machine exports and no real library does.
@@ -38,6 +42,9 @@ pub fn mapped() -> Mapped {
             _ => continue,
         };
         let unescaped = unescaped(&path);
+        if traced::is_ours(Path::new(OsStr::from_bytes(&unescaped))) {
+            continue;
+        }
         let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
         // A report is text: bytes that are none are shown as what stands for them.
         let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
@@ -74,8 +81,8 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
 /// Libraries that something outside put into this process.
 pub fn injected() -> Vec<String> {
     let mut found = Vec::new();
-    for name in ["LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
-        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+    for name in ["LD_PRELOAD", "LD_AUDIT", hook::VARIABLE, "NVTX_INJECTION64_PATH"] {
+        if std::env::var_os(name).is_some_and(|value| is_from_outside(name, &value)) {
             found.push(name.to_string());
         }
     }
@@ -83,6 +90,16 @@ pub fn injected() -> Vec<String> {
         found.push("/etc/ld.so.preload".to_string());
     }
     found
+}
+
+/// Whether a variable puts a library into a process that no scenario can have asked for. A trace of ours
+/// does not count: a run that is traced says so in its report.
+fn is_from_outside(name: &str, value: &OsStr) -> bool {
+    let of_scenarios = environment::NAMES.contains(&name).then(|| environment::values(name)).flatten();
+    let is_ours = traced::is_ours(Path::new(value));
+    !value.is_empty()
+        && !is_ours
+        && !of_scenarios.is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
 }
 
 /// The NVML that this process has mapped; none if it is unknown which that is.
@@ -135,6 +152,13 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_scenario_may_name_is_not_from_outside() {
+        let outside = |name: &str, value: &str| is_from_outside(name, OsStr::new(value));
+        assert!(!outside(hook::VARIABLE, hook::NAME) && !outside(hook::VARIABLE, ""));
+        assert!(outside(hook::VARIABLE, "/opt/libprofiler.so") && outside("LD_PRELOAD", hook::NAME));
+    }
 
     #[test]
     fn a_path_is_all_that_follows_the_fixed_fields() {

@@ -3,7 +3,6 @@
 mod calibrate;
 mod console;
 mod dry;
-mod folder;
 mod host;
 mod junit;
 mod lock;

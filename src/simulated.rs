@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls_calls::Library;
 use description::Description;
 
+use crate::hook;
 use crate::input;
 use crate::text::escape::terminal;
 
@@ -109,6 +110,7 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
     put(&folder.join(LIBRARY_NAME), LIBRARY)?;
+    hook::put(&folder).map_err(failed("write", &folder.join(hook::NAME)))?;
     put(&folder.join("machine.conf"), conf.as_bytes())?;
     put(&folder.join("machine.state"), &vec![0; STATE_BYTES])?;
     for name in links() {

@@ -16,6 +16,7 @@ mod sampling;
 mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
+pub(crate) use end::timespec;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
 pub use spawn::{begin, begin_fresh};
@@ -25,6 +26,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::event::Versions;
+use crate::traced;
 use crate::verdict::Provenance;
 
 /// Names of the hidden subcommands, in one place.
@@ -178,6 +180,9 @@ fn environment(links: Option<&Path>, home: &Path, extra: &BTreeMap<String, Strin
     ]);
     if !search.is_empty() {
         environment.insert(OsString::from("LD_LIBRARY_PATH"), search);
+    }
+    if let Some(folder) = traced::folder() {
+        environment.insert(OsString::from(traced::VARIABLE), folder.into_os_string());
     }
     for (name, value) in extra {
         environment.insert(OsString::from(name), OsString::from(value));

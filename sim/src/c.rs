@@ -1,6 +1,6 @@
 //! The few C functions the library needs, declared by hand so that it builds with nothing but std.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 
 pub const PROT_READ_WRITE: c_int = 1 | 2;
@@ -20,6 +20,8 @@ unsafe extern "C" {
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
     fn atexit(handler: extern "C" fn()) -> c_int;
+    fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
     pub fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
     pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
@@ -39,14 +41,42 @@ pub fn at_exit(handler: extern "C" fn()) {
     }
 }
 
-/// The variable as the C runtime sees it, which is what a driver sees. Rust's own view would be the same, through a lock that a
-/// forked child must not touch.
+/// The variable as the C runtime sees it, which is what a driver sees, and through the symbol `getenv`, which a preloaded library may
+/// define. Rust's own view would be the same, through a lock that a forked child must not touch.
 pub fn env(name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: the name ends in NUL; the value is copied before anything else can change the environment on this thread.
     unsafe {
         let value = getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes().to_vec())
     }
+}
+
+/// A function of a library that the loader finds by this path or name; `None` where it finds no such library, or no such function in
+/// it. The library stays loaded.
+pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_int> {
+    const RTLD_LAZY: c_int = 1;
+    let file = CString::new(file).ok()?;
+    // SAFETY: both texts end in NUL. Loading runs the library's constructors: whoever names a library to be injected wants that.
+    let found = unsafe {
+        let library = dlopen(file.as_ptr(), RTLD_LAZY);
+        if library.is_null() { library } else { dlsym(library, name.as_ptr()) }
+    };
+    // SAFETY: a symbol's address, as a function; calling it is unsafe, since only its name tells of its type.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found) })
+}
+
+/// A symbol of this library, which a library that stands before it may have, too.
+pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
+    use std::os::unix::ffi::OsStrExt;
+    const RTLD_LAZY: c_int = 1;
+    const RTLD_NOLOAD: c_int = 4;
+    let path = CString::new(own_path()?.as_os_str().as_bytes()).ok()?;
+    // SAFETY: both texts end in NUL; the library is loaded already, and it stays so without the reference that is kept here.
+    let found = unsafe {
+        let own = dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD);
+        if own.is_null() { own } else { dlsym(own, name.as_ptr()) }
+    };
+    (!found.is_null()).then_some(found)
 }
 
 /// The path this library was loaded from, as the loader knows it (the link's name, not the file behind it).

@@ -3,6 +3,7 @@
 pub mod context;
 mod copy;
 pub mod device;
+mod entry_point;
 pub mod init;
 mod library;
 pub mod mapping;

@@ -1,9 +1,10 @@
 //! How a call gets at the state: which process it is of, whether the driver is still there, and the one lock.
 
 use crate::c;
-use crate::model::exit;
+use crate::model::behaviour::INJECTION_BEFORE_MASK;
 use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
+use crate::model::{exit, injection};
 use crate::process::{Phase, Process};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -73,6 +74,34 @@ pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
         outcome
     });
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
+}
+
+/// Whose `cuInit` it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Initialiser {
+    Program,
+    Runtime,
+}
+
+/// Runs one call that begins with `cuInit`, and with it the hook of an injected library.
+pub fn enter_initialising(initialiser: Initialiser, call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+    let calls_hook = !exit::has_run() && initialises(initialiser);
+    if calls_hook && INJECTION_BEFORE_MASK {
+        injection::call();
+    }
+    let status = enter(call);
+    if calls_hook && !INJECTION_BEFORE_MASK {
+        injection::call();
+    }
+    status
+}
+
+/// Whether `cuInit` would do more than repeat an earlier answer; told without the lock.
+fn initialises(initialiser: Initialiser) -> bool {
+    let holder = holder();
+    let phase = holder.phase.load(Ordering::Acquire);
+    let found_none = initialiser == Initialiser::Runtime && holder.runtime_found_none.load(Ordering::Acquire);
+    phase != Phase::Ready as u32 && phase != Phase::Forked as u32 && !found_none
 }
 
 /// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call fails.

@@ -12,6 +12,7 @@ pub mod environment;
 pub mod exit;
 pub mod fault;
 pub mod host;
+pub mod injection;
 pub mod ipc;
 pub mod launch;
 pub mod library;

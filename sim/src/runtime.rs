@@ -10,7 +10,7 @@ mod memory;
 mod pool;
 mod stream;
 
-use crate::entry::enter;
+use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;
 use crate::model::behaviour::{Effect, effect_of};
 use crate::model::context::Owner;
@@ -45,11 +45,11 @@ fn run(
     waits_for: Option<u64>,
     work: impl FnOnce(&mut Process, &mut Thread, Option<Owner>) -> Outcome,
 ) -> u32 {
-    enter(|process, thread| {
+    enter_by(name, |effect, process, thread| {
         if let Some(stream) = waits_for {
             process.surface_of_stream(stream, thread);
         }
-        let outcome = before(name, process, thread).and_then(|context| work(process, thread, context));
+        let outcome = before(effect, process, thread).and_then(|context| work(process, thread, context));
         outcome.inspect_err(|code| {
             if *code != SIM_NOT_MODELLED {
                 thread.last_error = *code;
@@ -58,11 +58,21 @@ fn run(
     })
 }
 
-/// Does what a call does before its own work, and returns its context if it needs one.
-fn before(name: &str, process: &mut Process, thread: &mut Thread) -> Outcome<Option<Owner>> {
+/// Enters for a call of this name, which is told what it does before its own work.
+fn enter_by(name: &str, call: impl FnOnce(Effect, &mut Process, &mut Thread) -> Outcome) -> u32 {
     // Without a machine there is no version either, and the call fails for want of the machine.
     let runtime = machine().map_or(0, |machine| machine.description.cuda_runtime_version);
-    match effect_of(name, runtime) {
+    let effect = effect_of(name, runtime);
+    let call = |process: &mut Process, thread: &mut Thread| call(effect, process, thread);
+    match effect {
+        Effect::Nothing | Effect::Unknown => enter(call),
+        Effect::InitQuietly | Effect::Init | Effect::Context => enter_initialising(Initialiser::Runtime, call),
+    }
+}
+
+/// Does what a call does before its own work, and returns its context if it needs one.
+fn before(effect: Effect, process: &mut Process, thread: &mut Thread) -> Outcome<Option<Owner>> {
+    match effect {
         Effect::Nothing => Ok(None),
         Effect::InitQuietly => {
             // Whether it failed shows in the next call that reports it.

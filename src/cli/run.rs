@@ -143,7 +143,7 @@ impl Asked {
     }
 }
 
-fn parse_on(text: &str) -> Result<On, String> {
+pub(super) fn parse_on(text: &str) -> Result<On, String> {
     match text {
         "cuda" => Ok(On::Cuda),
         "auto" => Ok(On::Auto),

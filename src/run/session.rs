@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::folder::Folder;
 use super::{Failure, Options, host};
 use crate::event::Versions;
 use crate::experiment::Experiment;
+use crate::folder::Folder;
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::recording::Recording;
 use crate::report::unique_libraries;
 use crate::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use crate::text::escape;
 use crate::verdict::Provenance;
-use crate::{libraries, simulated};
+use crate::{libraries, simulated, traced};
 
 /// Where a run takes place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,9 @@ impl Session {
         let home = folder.path().join("home");
         std::fs::create_dir(&home).map_err(no_folder)?;
         let mut notes = Vec::new();
+        if traced::folder().is_some() {
+            notes.push("this run is traced, and so are its workers: its memory figures are no evidence".to_string());
+        }
         let (links, found, runtimes, mut on) = match &options.on {
             On::Sim(_) if !options.libcudart.is_empty() => {
                 return Err(Failure::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));

@@ -1,5 +1,7 @@
 //! The environment variables that a scenario may read, set and remove.
 
+use crate::hook;
+
 /// The names. Anything else in a worker's environment could run code of its own (`LD_PRELOAD`) or
 /// say something about the machine's owner, so a scenario cannot name it.
 pub const NAMES: &[&str] = &[
@@ -28,6 +30,8 @@ pub const NAMES: &[&str] = &[
     "NVIDIA_VISIBLE_DEVICES",
     "CUDA_ENABLE_MODULE_LAZY_LOADING",
     "CUDA_PREFER_SPINLOCKS_ON_HOST",
+    "CUDA_INJECTION64_PATH",
+    "CUDA_PITFALLS_HOOK_MASK",
 ];
 
 /// A place where not even root can make, replace or remove a file. A device file is no such place:
@@ -40,6 +44,8 @@ pub fn values(name: &str) -> Option<&'static [&'static str]> {
     match name {
         "CUDA_LOG_FILE" => Some(&["stdout", "stderr"]),
         "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" => Some(&[NOWHERE]),
+        // Code of ours, or none at all.
+        hook::VARIABLE => Some(&[hook::NAME, NOWHERE]),
         _ => None,
     }
 }

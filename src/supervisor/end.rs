@@ -63,7 +63,7 @@ pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
 }
 
 /// Nanoseconds for `poll`.
-pub(super) fn timespec(nanoseconds: u64) -> Timespec {
+pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
     Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
 }
 

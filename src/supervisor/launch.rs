@@ -12,6 +12,7 @@ use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event, SetAside};
 use crate::experiment::{Experiment, Program, Step};
+use crate::traced;
 
 impl Supervisor {
     /// Starts the program of an experiment. A worker is told what it needs, and waited for until it
@@ -24,7 +25,8 @@ impl Supervisor {
         if let Some(gpus) = &experiment.gpus {
             extra.insert("CUDA_VISIBLE_DEVICES".to_string(), gpus.join(","));
         }
-        let environment = environment(Some(&self.links), &self.home, &extra);
+        let mut environment = environment(Some(&self.links), &self.home, &extra);
+        environment.extend(traced::environment());
         let program = self.program.as_path();
         if let Program::Command(command) = &experiment.program {
             let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();

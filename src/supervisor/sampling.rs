@@ -40,7 +40,7 @@ pub struct SamplerClient {
 
 impl SamplerClient {
     /// Starts one. Where none can be had, the inventory says why.
-    pub(super) fn start(program: &Path, links: &Path, home: &Path) -> SamplerClient {
+    pub(crate) fn start(program: &Path, links: &Path, home: &Path) -> SamplerClient {
         let mut client = SamplerClient {
             program: program.to_path_buf(),
             links: links.to_path_buf(),

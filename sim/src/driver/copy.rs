@@ -2,8 +2,9 @@
 
 use super::{call, call_in};
 use crate::model::address::{Kind, Location};
+use crate::model::contents::WORD_BYTES;
 use crate::model::status::{INVALID_CONTEXT, INVALID_VALUE, SIM_NOT_MODELLED};
-use crate::pointer::Out;
+use crate::pointer::{In, Out};
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
@@ -21,6 +22,15 @@ symbols! {
         let word = process.read_word(from, bytes as u64)?;
         // SAFETY: the caller passes room for what it asks for, which is a word, or null.
         unsafe { to.cast::<u64>() }.put(word)
+    });
+
+    /// The host's memory is read for its first eight bytes, which is what is kept.
+    fn cuMemcpyHtoD_v2(to: u64, from: In<u64>, bytes: usize) = call_in(|process, _, _| {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let word = if bytes as u64 >= WORD_BYTES { Some(from.read()?) } else { from.given().map(|()| None)? };
+        process.store(to, bytes as u64, word)
     });
 
     fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) =

@@ -1,6 +1,6 @@
 //! Initialisation, versions, error texts and the log of errors. None of them but `cuInit` initialises the driver or needs it to be.
 
-use crate::entry::enter;
+use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;
 use crate::model::names::{self, DRIVER};
 use crate::model::status::{INVALID_VALUE, Outcome, code, no_machine};
@@ -10,7 +10,10 @@ use crate::symbols::symbols;
 use std::ffi::{CStr, c_char};
 
 symbols! {
-    fn cuInit(flags: u32) = enter(|process, _| if flags == 0 { process.init() } else { Err(INVALID_VALUE) });
+    fn cuInit(flags: u32) = match flags {
+        0 => enter_initialising(Initialiser::Program, |process, _| process.init()),
+        _ => enter(|_, _| Err(INVALID_VALUE)),
+    };
 
     fn cuDriverGetVersion(version: Out<i32>) =
         code(machine().map_err(no_machine).and_then(|found| version.put(found.description.cuda_driver_version)));

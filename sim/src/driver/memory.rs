@@ -2,9 +2,12 @@
 
 use super::{call, call_in};
 use crate::model::host::HostKind;
-use crate::model::status::INVALID_VALUE;
+use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED};
 use crate::pointer::Out;
 use crate::symbols::symbols;
+
+const PORTABLE: u32 = 1;
+const DEVICE_MAP: u32 = 2;
 
 symbols! {
     fn cuMemAlloc_v2(address: Out<u64>, bytes: usize) = call_in(|process, _, current| {
@@ -25,6 +28,14 @@ symbols! {
 
     fn cuMemAllocHost_v2(address: Out<u64>, bytes: usize) =
         call_in(|process, _, current| address.put_with(|| process.allocate_host(current, bytes, HostKind::Pinned)));
+
+    /// The flags that change nothing here: portable and mapped memory.
+    fn cuMemHostAlloc(address: Out<u64>, bytes: usize, flags: u32) = call_in(|process, _, current| {
+        if flags & !(PORTABLE | DEVICE_MAP) != 0 {
+            return Err(SIM_NOT_MODELLED);
+        }
+        address.put_with(|| process.allocate_host(current, bytes, HostKind::Pinned))
+    });
 
     fn cuMemFreeHost(address: u64) = call_in(|process, _, _| process.free_host(address, HostKind::Pinned));
 

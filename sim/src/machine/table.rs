@@ -7,7 +7,7 @@ use crate::machine::identity::{Identity, UNUSED_BIT};
 use crate::machine::ipc_record::{Export, Record};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const SLOTS: usize = 128;
+const SLOTS: usize = 256;
 const RECORDS: usize = 64;
 pub const MAX_GPUS: usize = 16;
 

@@ -3,9 +3,23 @@
 //! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not measured is from
 //! the documentation, or a guess.
 
+use std::ffi::CStr;
+
 /// After a `cuInit` that found no device: `true` reads the mask again at the next `cuInit`, `false` repeats the first answer. Measured.
 /// What follows a mask that names a GPU twice was not measured: there only the same answer again is modelled.
 pub const FAILED_INIT_REREADS: bool = true;
+
+/// `cuInit` loads the library of this variable, as the loader finds it, and calls this function of it: on the calling thread, once in a
+/// process (in a forked child too, unless it was called before the fork), and also where `cuInit` then fails. A library or a function
+/// that is not there, and what the function returns, change nothing; a list of paths is no path. Measured with driver 550.163.01 on a
+/// machine without a GPU. Not measured: an empty value, `cuInit` with flags, a library that is there only at a second `cuInit` (here it
+/// is called then, if the first one failed), and a function that calls `cuInit` (here it initialises).
+pub const INJECTION_VARIABLE: &CStr = c"CUDA_INJECTION64_PATH";
+pub const INJECTION_FUNCTION: &CStr = c"InitializeInjection";
+
+/// Whether that comes before `cuInit` reads the other variables: a mask that the function sets decides what is visible. Measured on
+/// 2x H200, and with 550.163.01 by the order in which it calls `getenv`.
+pub const INJECTION_BEFORE_MASK: bool = true;
 
 /// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.
 pub const RUNTIME_KEEPS_NO_DEVICE: bool = true;

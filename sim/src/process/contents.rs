@@ -56,6 +56,16 @@ impl Process {
         }
     }
 
+    /// Copies from plain host memory to device memory, of any device.
+    pub fn store(&mut self, to: u64, bytes: u64, word: Option<u64>) -> Outcome {
+        if self.is_host(to) || self.device_memory(to).is_none() {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let piece = self.within(to, bytes)?;
+        self.write(piece.base, to, bytes, word);
+        Ok(())
+    }
+
     /// Copies from device memory to device memory, of one device or of two; peer access is not needed for it
     /// (device/copies-need-no-peer-access).
     pub fn copy(&mut self, to: u64, from: u64, bytes: u64) -> Outcome {
@@ -101,6 +111,11 @@ mod tests {
         assert_eq!(process.fill(0, two, 1, 8192, true), Err(INVALID_VALUE));
         assert_eq!(process.fill(1, two, 1, 4096, true), Err(INVALID_VALUE));
         assert_eq!(process.copy(two, 0x1000, 8), Err(SIM_NOT_MODELLED));
+        process.store(one, 8, Some(9)).unwrap();
+        assert_eq!(process.read_word(one, 8), Ok(9));
+        process.store(one, 4, None).unwrap();
+        assert_eq!(process.read_word(one, 8), Err(SIM_NOT_MODELLED));
+        assert_eq!(process.store(one, 8192, Some(9)), Err(INVALID_VALUE));
         process.free(one).unwrap();
         let three = process.allocate(owner, 4096).unwrap();
         assert_eq!(process.read_word(three, 8), Err(SIM_NOT_MODELLED));

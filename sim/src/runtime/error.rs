@@ -1,8 +1,7 @@
 //! Versions, the last error, error texts and the log of errors. Most of these initialise the driver when they come first.
 
-use super::{before, call, call_in};
+use super::{before, call, call_in, enter_by};
 use crate::driver::init::put_log;
-use crate::entry::enter;
 use crate::machine::machine;
 use crate::model::names::{self, RUNTIME};
 use crate::model::status::{SUCCESS, no_machine};
@@ -32,8 +31,8 @@ runtime_symbols! {
 }
 
 fn last_error(name: &str, clear: bool) -> u32 {
-    enter(|process, thread| {
-        before(name, process, thread)?;
+    enter_by(name, |effect, process, thread| {
+        before(effect, process, thread)?;
         let error = thread.last_error;
         if clear {
             thread.last_error = SUCCESS;

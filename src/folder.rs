@@ -1,5 +1,5 @@
-//! The private folder of a run: links, the simulated machine, what workers write. It is removed with
-//! the run; the next run removes those of killed runs.
+//! The private folder of a run or a trace: links, the simulated machine, what workers write. It is
+//! removed with the run; the next one removes those of killed runs.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -19,9 +19,11 @@ const LOCK: &str = "lock";
 const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
 /// Only this user may enter: links in the folder decide which code workers run.
 const MODE: u32 = 0o700;
+/// Who knows the name of a file in it may read it: a traced program may change its user.
+const OPEN_MODE: u32 = 0o711;
 
 /// A private folder, removed when it is dropped.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     folder: Option<TempDir>,
     _lock: File,
 }
@@ -31,7 +33,19 @@ impl Folder {
     ///
     /// # Errors
     /// What the system refused; or a place whose name the loader would not take as it is.
-    pub(super) fn create() -> io::Result<Folder> {
+    pub(crate) fn create() -> io::Result<Folder> {
+        Folder::with_mode(MODE)
+    }
+
+    /// Makes a folder in which other users can open files whose names they know.
+    ///
+    /// # Errors
+    /// As for [`Folder::create`].
+    pub(crate) fn create_open() -> io::Result<Folder> {
+        Folder::with_mode(OPEN_MODE)
+    }
+
+    fn with_mode(mode: u32) -> io::Result<Folder> {
         let place = std::path::absolute(std::env::temp_dir())?;
         // The loader splits LD_LIBRARY_PATH at the first two and expands what follows the third.
         if let Some(byte) = place.as_os_str().as_bytes().iter().find(|byte| b":;$".contains(byte)) {
@@ -39,7 +53,7 @@ impl Folder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         remove_dead(&place);
-        let private = Permissions::from_mode(MODE);
+        let private = Permissions::from_mode(mode);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(&place)?;
         // The umask takes from the mode at creation; it must not take from the owner.
         fs::set_permissions(folder.path(), private)?;
@@ -52,7 +66,7 @@ impl Folder {
         Ok(Folder { folder: Some(folder), _lock: lock })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.as_ref().map_or(Path::new(""), TempDir::path)
     }
 }
@@ -96,7 +110,7 @@ fn remove_dead(place: &Path) {
 fn lock_of_dead(folder: &Path) -> Option<File> {
     let user = rustix::process::geteuid().as_raw();
     let data = fs::symlink_metadata(folder).ok()?;
-    if !data.is_dir() || data.uid() != user || data.mode() & 0o7777 != MODE {
+    if !data.is_dir() || data.uid() != user || ![MODE, OPEN_MODE].contains(&(data.mode() & 0o7777)) {
         return None;
     }
     // Not waiting: a pipe of this name would wait for a writer that never comes.

@@ -1,0 +1,158 @@
+//! The functions of the forwarding libcuda as Rust: one wrapper for each call of libcuda that the
+//! tables have, by what `shim/calls.txt` says about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cuda_pitfalls_calls::{self as calls, Call, Kind, Library};
+
+/// What a wrapper does beside passing the call on.
+#[derive(Clone, Debug, PartialEq)]
+enum Way {
+    Special,
+    Use(String),
+    Told(String),
+    Noisy,
+    Plain,
+}
+
+/// Variants of a name for the default stream of each thread.
+const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
+
+/// The whole file, from the text of `shim/calls.txt`.
+pub(crate) fn source(text: &str) -> Result<String, String> {
+    let mut ways: BTreeMap<String, Way> = BTreeMap::new();
+    let mut words: BTreeMap<String, usize> = calls::all()
+        .filter(|call| call.library == Library::Driver)
+        .filter_map(|call| Some((call.name.to_owned(), words_of(call)?)))
+        .collect();
+    for (number, line) in text.lines().enumerate() {
+        let wrong = |why: &str| format!("shim/calls.txt, line {}: {why}", number + 1);
+        let mut parts = line.split_whitespace();
+        let way = match parts.next() {
+            None => continue,
+            Some(comment) if comment.starts_with('#') => continue,
+            Some("special") => Way::Special,
+            Some("noisy") => Way::Noisy,
+            Some("use") => Way::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
+            Some("told") => Way::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
+            Some("more") => {
+                let count =
+                    parts.next().and_then(|count| count.parse().ok()).ok_or_else(|| wrong("a number is missing"))?;
+                words.extend(parts.map(|name| (name.to_owned(), count)));
+                continue;
+            }
+            Some(_) => return Err(wrong("an unknown word")),
+        };
+        for name in parts {
+            if ways.insert(name.to_owned(), way.clone()).is_some() {
+                return Err(wrong(&format!("{name} stands here a second time")));
+            }
+        }
+    }
+    // A special function may have a struct that no number of words describes.
+    let special = ways.iter().filter(|(_, way)| **way == Way::Special).map(|(name, _)| name.clone());
+    let names: BTreeSet<String> = words.keys().cloned().chain(special).collect();
+    if let Some(unknown) = ways.keys().find(|name| !names.contains(*name)) {
+        return Err(format!("shim/calls.txt: the tables of calls do not have {unknown}"));
+    }
+    let mut all: Vec<(String, usize, Way)> = Vec::new();
+    for name in names {
+        let way = ways.get(&name).cloned().unwrap_or(Way::Plain);
+        let count = words.get(&name).copied().unwrap_or(0);
+        let variants: &[&str] = if matches!(way, Way::Use(_)) { &VARIANTS } else { &VARIANTS[..1] };
+        all.extend(variants.iter().map(|variant| (format!("{name}{variant}"), count, way.clone())));
+    }
+    Ok(file(&all))
+}
+
+/// How many words a function takes; none where a struct is passed in memory.
+fn words_of(call: &Call) -> Option<usize> {
+    let is_in_memory = call
+        .params
+        .iter()
+        .any(|param| matches!(param.kind, Kind::Block(_, bytes) if bytes > 16) && !param.c_type.contains('*'));
+    (!is_in_memory).then_some(call.params.len())
+}
+
+fn file(all: &[(String, usize, Way)]) -> String {
+    let mut out = format!("pub const COUNT: usize = {};\n", all.len());
+    out += "pub static NAMES: [&str; COUNT] = [\n";
+    for (name, ..) in all {
+        out += &format!("    \"{name}\\0\",\n");
+    }
+    out += "];\n/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
+    out += "// SAFETY: addresses of functions, which are never written.\nunsafe impl Sync for Ours {}\n";
+    out += "pub static OURS: Ours = Ours([\n";
+    for (name, _, way) in all {
+        let path = if *way == Way::Special { "crate::special::" } else { "" };
+        out += &format!("    {path}{name} as *const (),\n");
+    }
+    out += "]);\n";
+    out += INDEX;
+    for (index, (name, words, way)) in all.iter().enumerate() {
+        if *way != Way::Special {
+            out += &wrapper(index, name, *words, way);
+        }
+    }
+    out
+}
+
+/// Looks a name up while the library is compiled.
+const INDEX: &str = "
+/// The index of a function.
+pub const fn index(name: &str) -> usize {
+    let mut at = 0;
+    while at < COUNT {
+        let (known, wanted) = (NAMES[at].as_bytes(), name.as_bytes());
+        if known.len() == wanted.len() + 1 {
+            let mut same = 0;
+            while same < wanted.len() && known[same] == wanted[same] {
+                same += 1;
+            }
+            if same == wanted.len() {
+                return at;
+            }
+        }
+        at += 1;
+    }
+    panic!(\"no such function\")
+}
+";
+
+fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
+    let parameters: Vec<String> = (0..words).map(|at| format!("a{at}: usize")).collect();
+    let arguments: Vec<String> = (0..words).map(|at| format!("a{at}")).collect();
+    let types = vec!["usize"; words].join(", ");
+    let after = match way {
+        Way::Use(usage) => {
+            let (first, rest) = usage.split_at(1);
+            format!("after_use({index}, status, crate::counts::Usage::{}{rest})", first.to_uppercase())
+        }
+        Way::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
+        Way::Noisy => format!("after({index}, status, true)"),
+        Way::Plain | Way::Special => format!("after({index}, status, false)"),
+    };
+    let before = match way {
+        Way::Told(kind) => format!("let number = crate::special::before_told({index}, \"{kind}\");"),
+        _ => String::new(),
+    };
+    format!(
+        "
+/// # Safety
+/// As for the function of the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
+    {before}
+    // SAFETY: every argument is passed on as it came, in the register or word that it came in.
+    let status = unsafe {{
+        let real: unsafe extern \"C\" fn({types}) -> u32 = std::mem::transmute(crate::original::function({index}));
+        real({arguments})
+    }};
+    crate::special::{after};
+    status
+}}
+",
+        parameters = parameters.join(", "),
+        arguments = arguments.join(", "),
+    )
+}

@@ -1,0 +1,232 @@
+//! The C functions that both libraries need, declared by hand so that they build with nothing but std.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+pub const RTLD_LAZY: c_int = 1;
+
+const AF_UNIX: c_int = 1;
+const SOCK_STREAM: c_int = 1;
+const SOCK_CLOEXEC: c_int = 0o2000000;
+const SOCK_NONBLOCK: c_int = 0o4000;
+const MSG_NOSIGNAL: c_int = 0x4000;
+const SOL_SOCKET: c_int = 1;
+const SCM_RIGHTS: c_int = 1;
+const POLLIN: i16 = 1;
+const CLOCK_MONOTONIC: c_int = 1;
+const EINTR: c_int = 4;
+const EAGAIN: c_int = 11;
+
+#[cfg(target_arch = "x86_64")]
+const SYS_GETTID: i64 = 186;
+#[cfg(target_arch = "aarch64")]
+const SYS_GETTID: i64 = 178;
+
+#[repr(C)]
+struct SockaddrUn {
+    family: u16,
+    path: [u8; 108],
+}
+
+#[repr(C)]
+struct PollFd {
+    fd: c_int,
+    events: i16,
+    revents: i16,
+}
+
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+#[repr(C)]
+struct Iovec {
+    base: *const c_void,
+    length: usize,
+}
+
+#[repr(C)]
+struct Msghdr {
+    name: *mut c_void,
+    name_length: u32,
+    iov: *mut Iovec,
+    iov_length: usize,
+    control: *mut c_void,
+    control_length: usize,
+    flags: c_int,
+}
+
+/// A control message that passes one descriptor.
+#[repr(C)]
+struct PassFd {
+    length: usize,
+    level: c_int,
+    kind: c_int,
+    fd: c_int,
+    padding: c_int,
+}
+
+unsafe extern "C" {
+    pub static environ: *const *const c_char;
+    pub fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn backtrace(frames: *mut *mut c_void, room: c_int) -> c_int;
+    fn pthread_self() -> usize;
+    pub fn syscall(number: i64, ...) -> i64;
+    fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn connect(fd: c_int, address: *const SockaddrUn, length: u32) -> c_int;
+    fn send(fd: c_int, bytes: *const c_void, length: usize, flags: c_int) -> isize;
+    fn sendmsg(fd: c_int, message: *const Msghdr, flags: c_int) -> isize;
+    fn poll(fds: *mut PollFd, count: u64, milliseconds: c_int) -> c_int;
+    pub fn close(fd: c_int) -> c_int;
+    fn __errno_location() -> *mut c_int;
+}
+
+/// `errno` as it was, put back when this is dropped: what a wrapper does must not show.
+pub struct Errno(c_int);
+
+impl Errno {
+    pub fn kept() -> Errno {
+        // SAFETY: the address is this thread's own.
+        Errno(unsafe { *__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *__errno_location() = self.0 };
+    }
+}
+
+/// The thread, as the kernel numbers it.
+pub fn thread_id() -> i64 {
+    // SAFETY: gettid has no precondition.
+    unsafe { syscall(SYS_GETTID) }
+}
+
+/// The thread, as the C library knows it: what Python before 3.11 calls it.
+pub fn pthread_id() -> usize {
+    // SAFETY: it has no precondition.
+    unsafe { pthread_self() }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn now_ns() -> u64 {
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: the struct is writable.
+    unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
+    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+}
+
+/// The return addresses of this thread, innermost first.
+pub fn frames() -> Vec<usize> {
+    const ROOM: usize = 96;
+    let mut found = [std::ptr::null_mut::<c_void>(); ROOM];
+    // SAFETY: there is room for that many.
+    let count = unsafe { backtrace(found.as_mut_ptr(), ROOM as c_int) };
+    found.iter().take(count.max(0) as usize).map(|frame| *frame as usize).collect()
+}
+
+/// The variables of this process whose name passes, read from `environ` itself.
+pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    // SAFETY: `environ` is null or an array of C strings that ends in null, as every reader of it
+    // has to assume; the strings are copied at once.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let entry = CStr::from_ptr(*at).to_bytes();
+            if let Some(end) = entry.iter().position(|byte| *byte == b'=') {
+                let (name, value) = entry.split_at(end);
+                if is_wanted(name) {
+                    found.push((name.to_vec(), value.get(1..).unwrap_or_default().to_vec()));
+                }
+            }
+            at = at.add(1);
+        }
+    }
+    found
+}
+
+/// A connection to a named socket.
+pub struct Connection(c_int);
+
+impl Connection {
+    /// Connects; none where nothing listens, or where there was no room for one more until the
+    /// deadline, by [`now_ns`].
+    pub fn open(path: &[u8], deadline: u64) -> Option<Connection> {
+        let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
+        address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
+        // SAFETY: the address is a whole struct; the descriptor is ours until it is dropped.
+        unsafe {
+            let fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+            if fd < 0 {
+                return None;
+            }
+            let connection = Connection(fd);
+            while connect(fd, &address, size_of::<SockaddrUn>() as u32) != 0 {
+                if ![EAGAIN, EINTR].contains(&*__errno_location()) || now_ns() > deadline {
+                    return None;
+                }
+                poll(std::ptr::null_mut(), 0, 1);
+            }
+            Some(connection)
+        }
+    }
+
+    /// Sends all of it, with a descriptor beside the first byte if there is one. What does not fit
+    /// the socket's buffer at once is not sent.
+    pub fn send(&self, bytes: &[u8], descriptor: Option<c_int>) -> bool {
+        let sent = match descriptor {
+            None => {
+                // SAFETY: the bytes are readable.
+                unsafe { send(self.0, bytes.as_ptr().cast(), bytes.len(), MSG_NOSIGNAL) }
+            }
+            Some(fd) => {
+                let mut iov = Iovec { base: bytes.as_ptr().cast(), length: bytes.len() };
+                let mut pass =
+                    PassFd { length: size_of::<PassFd>() - 4, level: SOL_SOCKET, kind: SCM_RIGHTS, fd, padding: 0 };
+                let message = Msghdr {
+                    name: std::ptr::null_mut(),
+                    name_length: 0,
+                    iov: &mut iov,
+                    iov_length: 1,
+                    control: (&raw mut pass).cast(),
+                    control_length: size_of::<PassFd>(),
+                    flags: 0,
+                };
+                // SAFETY: the message and what it points to live until the call returns.
+                unsafe { sendmsg(self.0, &message, MSG_NOSIGNAL) }
+            }
+        };
+        sent == bytes.len() as isize
+    }
+
+    /// Waits until the other side answers or closes, or until the deadline. False if it has passed.
+    pub fn wait(&self, deadline: u64) -> bool {
+        loop {
+            let left = deadline.saturating_sub(now_ns());
+            let mut fd = PollFd { fd: self.0, events: POLLIN, revents: 0 };
+            // SAFETY: one struct is writable. A signal of the program may end the call early.
+            let ready = unsafe { poll(&mut fd, 1, (left / 1_000_000) as c_int + 1) };
+            // SAFETY: the address is this thread's own.
+            let interrupted = ready < 0 && unsafe { *__errno_location() } == EINTR;
+            if ready > 0 || (ready < 0 && !interrupted) {
+                return true;
+            }
+            if left == 0 {
+                return false;
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was opened by this value and nobody else has it.
+        unsafe { close(self.0) };
+    }
+}

@@ -1,0 +1,69 @@
+//! The functions of the real libcuda.
+
+use crate::c;
+use crate::wrapped::{COUNT, NAMES, OURS};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const RTLD_NOLOAD: i32 = 4;
+
+/// The path of the real library, ended by NUL. The tracer writes it into its copy of this library,
+/// behind the mark by which it finds the place.
+#[used]
+#[unsafe(link_section = ".data")]
+static REAL: [u8; 1280] = {
+    let mut bytes = [0; 1280];
+    let mark = b"cuda-pitfalls:libcuda:";
+    let mut at = 0;
+    while at < mark.len() {
+        bytes[at] = mark[at];
+        at += 1;
+    }
+    bytes
+};
+const MARK_BYTES: usize = 22;
+
+/// Where the real functions are; 0 for one that this driver does not have.
+static FUNCTIONS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+
+/// The real functions' addresses in order, each with the wrapper's index.
+static BY_ADDRESS: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
+
+/// Looks up every function.
+pub fn find() {
+    // SAFETY: the array was written before the library was loaded; see `post::address`.
+    let bytes = unsafe { std::ptr::read_volatile(&raw const REAL) };
+    let path = bytes.get(MARK_BYTES..).unwrap_or_default();
+    let Ok(path) = CStr::from_bytes_until_nul(path) else { return };
+    // SAFETY: the loader has loaded this file as our dependency; it is only asked for.
+    let library = unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | RTLD_NOLOAD) };
+    if library.is_null() {
+        return;
+    }
+    let mut by_address = Vec::with_capacity(COUNT);
+    for (index, name) in NAMES.iter().enumerate() {
+        // SAFETY: the names end in NUL.
+        let found = unsafe { c::dlsym(library, name.as_ptr().cast::<c_char>()) } as usize;
+        FUNCTIONS[index].store(found, Ordering::Relaxed);
+        if found != 0 {
+            by_address.push((found, index));
+        }
+    }
+    by_address.sort_unstable();
+    let _ = BY_ADDRESS.set(by_address);
+}
+
+/// The address of a real function.
+pub fn function(index: usize) -> usize {
+    FUNCTIONS[index].load(Ordering::Relaxed)
+}
+
+/// What a program is to call in place of a real function: ours if there is one.
+pub fn ours_for(address: *mut c_void) -> *mut c_void {
+    let Some(all) = BY_ADDRESS.get() else { return address };
+    match all.binary_search_by_key(&(address as usize), |(address, _)| *address) {
+        Ok(at) => OURS.0[all[at].1] as *mut c_void,
+        Err(_) => address,
+    }
+}

@@ -1,0 +1,45 @@
+//! Memory that another process can read.
+
+use crate::c;
+use std::ffi::{CStr, c_int, c_void};
+
+const MFD_CLOEXEC: u32 = 1;
+const PROT_READ_WRITE: c_int = 3;
+const MAP_SHARED: c_int = 1;
+
+#[cfg(target_arch = "x86_64")]
+const SYS_MEMFD_CREATE: i64 = 319;
+#[cfg(target_arch = "aarch64")]
+const SYS_MEMFD_CREATE: i64 = 279;
+
+unsafe extern "C" {
+    fn ftruncate(fd: c_int, length: i64) -> c_int;
+    fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+}
+
+/// Zeroed memory that another process can read through the descriptor, which the caller closes.
+pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
+    // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
+    // we can shorten.
+    unsafe {
+        let fd = c::syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC) as c_int;
+        if fd < 0 {
+            return None;
+        }
+        let mapped = match ftruncate(fd, bytes as i64) {
+            0 => mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0),
+            _ => -1isize as *mut c_void,
+        };
+        if mapped as isize == -1 {
+            c::close(fd);
+            return None;
+        }
+        Some((mapped, fd))
+    }
+}
+
+/// Closes a descriptor of [`memory`].
+pub fn close_descriptor(fd: c_int) {
+    // SAFETY: the caller owns it.
+    unsafe { c::close(fd) };
+}

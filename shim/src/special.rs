@@ -1,0 +1,501 @@
+//! What happens around a call that is passed on.
+
+use crate::counts::{self, Usage};
+use crate::post::{self, Message};
+use crate::state::{self, SUCCESS, real_function};
+use crate::wrapped::{NAMES, index};
+use crate::{c, original, variable};
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `CUDA_ERROR_NOT_INITIALIZED`, for a function that is not there: it cannot be called then.
+const MISSING: u32 = 3;
+
+/// More events than this of one kind and one process are counted and not told.
+const MOST: u32 = 64;
+
+/// How many events of a kind may still be told.
+struct Allowance(AtomicU32);
+
+impl Allowance {
+    const fn new() -> Allowance {
+        Allowance(AtomicU32::new(0))
+    }
+
+    fn take(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) < MOST && post::is_heard()
+    }
+}
+
+static ERRORS: Allowance = Allowance::new();
+static LIMITS: Allowance = Allowance::new();
+static MODULES: Allowance = Allowance::new();
+static IPC: Allowance = Allowance::new();
+static PEERS: Allowance = Allowance::new();
+static HOST: AtomicU32 = AtomicU32::new(0);
+
+fn name(index: usize) -> &'static str {
+    NAMES[index].trim_end_matches('\0')
+}
+
+/// After a call that is only counted.
+#[inline]
+pub fn after(index: usize, status: u32, is_noisy: bool) {
+    let page = counts::page();
+    page.called(index);
+    if status != SUCCESS {
+        if page.failed(index) == 0 && !is_noisy {
+            tell_error(index, status);
+        }
+    } else if page.calls(index) == 1 {
+        tell_appeared(index);
+    }
+}
+
+/// After a call that uses the GPU of the current context.
+#[inline]
+pub fn after_use(index: usize, status: u32, usage: Usage) {
+    after(index, status, false);
+    if status == SUCCESS
+        && let Some(device) = state::current_device()
+        && counts::page().used(device, usage)
+    {
+        tell_use(index, device, usage);
+    }
+}
+
+#[cold]
+fn tell_use(index: usize, device: i32, usage: Usage) {
+    let _errno = c::Errno::kept();
+    let mut message = Message::new("first_use", name(index), post::number());
+    of_device(&mut message, device).word("usage", usage.word()).parked().send(None);
+}
+
+#[cold]
+fn tell_error(index: usize, status: u32) {
+    if !ERRORS.take() {
+        return;
+    }
+    let _errno = c::Errno::kept();
+    let mut message = Message::new("error", name(index), post::number());
+    message.number("status", i64::from(status)).parked().send(None);
+}
+
+/// Tells of primary contexts that are there since this call and that nothing asked for by name.
+#[cold]
+fn tell_appeared(index: usize) {
+    if !state::is_ready() || !post::is_heard() {
+        return;
+    }
+    for device in state::appeared() {
+        let _errno = c::Errno::kept();
+        let mut message = Message::new("context", name(index), post::number());
+        message.word("change", "made").flag("primary", true).number("handle", 0).number("status", 0);
+        of_device(&mut message, device).parked().send(None);
+    }
+}
+
+fn of_device(message: &mut Message, device: i32) -> &mut Message {
+    message.number("device", i64::from(device)).word("uuid", &state::uuid(device))
+}
+
+/// The real function of a name and type, called; an error where it is not there.
+macro_rules! call {
+    ($name:literal, fn($($argument:ty),*), $($value:expr),*) => {
+        match real_function!($name, fn($($argument),*)) {
+            // SAFETY: the arguments are the caller's.
+            Some(function) => unsafe { function($($value),*) },
+            None => MISSING,
+        }
+    };
+}
+
+/// # Safety
+/// As for the function of the driver; so everywhere below.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
+    let number = post::number();
+    let was_ready = state::is_ready();
+    if !was_ready && post::is_heard() {
+        let _errno = c::Errno::kept();
+        let mut message = Message::new("init", "cuInit", number);
+        message
+            .word("witness", "forwarding")
+            .pairs("variables", &c::variables(variable::is_of_cuda))
+            .parked()
+            .send(None);
+    }
+    let began = c::now_ns();
+    let status = call!("cuInit", fn(u32), flags);
+    let elapsed = c::now_ns() - began;
+    let page = counts::page();
+    page.called(index("cuInit"));
+    let is_first_failure = status != SUCCESS && page.failed(index("cuInit")) == 0;
+    let _errno = c::Errno::kept();
+    if status == SUCCESS && !was_ready {
+        let count = state::count().unwrap_or(0);
+        state::set_ready(count);
+        let uuids = (0..count.min(64)).map(|device| state::uuid(device as i32));
+        let mut message = Message::new("init_done", "cuInit", number);
+        message.number("visible", i64::from(count)).list("uuids", uuids);
+        message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
+    } else if is_first_failure {
+        let mut message = Message::new("init_done", "cuInit", number);
+        message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
+        // In a child of a process that was ready nothing was told before.
+        let message = if was_ready { message.parked() } else { message.waiting() };
+        message.send(None);
+    }
+    status
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetProcAddress(
+    name: *const c_char,
+    function: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+) -> u32 {
+    let status =
+        call!("cuGetProcAddress", fn(*const c_char, *mut *mut c_void, i32, u64), name, function, version, flags);
+    // SAFETY: a call that succeeded has written the pointer.
+    unsafe { answered(index("cuGetProcAddress"), status, function) }
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetProcAddress_v2(
+    name: *const c_char,
+    function: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+    result: *mut i32,
+) -> u32 {
+    let status = call!(
+        "cuGetProcAddress_v2",
+        fn(*const c_char, *mut *mut c_void, i32, u64, *mut i32),
+        name,
+        function,
+        version,
+        flags,
+        result
+    );
+    // SAFETY: as above.
+    unsafe { answered(index("cuGetProcAddress_v2"), status, function) }
+}
+
+/// Puts our function in the place of the real one.
+///
+/// # Safety
+/// If the status is success, `function` can be read and written.
+unsafe fn answered(index: usize, status: u32, function: *mut *mut c_void) -> u32 {
+    after(index, status, true);
+    if status == SUCCESS && !function.is_null() {
+        // SAFETY: the caller vouches for it.
+        unsafe { *function = original::ours_for(*function) };
+    }
+    status
+}
+
+/// Tells that a context is about to be made, and has memory read before it is.
+fn before_context(call: &str, device: i32) -> u64 {
+    let _errno = c::Errno::kept();
+    let number = post::number();
+    let mut message = Message::new("before", call, number);
+    of_device(&mut message, device).parked().send(None);
+    number
+}
+
+/// Tells what became of it.
+fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
+    let _errno = c::Errno::kept();
+    let mut message = Message::new("context", call, number);
+    message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
+    message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
+    of_device(&mut message, device).waiting().send(None);
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> u32 {
+    const CALL: &str = "cuDevicePrimaryCtxRetain";
+    let is_news = state::is_ready() && post::is_heard() && !state::is_active(device);
+    let number = if is_news { before_context(CALL, device) } else { 0 };
+    let began = c::now_ns();
+    let status = call!("cuDevicePrimaryCtxRetain", fn(*mut usize, i32), context, device);
+    let elapsed = c::now_ns() - began;
+    let page = counts::page();
+    page.called(index(CALL));
+    if status != SUCCESS {
+        page.failed(index(CALL));
+    }
+    // SAFETY: a call that succeeded has written the handle.
+    let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
+    let is_made = status == SUCCESS && state::note_primary(device, true);
+    if is_news && (status != SUCCESS || is_made) {
+        after_context(CALL, number, device, true, handle, status, elapsed);
+    } else if is_made {
+        // It was active and nothing had said so: it was made on a way that is not seen.
+        tell_unseen(CALL, device, handle);
+    }
+    status
+}
+
+#[cold]
+fn tell_unseen(call: &str, device: i32, handle: usize) {
+    if !state::is_ready() || !post::is_heard() {
+        return;
+    }
+    let _errno = c::Errno::kept();
+    let mut message = Message::new("context", call, post::number());
+    message.word("change", "made").flag("primary", true).number("handle", handle as i64).number("status", 0);
+    of_device(&mut message, device).parked().send(None);
+}
+
+/// After a primary context may have gone.
+fn after_primary(call: &'static str, index: usize, change: &str, device: i32, was_active: bool, status: u32) -> u32 {
+    after(index, status, false);
+    if status == SUCCESS && was_active && !state::is_active(device) {
+        state::note_primary(device, false);
+        if post::is_heard() {
+            let _errno = c::Errno::kept();
+            let mut message = Message::new("context", call, post::number());
+            message.word("change", change).flag("primary", true).number("handle", 0).number("status", 0);
+            of_device(&mut message, device).parked().send(None);
+        }
+    }
+    status
+}
+
+macro_rules! primary {
+    ($($name:ident $text:literal $change:literal),*) => {$(
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(device: i32) -> u32 {
+            let was_active = state::is_ready() && state::is_active(device);
+            let status = call!($text, fn(i32), device);
+            after_primary($text, index($text), $change, device, was_active, status)
+        }
+    )*};
+}
+primary! {
+    cuDevicePrimaryCtxRelease "cuDevicePrimaryCtxRelease" "released",
+    cuDevicePrimaryCtxRelease_v2 "cuDevicePrimaryCtxRelease_v2" "released",
+    cuDevicePrimaryCtxReset "cuDevicePrimaryCtxReset" "reset",
+    cuDevicePrimaryCtxReset_v2 "cuDevicePrimaryCtxReset_v2" "reset"
+}
+
+/// Around a call that makes another context on a device.
+fn create(call: &'static str, index: usize, context: *mut usize, device: i32, real: impl FnOnce() -> u32) -> u32 {
+    let is_told = state::is_ready() && post::is_heard();
+    let number = if is_told { before_context(call, device) } else { 0 };
+    let began = c::now_ns();
+    let status = real();
+    let elapsed = c::now_ns() - began;
+    let page = counts::page();
+    page.called(index);
+    if status != SUCCESS {
+        page.failed(index);
+    }
+    // SAFETY: a call that succeeded has written the handle.
+    let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
+    if handle != 0 {
+        state::note_other(handle, device);
+    }
+    if is_told {
+        after_context(call, number, device, false, handle, status, elapsed);
+    }
+    status
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate(context: *mut usize, flags: u32, device: i32) -> u32 {
+    create("cuCtxCreate", index("cuCtxCreate"), context, device, || {
+        call!("cuCtxCreate", fn(*mut usize, u32, i32), context, flags, device)
+    })
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate_v2(context: *mut usize, flags: u32, device: i32) -> u32 {
+    create("cuCtxCreate_v2", index("cuCtxCreate_v2"), context, device, || {
+        call!("cuCtxCreate_v2", fn(*mut usize, u32, i32), context, flags, device)
+    })
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate_v3(
+    context: *mut usize,
+    affinities: usize,
+    count: i32,
+    flags: u32,
+    device: i32,
+) -> u32 {
+    create("cuCtxCreate_v3", index("cuCtxCreate_v3"), context, device, || {
+        call!("cuCtxCreate_v3", fn(*mut usize, usize, i32, u32, i32), context, affinities, count, flags, device)
+    })
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate_v4(context: *mut usize, parameters: usize, flags: u32, device: i32) -> u32 {
+    create("cuCtxCreate_v4", index("cuCtxCreate_v4"), context, device, || {
+        call!("cuCtxCreate_v4", fn(*mut usize, usize, u32, i32), context, parameters, flags, device)
+    })
+}
+
+macro_rules! destroy {
+    ($($name:ident $text:literal),*) => {$(
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(context: usize) -> u32 {
+            let status = call!($text, fn(usize), context);
+            after(index($text), status, false);
+            if status == SUCCESS && let Some(device) = state::forget_other(context) && post::is_heard() {
+                let _errno = c::Errno::kept();
+                let mut message = Message::new("context", $text, post::number());
+                message.word("change", "destroyed").flag("primary", false).number("handle", context as i64);
+                message.number("status", 0);
+                of_device(&mut message, device).parked().send(None);
+            }
+            status
+        }
+    )*};
+}
+destroy! { cuCtxDestroy "cuCtxDestroy", cuCtxDestroy_v2 "cuCtxDestroy_v2" }
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
+    let device = state::current_device();
+    let after_launch = device.is_some_and(|device| counts::page().has_launched(device));
+    let status = call!("cuCtxSetLimit", fn(i32, usize), limit, value);
+    let page = counts::page();
+    page.called(index("cuCtxSetLimit"));
+    if status != SUCCESS {
+        page.failed(index("cuCtxSetLimit"));
+    }
+    if LIMITS.take() {
+        let _errno = c::Errno::kept();
+        let mut message = Message::new("limit", "cuCtxSetLimit", post::number());
+        message.number("limit", i64::from(limit)).number("value", value as i64).flag("after_launch", after_launch);
+        if let Some(device) = device {
+            of_device(&mut message, device);
+        }
+        message.number("status", i64::from(status)).parked().send(None);
+    }
+    status
+}
+
+/// After a call that page-locks host memory.
+fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u32 {
+    after(index, status, false);
+    if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {
+        let _errno = c::Errno::kept();
+        let mut message = Message::new("host_memory", call, post::number());
+        if let Some(device) = state::current_device() {
+            of_device(&mut message, device);
+        }
+        message.number("bytes", bytes as i64).number("status", 0).parked().send(None);
+    }
+    status
+}
+
+macro_rules! host {
+    ($($name:ident $text:literal $($flags:ident)?),*) => {$(
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(pointer: usize, bytes: usize $(, $flags: u32)?) -> u32 {
+            let status = call!($text, fn(usize, usize $(, host!(@type $flags))?), pointer, bytes $(, $flags)?);
+            after_host($text, index($text), bytes, status)
+        }
+    )*};
+    (@type $flags:ident) => { u32 };
+}
+host! {
+    cuMemAllocHost "cuMemAllocHost", cuMemAllocHost_v2 "cuMemAllocHost_v2",
+    cuMemHostAlloc "cuMemHostAlloc" flags,
+    cuMemHostRegister "cuMemHostRegister" flags, cuMemHostRegister_v2 "cuMemHostRegister_v2" flags
+}
+
+/// `CUipcMemHandle`, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle([u8; 64]);
+
+macro_rules! ipc_open {
+    ($($name:ident $text:literal),*) => {$(
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(pointer: usize, handle: IpcHandle, flags: u32) -> u32 {
+            let status = call!($text, fn(usize, IpcHandle, u32), pointer, handle, flags);
+            after_opened($text, index($text), status)
+        }
+    )*};
+}
+ipc_open! { cuIpcOpenMemHandle "cuIpcOpenMemHandle", cuIpcOpenMemHandle_v2 "cuIpcOpenMemHandle_v2" }
+
+fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
+    after(index, status, false);
+    // Each may be of another GPU, and make a context there.
+    tell_appeared(index);
+    if IPC.take() {
+        let _errno = c::Errno::kept();
+        Message::new("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
+    }
+    status
+}
+
+/// Before a call that is told by its kind. Code takes memory where it is loaded, so memory is read
+/// before. The number of what is told; 0 if it is told no more.
+pub fn before_told(index: usize, kind: &str) -> u64 {
+    let allowance = match kind {
+        "peer" => &PEERS,
+        "ipc" => &IPC,
+        _ => &MODULES,
+    };
+    if !allowance.take() {
+        return 0;
+    }
+    let number = post::number();
+    if kind == "module" {
+        let _errno = c::Errno::kept();
+        Message::new("before", name(index), number).parked().send(None);
+    }
+    number
+}
+
+/// After a call that is counted and told by its kind: peer access, handles for others, code.
+pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
+    after(index, status, true);
+    if kind == "peer" {
+        tell_appeared(index);
+    }
+    if number == 0 {
+        return;
+    }
+    let _errno = c::Errno::kept();
+    let mut message = Message::new(kind, name(index), number);
+    if let Some(device) = state::current_device() {
+        of_device(&mut message, device);
+    }
+    message.number("status", i64::from(status));
+    // The stack of a load was read before it.
+    let message = if kind == "module" { message.waiting() } else { message.parked() };
+    message.send(None);
+}

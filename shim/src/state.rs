@@ -1,0 +1,165 @@
+//! What is known of this process: whether the driver is initialised, which contexts there are, and
+//! which GPU a thread works on.
+
+use crate::post::{self, Message};
+use crate::{c, counts};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+unsafe extern "C" {
+    fn getppid() -> c_int;
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
+
+/// `CUDA_SUCCESS`.
+pub const SUCCESS: u32 = 0;
+
+/// Whether `cuInit` has succeeded in this process.
+static IS_READY: AtomicBool = AtomicBool::new(false);
+/// How many GPUs are visible.
+static VISIBLE: AtomicU32 = AtomicU32::new(0);
+/// Which primary contexts are active, by the bit of their ordinal.
+static ACTIVE: AtomicU64 = AtomicU64::new(0);
+/// Contexts that are no primary ones, with their device.
+static OTHERS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
+/// Changes whenever a context goes away, so that no thread takes a new one for an old one.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+/// The context that this thread was found in last, its device, and the generation.
+static LAST: Cell<(usize, i32, u64)> = const { Cell::new((0, -1, 0)) };
+}
+
+pub fn is_ready() -> bool {
+    IS_READY.load(Ordering::Acquire)
+}
+
+pub fn set_ready(visible: u32) {
+    VISIBLE.store(visible, Ordering::Relaxed);
+    IS_READY.store(true, Ordering::Release);
+}
+
+/// Has a forked child tell that it has inherited an initialised driver.
+pub fn watch_forks() {
+    extern "C" fn child() {
+        let _errno = c::Errno::kept();
+        counts::forget();
+        if IS_READY.load(Ordering::Acquire) && post::is_heard() {
+            let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
+            // SAFETY: it has no precondition.
+            let parent = unsafe { getppid() };
+            let mut message = Message::new("forked", "fork", post::number());
+            message.number("parent", i64::from(parent)).number("contexts", contexts).parked().send(None);
+        }
+    }
+    // SAFETY: the handler is a function of this library, which stays loaded: libcuda is never
+    // unloaded by its users, and if it is, glibc takes the handler away with it.
+    unsafe { pthread_atfork(None, None, Some(child)) };
+}
+
+/// A function of the real library with the type of the use.
+macro_rules! real_function {
+    ($name:literal, fn($($argument:ty),*)) => {{
+        const INDEX: usize = $crate::wrapped::index($name);
+        let address = $crate::original::function(INDEX);
+        // SAFETY: the address is that of the function of this name, which has this type.
+        #[allow(unused_unsafe, reason = "some callers are in an unsafe block already")]
+        (address != 0).then(|| unsafe {
+            std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> u32>(address)
+        })
+    }};
+}
+pub(crate) use real_function;
+
+/// The UUID of a visible GPU in hex, asked of the driver; empty where it cannot be had.
+pub fn uuid(device: i32) -> String {
+    let mut bytes = [0u8; 16];
+    let asked =
+        real_function!("cuDeviceGetUuid_v2", fn(*mut u8, i32)).or(real_function!("cuDeviceGetUuid", fn(*mut u8, i32)));
+    // SAFETY: the function writes 16 bytes.
+    match asked.map(|ask| unsafe { ask(bytes.as_mut_ptr(), device) }) {
+        Some(SUCCESS) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => String::new(),
+    }
+}
+
+/// How many GPUs the process can see.
+pub fn count() -> Option<u32> {
+    let mut count = 0i32;
+    // SAFETY: the function writes one int.
+    let asked = real_function!("cuDeviceGetCount", fn(*mut i32)).map(|ask| unsafe { ask(&mut count) });
+    (asked == Some(SUCCESS)).then_some(count.max(0) as u32)
+}
+
+/// Whether a GPU's primary context is active. The question makes none (measured).
+pub fn is_active(device: i32) -> bool {
+    let (mut flags, mut active) = (0u32, 0i32);
+    let asked = real_function!("cuDevicePrimaryCtxGetState", fn(i32, *mut u32, *mut i32))
+        // SAFETY: the function writes two ints.
+        .map(|ask| unsafe { ask(device, &mut flags, &mut active) });
+    asked == Some(SUCCESS) && active != 0
+}
+
+/// Notes whether a primary context is active. True if that is news.
+pub fn note_primary(device: i32, active: bool) -> bool {
+    if !(0..64).contains(&device) {
+        return false;
+    }
+    let bit = 1u64 << device;
+    let before = if active { ACTIVE.fetch_or(bit, Ordering::AcqRel) } else { ACTIVE.fetch_and(!bit, Ordering::AcqRel) };
+    if !active {
+        GENERATION.fetch_add(1, Ordering::AcqRel);
+    }
+    (before & bit != 0) != active
+}
+
+/// Notes a context that is not a primary one.
+pub fn note_other(context: usize, device: i32) {
+    OTHERS.lock().unwrap_or_else(PoisonError::into_inner).push((context, device));
+}
+
+/// Forgets such a context; its device.
+pub fn forget_other(context: usize) -> Option<i32> {
+    GENERATION.fetch_add(1, Ordering::AcqRel);
+    let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = others.iter().position(|(known, _)| *known == context)?;
+    Some(others.swap_remove(at).1)
+}
+
+/// The GPU of the thread's current context.
+#[inline]
+pub fn current_device() -> Option<i32> {
+    let mut context = 0usize;
+    // SAFETY: the function writes one pointer.
+    let status = unsafe { real_function!("cuCtxGetCurrent", fn(*mut usize))?(&mut context) };
+    if status != SUCCESS || context == 0 {
+        return None;
+    }
+    let generation = GENERATION.load(Ordering::Relaxed);
+    LAST.with(|last| {
+        let (known, device, of) = last.get();
+        if known == context && of == generation {
+            return Some(device);
+        }
+        let mut device = -1i32;
+        // SAFETY: the function writes one int.
+        let status = unsafe { real_function!("cuCtxGetDevice", fn(*mut i32))?(&mut device) };
+        if status != SUCCESS {
+            return None;
+        }
+        last.set((context, device, generation));
+        Some(device)
+    })
+}
+
+/// Primary contexts that a call made without being asked to, as their devices.
+pub fn appeared() -> Vec<i32> {
+    let visible = VISIBLE.load(Ordering::Relaxed).min(64) as i32;
+    (0..visible).filter(|device| is_active(*device) && note_primary(*device, true)).collect()
+}

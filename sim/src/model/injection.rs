@@ -1,0 +1,130 @@
+//! The library that `CUDA_INJECTION64_PATH` names, and its hook `InitializeInjection`, which `cuInit` calls. What was measured of it
+//! stands in `model::behaviour`.
+
+use crate::c;
+use crate::model::behaviour::{INJECTION_FUNCTION, INJECTION_VARIABLE};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The hook of this process.
+static HOOK: Once = Once::new();
+
+/// Loads the library and calls its hook, unless that was done before. It must not be called under the lock: the hook is code of the
+/// caller's, which may take its time and may call the driver.
+pub fn call() {
+    HOOK.run(|| {
+        // An empty name would be the program itself to the loader. What the real driver makes of it is not known.
+        let Some(path) = c::env(INJECTION_VARIABLE).filter(|path| !path.is_empty()) else { return false };
+        let Some(hook) = c::function(&path, INJECTION_FUNCTION) else { return false };
+        // SAFETY: it is what such a library exports under this name: a C function without arguments.
+        unsafe { hook() };
+        true
+    });
+}
+
+/// Something that is done once in a process, and in a forked child unless it was done before the fork. Other threads wait for it. It
+/// is no lock, which a forked child could inherit held.
+struct Once {
+    /// [`NOT_DONE`], [`DONE`], or the process whose thread is at it.
+    by: AtomicU32,
+}
+
+const NOT_DONE: u32 = 0;
+const DONE: u32 = u32::MAX;
+
+/// How long a waiting thread sleeps before it looks again.
+const PAUSE: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// The process in which this thread is at it; 0 if it is not. A child that is forked meanwhile is another process.
+    static AT_IT_IN: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Once {
+    const fn new() -> Self {
+        Self { by: AtomicU32::new(NOT_DONE) }
+    }
+
+    /// Does the work, which says whether there was anything to do: if not, the next call tries again. Returns when it is done, except
+    /// to the work itself.
+    fn run(&self, work: impl FnOnce() -> bool) {
+        let process = c::pid();
+        if AT_IT_IN.get() == process {
+            return;
+        }
+        while let Err(by) = self.by.compare_exchange(NOT_DONE, process, Ordering::AcqRel, Ordering::Acquire) {
+            match by {
+                DONE => return,
+                _ if by == process => std::thread::sleep(PAUSE),
+                // A thread of the parent was at it when this process was forked. It is not here and will not end.
+                _ => drop(self.by.compare_exchange(by, NOT_DONE, Ordering::AcqRel, Ordering::Acquire)),
+            }
+        }
+        AT_IT_IN.set(process);
+        let done = work();
+        AT_IT_IN.set(0);
+        self.by.store(if done { DONE } else { NOT_DONE }, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn what_was_done_is_not_done_again_and_what_was_not_is_tried_again() {
+        let (once, mut count) = (Once::new(), 0);
+        for found in [false, false, true, true, false] {
+            once.run(|| {
+                count += 1;
+                found
+            });
+        }
+        assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn another_thread_waits_until_it_is_done() {
+        let (once, over) = (Once::new(), AtomicBool::new(false));
+        let (at_it, wait) = channel();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                once.run(|| {
+                    at_it.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(50));
+                    over.store(true, Ordering::SeqCst);
+                    true
+                });
+            });
+            wait.recv().unwrap();
+            once.run(|| unreachable!("it was done"));
+            assert!(over.load(Ordering::SeqCst));
+        });
+    }
+
+    #[test]
+    fn the_work_itself_does_not_wait_for_its_own_end() {
+        let (once, mut reached) = (Once::new(), false);
+        once.run(|| {
+            once.run(|| unreachable!("it is being done"));
+            reached = true;
+            true
+        });
+        assert!(reached);
+    }
+
+    #[test]
+    fn a_child_does_not_wait_for_a_thread_of_its_parent() {
+        let (once, mut reached) = (Once::new(), false);
+        // What a child finds that was forked while a thread of its parent was at it.
+        once.by.store(c::pid() + 1, Ordering::SeqCst);
+        once.run(|| {
+            reached = true;
+            true
+        });
+        assert!(reached);
+    }
+}

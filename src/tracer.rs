@@ -1,0 +1,458 @@
+//! Tracing an unmodified program: starts it with two small libraries in its way, answers each of their
+//! messages after a look at memory and stack, and writes the document.
+//!
+//! The program keeps its descriptors, its terminal and its process group. It is never waited for
+//! longer than a parked thread waits by itself (shim/src/post.rs).
+
+mod message;
+mod place;
+mod processes;
+mod program;
+mod stacks;
+#[path = "../shim/src/variable.rs"]
+mod variable;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::folder::Folder;
+use crate::report::SchemaId;
+use crate::run::On;
+use crate::sample::{Gpu, STEP_BYTES, Sweep};
+use crate::supervisor::{self, SamplerClient, timespec};
+use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
+use crate::verdict::Provenance;
+use crate::{clock, libraries, simulated, traced};
+use message::{Message, Received, Said};
+use place::Place;
+use processes::Processes;
+use program::Program;
+use stacks::Stacks;
+use writer::Writer;
+
+pub use program::Ended;
+
+/// The longest wait before the tracer looks around.
+const TICK_NS: u64 = 200_000_000;
+/// How often memory that was polled is written down, and processes are looked over.
+const ROUND_NS: u64 = 1_000_000_000;
+/// How long the sampler rests between looks: a program runs for hours, and NVML contends with it.
+const REST_US: u64 = 20_000;
+/// Memory that rose by this much on a GPU without a context of a process that is seen is reported.
+const UNEXPLAINED_BYTES: u64 = 64 << 20;
+
+/// Why a stack is missing where there was more to look at than time.
+const LATE: &str = "the thread was not looked at within two seconds, and went on";
+
+/// What to trace, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// On which driver.
+    pub on: On,
+    /// The folder that gets the document.
+    pub folder: PathBuf,
+    /// Whether writes of variables are watched, by `LD_PRELOAD`.
+    pub preload: bool,
+    /// Whether paths and arguments are left out of the document.
+    pub redact: bool,
+}
+
+/// A trace that came to its end.
+#[derive(Debug)]
+pub struct Traced {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Where the document is.
+    pub document: PathBuf,
+    /// Why the document is not whole on disk, if it is not.
+    pub lost: Option<String>,
+}
+
+/// Why a trace could not begin. The program was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// The command line does not fit this machine.
+    #[error("{0}")]
+    Usage(String),
+    /// The program cannot be started.
+    #[error("cannot start `{name}`: {source}", name = crate::text::escape::terminal(.name))]
+    Program {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The document cannot be written.
+    #[error("cannot write the trace: {0}")]
+    Document(String),
+    /// Anything else.
+    #[error("the trace could not begin: {0}")]
+    Internal(String),
+}
+
+/// Traces a command to its end. `program` is this program's own file.
+///
+/// # Errors
+/// Why the command was not started.
+pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
+    let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
+    let private = Folder::create().map_err(|error| internal(&error))?;
+    let home = private.path().join("home");
+    std::fs::create_dir(&home).map_err(|error| internal(&error))?;
+    let machine = Machine::find(program, options, &private, &home)?;
+    let place = Place::lay_out(machine.libcuda.as_deref()).map_err(TracerError::Internal)?;
+    let listener = place.listen().map_err(|error| internal(&error))?;
+    let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
+    let environment = environment(&place, machine.links.as_deref().filter(|_| machine.is_simulated), options.preload);
+    let started_ns = clock::now_ns();
+    let program_itself = Program::start(&options.command, &environment)?;
+    // It starts while the driver is asked about the GPUs: its first call waits until that is done.
+    let sampler = SamplerClient::start(program, machine.links.as_deref().unwrap_or(&home), &home);
+    let mut tracer = Tracer {
+        stacks: Stacks::new(place.path()),
+        place,
+        listener,
+        sampler,
+        writer,
+        processes: Processes::default(),
+        pending: BTreeMap::new(),
+        gpus: Vec::new(),
+        used: Vec::new(),
+        baseline: Vec::new(),
+        written: BTreeMap::new(),
+        not_seen: Vec::new(),
+        round_ns: clock::now_ns(),
+    };
+    tracer.begin(&machine, options, started_ns);
+    let ended = tracer.serve(program_itself);
+    let lost = tracer.writer.finish();
+    drop(private);
+    Ok(Traced { ended, document: options.folder.join(trace::FILE), lost })
+}
+
+/// The machine that is traced on.
+struct Machine {
+    libcuda: Option<PathBuf>,
+    /// The folder of links to the libraries; none where the system has none.
+    links: Option<PathBuf>,
+    is_simulated: bool,
+    on: String,
+}
+
+impl Machine {
+    fn find(program: &Path, options: &Options, private: &Folder, home: &Path) -> Result<Machine, TracerError> {
+        let simulated = |name: Option<&str>| {
+            let name = name.unwrap_or("h200-x2");
+            let links = simulated::lay_out(name, &private.path().join("machine"))
+                .map_err(|error| TracerError::Usage(format!("--on: {error}")))?;
+            let libcuda = Some(links.join("libcuda.so.1"));
+            Ok(Machine { libcuda, links: Some(links), is_simulated: true, on: format!("sim:{name}") })
+        };
+        if let On::Sim(name) = &options.on {
+            return simulated(name.as_deref());
+        }
+        let found = supervisor::versions(program, None, home, None)
+            .map_err(|error| TracerError::Internal(error.to_string()))?;
+        let library = |name: &str| found.libraries.iter().find(|it| it.name == name).map(|it| PathBuf::from(&it.path));
+        let libcuda = library("libcuda");
+        if options.on == On::Auto && (libcuda.is_none() || library("libnvidia-ml").is_none()) {
+            return simulated(None);
+        }
+        let found = libraries::Libraries { found, runtimes: Vec::new() };
+        let links = libraries::link(&private.path().join("links"), &found, None)
+            .map_err(|error| TracerError::Internal(error.to_string()))?;
+        Ok(Machine { libcuda, links: Some(links), is_simulated: false, on: "cuda".to_string() })
+    }
+}
+
+/// What changes in the program's environment.
+fn environment(place: &Place, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
+    let before = |name: &str, parts: &[&Path], between: &str| {
+        let mut value = OsString::new();
+        let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
+        for part in parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()) {
+            if !value.is_empty() {
+                value.push(between);
+            }
+            value.push(part);
+        }
+        (OsString::from(name), value)
+    };
+    let mut all = Vec::new();
+    let search: Vec<&Path> = place.search.as_deref().into_iter().chain(simulated).collect();
+    if !search.is_empty() {
+        all.push(before("LD_LIBRARY_PATH", &search, ":"));
+    }
+    if preload {
+        all.push(before("LD_PRELOAD", &[&place.hook], ":"));
+    }
+    if let Some(earlier) = std::env::var_os("CUDA_INJECTION64_PATH").filter(|value| !value.is_empty()) {
+        all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
+    }
+    all.push((OsString::from("CUDA_INJECTION64_PATH"), place.hook.clone().into_os_string()));
+    all.push((OsString::from(traced::VARIABLE), place.path().as_os_str().to_os_string()));
+    all
+}
+
+/// Something that is known of a call before it is made.
+struct Pending {
+    t_ns: u64,
+    used: Vec<Option<u64>>,
+    stack: Stack,
+}
+
+/// A trace under way.
+struct Tracer {
+    place: Place,
+    listener: UnixListener,
+    sampler: SamplerClient,
+    stacks: Stacks,
+    writer: Writer,
+    processes: Processes,
+    /// Calls that are being made, by process and number.
+    pending: BTreeMap<(u32, u64), Pending>,
+    gpus: Vec<Gpu>,
+    /// The memory of each GPU as it was read last, and before the program was started.
+    used: Vec<Option<u64>>,
+    baseline: Vec<Option<u64>>,
+    /// The memory of each GPU as it was written last.
+    written: BTreeMap<usize, u64>,
+    not_seen: Vec<String>,
+    round_ns: u64,
+}
+
+impl Tracer {
+    /// Writes the first line.
+    fn begin(&mut self, machine: &Machine, options: &Options, started_ns: u64) {
+        let mut limits = Vec::new();
+        let mut driver_version = None;
+        match &self.sampler.inventory {
+            Ok(inventory) => {
+                self.gpus = inventory.gpus.clone();
+                driver_version = inventory.driver_version.clone();
+            }
+            Err((_, detail)) => limits.push(format!("memory cannot be read: NVML says {detail}")),
+        }
+        if machine.libcuda.is_none() {
+            limits
+                .push("no libcuda was found: calls of a libcuda that the program finds elsewhere are not seen".into());
+        }
+        if !options.preload {
+            limits.push("writes of environment variables are not watched (--no-preload)".into());
+        }
+        if Path::new("/dev/shm/cuda_injection_path_shm").exists() {
+            limits
+                .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
+        }
+        self.baseline = self.look();
+        self.sampler.rest_us = REST_US;
+        let _ = self.sampler.free_run();
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        let variables = std::env::vars_os().filter(|(name, _)| variable::is_of_cuda(name.as_bytes()));
+        self.writer.write(Line::Start(Box::new(Start {
+            schema: SchemaId { name: trace::SCHEMA.to_string(), major: trace::MAJOR, minor: trace::MINOR },
+            provenance: Provenance::of(machine.is_simulated),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: option_env!("CUDA_PITFALLS_COMMIT").map(str::to_string),
+            command: options.command.iter().map(text).collect(),
+            folder: std::env::current_dir().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            started_at: clock::utc(),
+            t_ns: started_ns,
+            on: machine.on.clone(),
+            driver_version,
+            gpus: self.gpus.clone(),
+            used_bytes: self.baseline.clone(),
+            environment: variables.map(|(name, value)| (text(&name), text(&value))).collect(),
+            libcuda: machine.libcuda.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            preload: options.preload,
+            limits,
+        })));
+    }
+
+    /// Answers messages until the program has ended.
+    fn serve(&mut self, mut program: Program) -> Ended {
+        loop {
+            let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&program, PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&timespec(TICK_NS))).is_ok();
+            let has_ended = ready && fds.iter().nth(1).is_some_and(|fd| !fd.revents().is_empty());
+            self.answer();
+            self.writer.flush();
+            if clock::now_ns() - self.round_ns > ROUND_NS {
+                self.round(program.pid());
+            }
+            if has_ended && let Some(ended) = program.ended() {
+                self.finish(&ended, program.pid());
+                return ended;
+            }
+        }
+    }
+
+    /// Takes every message that has come.
+    fn answer(&mut self) {
+        while let Ok((connection, _)) = self.listener.accept() {
+            // What is not one of ours is dropped, which ends its wait.
+            if let Some(received) = message::receive(connection, &self.place.word) {
+                self.take(received);
+            }
+        }
+    }
+
+    /// Reads every GPU, as far as it can be read.
+    fn look(&mut self) -> Vec<Option<u64>> {
+        match self.sampler.sweep() {
+            Ok(Sweep { gpus, .. }) => self.used = gpus.iter().map(|gpu| gpu.used_bytes).collect(),
+            Err(_) => self.used = vec![None; self.gpus.len()],
+        }
+        self.used.clone()
+    }
+
+    /// One message: what is noted, and what is written.
+    fn take(&mut self, received: Received) {
+        let Received { message, pid, counts, waiting } = received;
+        let was_parked = message::is_parked(&waiting);
+        if let Said::Lost { program } = message.said {
+            return self.processes.lost(pid, program);
+        }
+        if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
+            self.writer.write(Line::Process(process));
+        }
+        let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, said, .. } = message;
+        let tid = processes::thread_here(pid, tid);
+        let gpu = uuid.as_deref().and_then(uuid_text);
+        self.processes.name_gpu(pid, device, gpu.as_deref());
+        let key = (pid, number);
+        let is_before = matches!(said, Said::Before | Said::Init { witness: Witness::Forwarding, .. });
+        let reads_memory = is_before || matches!(said, Said::Context { .. } | Said::InitDone { .. } | Said::Module);
+        let stack = match frames.is_empty() {
+            true => Stack::default(),
+            false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
+            false => Stack::unread(LATE),
+        };
+        // A thread that gave up waiting meanwhile was read while it moved.
+        let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
+        let now = if reads_memory { self.look() } else { Vec::new() };
+        if is_before {
+            self.pending.insert(key, Pending { t_ns, used: now.clone(), stack: stack.clone() });
+        }
+        // The two libraries in a process number their messages each by itself.
+        let before = if reads_memory && !is_before { self.pending.remove(&key) } else { None };
+        let memory_bytes = match &before {
+            Some(before) => {
+                before.used.iter().zip(&now).map(|(before, now)| Some((*now)? as i64 - (*before)? as i64)).collect()
+            }
+            None => Vec::new(),
+        };
+        let Some(what) = self.what(pid, said, device, counts) else { return };
+        let (t_ns, stack) = match before {
+            Some(before) if stack.frames.is_empty() => (before.t_ns, before.stack),
+            _ => (t_ns, stack),
+        };
+        let event = Event { t_ns, pid, tid, what, call, status, elapsed_ns, device, gpu, memory_bytes, stack };
+        self.writer.write(Line::Event(Box::new(event)));
+    }
+
+    /// What a message means; none if it is no event, or one that is known already.
+    fn what(&mut self, pid: u32, said: Said, device: Option<i32>, counts: Option<std::fs::File>) -> Option<What> {
+        Some(match said {
+            Said::Hello { devices, names } => {
+                self.processes.count(pid, counts?, names, devices);
+                return None;
+            }
+            Said::Before => return None,
+            Said::Init { witness, variables } => {
+                self.processes.initialises(pid, witness);
+                What::Init { witness, variables }
+            }
+            Said::InitDone { visible, uuids } => {
+                let gpus: Vec<String> = uuids.iter().map(|hex| uuid_text(hex).unwrap_or_default()).collect();
+                for (device, gpu) in gpus.iter().enumerate() {
+                    self.processes.name_gpu(pid, Some(device as i32), Some(gpu));
+                }
+                What::InitDone { visible, gpus }
+            }
+            Said::MaskRead { value, after_hook } => What::MaskRead { value, after_hook },
+            Said::Variable { name, before, value } => What::Variable { name, before, value },
+            Said::Context { change, primary, handle } => {
+                if !self.processes.context(pid, change, primary, device, handle) {
+                    return None;
+                }
+                What::Context { change, primary, handle }
+            }
+            Said::FirstUse { usage } => What::FirstUse { usage },
+            Said::HostMemory { bytes } => What::HostMemory { bytes },
+            Said::Limit { limit, value, after_launch } => What::Limit { limit, value, after_launch },
+            Said::Lost { .. } => return None,
+            Said::Forked { parent, contexts } => What::Forked { parent, contexts },
+            Said::Peer => What::Peer,
+            Said::Ipc => What::Ipc,
+            Said::Module => What::Module,
+            Said::Error => What::Error,
+        })
+    }
+
+    /// What is done once a second: memory that was polled, counts of processes that have ended.
+    fn round(&mut self, program: u32) {
+        self.round_ns = clock::now_ns();
+        if let Ok(run) = self.sampler.stop_free_run() {
+            for change in run.changes {
+                let (t_ns, index, used_bytes) = (change.t_ns, change.gpu, change.used_bytes);
+                // Every run of the sampler begins with a reading, changed or not.
+                let is_same = self.written.get(&index).is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
+                if !is_same {
+                    self.written.insert(index, used_bytes);
+                    self.writer.write(Line::Memory(Memory { t_ns, index, used_bytes }));
+                }
+            }
+            let _ = self.sampler.free_run();
+        }
+        for (pid, counts) in self.processes.gone() {
+            self.stacks.forget(pid);
+            self.pending.retain(|(of, _), _| *of != pid);
+            self.writer.write(Line::Counts(counts));
+        }
+        self.processes.look_for_unseen(program, self.place.path());
+    }
+
+    /// The last lines.
+    fn finish(&mut self, ended: &Ended, program: u32) {
+        let t_ns = clock::now_ns();
+        self.answer();
+        self.round(program);
+        for counts in self.processes.rest() {
+            self.writer.write(Line::Counts(counts));
+        }
+        self.not_seen.extend(self.processes.not_seen());
+        let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
+            let before = self.baseline.get(*index).copied().flatten()?;
+            let gpu = self.gpus.get(*index)?;
+            let by = peak.saturating_sub(before);
+            (by > UNEXPLAINED_BYTES && !self.processes.had_context_on(&gpu.uuid)).then(|| {
+                let by = crate::text::units::bytes(by);
+                format!(
+                    "memory of GPU {index} rose by {by} while no process that is seen had a context there: another \
+                     program's, or a process of this one that is not seen"
+                )
+            })
+        });
+        self.not_seen.extend(risen.collect::<Vec<_>>());
+        let _ = self.sampler.stop_free_run();
+        let not_seen = std::mem::take(&mut self.not_seen);
+        let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
+        self.writer.write(Line::End(End { t_ns, code, signal, not_seen, left_out: self.writer.left_out }));
+    }
+}
+
+/// A GPU's UUID in its usual form, from hex.
+fn uuid_text(hex: &str) -> Option<String> {
+    let part = |from, to| hex.get(from..to);
+    (hex.len() == 32 && hex.is_ascii()).then_some(())?;
+    Some(format!("GPU-{}-{}-{}-{}-{}", part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?))
+}

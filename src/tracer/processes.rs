@@ -1,0 +1,282 @@
+//! What is known of each process of the traced program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::stacks::Stacks;
+use crate::trace::{CallCount, ContextChange, Counts, Process, Uses, Witness};
+
+/// More processes are not looked at for a libcuda in one round.
+const MOST_LOOKED_AT: usize = 64;
+
+/// The processes that sent anything.
+#[derive(Default)]
+pub(super) struct Processes {
+    known: BTreeMap<u32, Known>,
+    /// Processes that mapped a libcuda and not ours, with what they run.
+    elsewhere: BTreeMap<u32, String>,
+    /// UUIDs of GPUs on which a process that is seen had a context.
+    with_context: BTreeSet<String>,
+    /// Programs that were started without the trace's variables, with how many of each.
+    lost: BTreeMap<String, u32>,
+    not_seen: Vec<String>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What it runs: another program has other events.
+    image: Vec<u8>,
+    pages: Vec<Page>,
+    /// UUIDs by ordinal.
+    gpus: BTreeMap<i32, String>,
+    /// Ordinals with a primary context, and handles of other contexts.
+    primary: BTreeSet<i32>,
+    others: BTreeSet<u64>,
+    injected: bool,
+    forwarded: bool,
+}
+
+/// The memory in which a process counts (shim/src/counts.rs).
+struct Page {
+    file: File,
+    names: Vec<String>,
+    devices: usize,
+}
+
+impl Processes {
+    /// Notes that a process sent something. What is to be written of it, if it is new or has become
+    /// another program.
+    pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<Process> {
+        let image = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_new = !self.known.contains_key(&pid);
+        let known = self.known.entry(pid).or_default();
+        self.elsewhere.remove(&pid);
+        // A process that has ended since has no command line.
+        if !is_new && (known.image == image || image.is_empty()) {
+            return None;
+        }
+        let pages = std::mem::take(&mut known.pages);
+        *known = Known { image: image.clone(), pages, ..Known::default() };
+        stacks.forget(pid);
+        let (python, no_python) = stacks.python(pid);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Some(Process {
+            t_ns,
+            pid,
+            parent: parent_of(pid).unwrap_or(0),
+            program: program_of(pid),
+            arguments: image.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
+            python,
+            no_python,
+        })
+    }
+
+    /// Learns the UUID of an ordinal.
+    pub(super) fn name_gpu(&mut self, pid: u32, device: Option<i32>, gpu: Option<&str>) {
+        if let (Some(known), Some(device), Some(gpu)) = (self.known.get_mut(&pid), device, gpu) {
+            known.gpus.insert(device, gpu.to_owned());
+        }
+    }
+
+    /// Keeps the memory in which a process counts.
+    pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.pages.push(Page { file, names, devices });
+        }
+    }
+
+    /// Notes who saw `cuInit`.
+    pub(super) fn initialises(&mut self, pid: u32, witness: Witness) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            match witness {
+                Witness::Injection => known.injected = true,
+                Witness::Forwarding => known.forwarded = true,
+            }
+        }
+    }
+
+    /// Notes a change of a context. False if it is known already: of two threads that retain a
+    /// primary context at once, both may report it.
+    pub(super) fn context(
+        &mut self,
+        pid: u32,
+        change: ContextChange,
+        primary: bool,
+        device: Option<i32>,
+        handle: u64,
+    ) -> bool {
+        let Some(known) = self.known.get_mut(&pid) else { return true };
+        let device = device.unwrap_or(-1);
+        match change {
+            ContextChange::Made => {
+                self.with_context.extend(known.gpus.get(&device).cloned());
+                if primary { known.primary.insert(device) } else { known.others.insert(handle) }
+            }
+            ContextChange::Failed => true,
+            _ if primary => known.primary.remove(&device),
+            _ => known.others.remove(&handle),
+        }
+    }
+
+    /// Whether a process had a context on a GPU.
+    pub(super) fn had_context_on(&self, uuid: &str) -> bool {
+        self.with_context.contains(uuid)
+    }
+
+    /// The counts of processes that have ended, once.
+    pub(super) fn gone(&mut self) -> Vec<(u32, Counts)> {
+        let gone: Vec<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
+        gone.into_iter().filter_map(|pid| Some((pid, self.end(pid)?))).collect()
+    }
+
+    /// The counts of all others, at the end.
+    pub(super) fn rest(&mut self) -> Vec<Counts> {
+        let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
+        if !alive.is_empty() {
+            let count = alive.len();
+            let (noun, verb) = if count == 1 { ("process", "goes") } else { ("processes", "go") };
+            let which = alive.iter().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ");
+            self.not_seen.push(format!(
+                "{count} {noun} of the program (PID {which}) {verb} on after its end: what they do from now on is not seen"
+            ));
+        }
+        let all: Vec<u32> = self.known.keys().copied().collect();
+        all.into_iter().filter_map(|pid| self.end(pid)).collect()
+    }
+
+    fn end(&mut self, pid: u32) -> Option<Counts> {
+        let known = self.known.remove(&pid)?;
+        if known.injected && !known.forwarded {
+            self.not_seen.push(format!(
+                "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
+                 calls are not seen"
+            ));
+        }
+        if known.forwarded && !known.injected {
+            self.not_seen.push(format!(
+                "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is \
+                 not honoured): a second libcuda in it would not be seen"
+            ));
+        }
+        (!known.pages.is_empty()).then(|| known.counts(pid))
+    }
+
+    /// Notes that a process starts a program without the trace's variables.
+    pub(super) fn lost(&mut self, _pid: u32, program: String) {
+        *self.lost.entry(program).or_default() += 1;
+    }
+
+    /// Looks for processes of the program that have mapped a libcuda which is not ours.
+    pub(super) fn look_for_unseen(&mut self, program: u32, ours: &Path) {
+        let ours = ours.to_string_lossy();
+        for pid in descendants(program).into_iter().take(MOST_LOOKED_AT) {
+            if self.known.contains_key(&pid) || self.elsewhere.contains_key(&pid) {
+                continue;
+            }
+            let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { continue };
+            if maps.contains("/libcuda.so") && !maps.contains(ours.as_ref()) {
+                self.elsewhere.insert(pid, program_of(pid));
+            }
+        }
+    }
+
+    /// What could not be seen, in words.
+    pub(super) fn not_seen(&mut self) -> Vec<String> {
+        let mut all = std::mem::take(&mut self.not_seen);
+        let unseen = self.elsewhere.iter().map(|(pid, program)| {
+            format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
+        });
+        all.extend(unseen);
+        all.extend(self.lost.iter().map(|(program, times)| {
+            let times = crate::text::counts::counted(u64::from(*times), "time");
+            format!("`{program}` was started {times} without the trace's variables: CUDA calls in it are not seen")
+        }));
+        all
+    }
+}
+
+impl Known {
+    /// Reads what the process counted, which can be read after its end too.
+    fn counts(&self, pid: u32) -> Counts {
+        let mut counts = Counts { pid, ..Counts::default() };
+        for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
+            counts.gpus.entry(device.clone()).or_default();
+        }
+        for page in &self.pages {
+            let (calls, errors) = (0, page.names.len());
+            let word = |index: usize| {
+                let mut bytes = [0; 8];
+                page.file
+                    .read_exact_at(&mut bytes, index as u64 * 8)
+                    .ok()
+                    .map(|()| u64::from_ne_bytes(bytes))
+                    .unwrap_or(0)
+            };
+            for (index, name) in page.names.iter().enumerate() {
+                let found = CallCount { calls: word(calls + index), errors: word(errors + index) };
+                if found.calls > 0 {
+                    let all = counts.calls.entry(name.clone()).or_default();
+                    *all = CallCount { calls: all.calls + found.calls, errors: all.errors + found.errors };
+                }
+            }
+            for device in 0..page.devices {
+                let at = 2 * page.names.len() + 3 * device;
+                let found = Uses { launches: word(at), copies: word(at + 1), allocations: word(at + 2) };
+                let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else { continue };
+                let all = counts.gpus.entry(gpu.clone()).or_default();
+                all.launches += found.launches;
+                all.copies += found.copies;
+                all.allocations += found.allocations;
+            }
+        }
+        counts
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    // A process that has ended and was not waited for yet has no more to say.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+fn program_of(pid: u32) -> String {
+    fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// All processes below one.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = all.get(at).copied().filter(|_| at < 10_000) {
+        at += 1;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+    }
+    all
+}
+
+/// A thread as our PID namespace numbers it, from its number in the program's own.
+pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
+    if Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
+        return tid;
+    }
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let is_it = |status: &str| {
+        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
+        inner.and_then(|inner| inner.parse::<u32>().ok()) == Some(tid)
+    };
+    tasks
+        .filter(|task| fs::read_to_string(task.path().join("status")).is_ok_and(|status| is_it(&status)))
+        .find_map(|task| task.file_name().to_str()?.parse().ok())
+        .unwrap_or(tid)
+}

@@ -1,0 +1,84 @@
+//! The traced program: started as its caller would have started it, and left alone.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use super::TracerError;
+
+/// Who gets signals that another process sends to us; 0 as long as nobody does.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code, if it exited.
+    pub code: Option<i32>,
+    /// The number of the signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// A program under way.
+pub(super) struct Program {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+impl Program {
+    /// Starts a command with a changed environment. It has our terminal, our descriptors and our
+    /// process group.
+    pub(super) fn start(command: &[OsString], environment: &[(OsString, OsString)]) -> Result<Program, TracerError> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(TracerError::Usage("no command was given".to_string()));
+        };
+        let failed = |source| TracerError::Program { name: program.to_string_lossy().into_owned(), source };
+        take_signals().map_err(failed)?;
+        let mut started = Command::new(program);
+        started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        let child = started.spawn().map_err(failed)?;
+        PROGRAM.store(child.id() as i32, Ordering::SeqCst);
+        let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+        Ok(Program { child, pidfd })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<Ended> {
+        let status = self.child.try_wait().ok()??;
+        PROGRAM.store(0, Ordering::SeqCst);
+        Some(Ended { code: status.code(), signal: status.signal() })
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// What comes from the terminal the program gets by itself, being in its foreground as we are. What
+/// another process sends to us alone is passed on.
+fn take_signals() -> std::io::Result<()> {
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2] {
+        let pass_on = move |info: &libc::siginfo_t| {
+            let program = PROGRAM.load(Ordering::SeqCst);
+            // A positive code is the kernel's own, as for a key of the terminal.
+            if program > 0 && info.si_code <= 0 {
+                // SAFETY: kill may be called in a handler.
+                unsafe { libc::kill(program, signal) };
+            }
+        };
+        // SAFETY: the handler reads a number and calls kill.
+        unsafe { signal_hook_registry::register_sigaction(signal, pass_on) }?;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! The simulated driver and `CUDA_INJECTION64_PATH`: when the hook of the named library is called, and by whom. What the real driver
+//! does stands in `sim/src/model/behaviour.rs`.
+
+mod common;
+
+use std::fs;
+
+use cuda_pitfalls::verdict::Kind;
+
+use common::traced::{Node, has};
+use common::{Scratch, part};
+
+/// A machine with two GPUs, a hook, and a program that makes calls.
+struct Bench {
+    node: Node,
+}
+
+/// What a program printed, and the lines of the hook.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    printed: Vec<String>,
+    hook: Vec<String>,
+}
+
+impl Bench {
+    /// None where nothing can be compiled.
+    fn new() -> Option<Bench> {
+        has("cc").then(|| {
+            let node = Node::new("h200-x2");
+            node.compile("tests/injection/calls.c", "calls", &[]);
+            node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]);
+            Bench { node }
+        })
+    }
+
+    fn hook(&self) -> String {
+        self.node.file("libhook.so").to_string_lossy().into_owned()
+    }
+
+    /// Runs the program with these variables beside those that every run has.
+    fn run(&self, variables: &[(&str, &str)], calls: &[&str]) -> Seen {
+        let log = self.node.file("log");
+        let _ = fs::remove_file(&log);
+        let mut command = self.node.command(self.node.file("calls"));
+        command.env("HOOK_LOG", &log).envs(variables.iter().copied()).args(calls);
+        let ran = self.node.run(command);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        let lines = |text: String| text.lines().map(String::from).collect();
+        Seen { printed: lines(ran.stdout), hook: lines(fs::read_to_string(&log).unwrap_or_default()) }
+    }
+
+    /// Likewise, with the hook in the environment.
+    fn hooked(&self, variables: &[(&str, &str)], calls: &[&str]) -> Seen {
+        let hook = self.hook();
+        let mut all = vec![("CUDA_INJECTION64_PATH", hook.as_str())];
+        all.extend_from_slice(variables);
+        self.run(&all, calls)
+    }
+}
+
+fn seen(printed: &[&str], hook: &[&str]) -> Seen {
+    let owned = |lines: &[&str]| lines.iter().map(ToString::to_string).collect();
+    Seen { printed: owned(printed), hook: owned(hook) }
+}
+
+const UNSET: &str = "first thread, mask (unset)";
+
+#[test]
+fn the_hook_is_called_before_the_mask_is_read_and_once() {
+    let Some(bench) = Bench::new() else { return };
+    let first = "first thread, mask 0";
+    let masked = [("CUDA_VISIBLE_DEVICES", "0"), ("HOOK_MASK", "0,1")];
+    assert_eq!(bench.run(&masked, &["init", "count"]), seen(&["init 0", "count 0 1"], &[]));
+    assert_eq!(bench.hooked(&masked, &["init", "init", "count"]), seen(&["init 0", "init 0", "count 0 2"], &[first]));
+    // The program may name the library itself, and its first call may be one of the runtime's.
+    let named = format!("CUDA_INJECTION64_PATH={}", bench.hook());
+    let calls = [named.as_str(), "runtime-version", "runtime-count", "runtime-count"];
+    let printed = ["runtime-version 0", "runtime-count 0 2", "runtime-count 0 2"];
+    assert_eq!(bench.run(&masked, &calls), seen(&printed, &[first]));
+    assert_eq!(bench.hooked(&[], &["last-error"]), seen(&["last-error 0"], &[UNSET]));
+    assert_eq!(bench.hooked(&[], &["runtime-version", "count"]), seen(&["runtime-version 0", "count 3 -1"], &[]));
+}
+
+#[test]
+fn what_cannot_be_loaded_and_what_the_hook_returns_change_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let (hook, calls) = (bench.hook(), ["init", "count"]);
+    let printed = ["init 0", "count 0 2"];
+    bench.node.compile("tests/injection/hook.c", "libnone.so", &["-shared", "-fPIC", "-DWITHOUT_HOOK", "-Wno-unused"]);
+    let none = bench.node.file("libnone.so").to_string_lossy().into_owned();
+    for path in ["", "/no/such/file", "libno-such.so", &none, &format!("{hook}:{hook}"), "/etc/passwd"] {
+        let run = bench.run(&[("CUDA_INJECTION64_PATH", path), ("HOOK_MASK", "1")], &calls);
+        assert_eq!(run, seen(&printed, &[]), "{path}");
+    }
+    assert_eq!(bench.hooked(&[("HOOK_RETURNS", "0")], &calls), seen(&printed, &[UNSET]));
+}
+
+#[test]
+fn a_bare_name_is_searched_by_the_loader() {
+    let Some(bench) = Bench::new() else { return };
+    let calls = ["init"];
+    let bare = [("CUDA_INJECTION64_PATH", "libhook.so")];
+    assert_eq!(bench.run(&bare, &calls), seen(&["init 0"], &[]));
+    let search = format!("{}:{}", bench.node.links.display(), bench.node.scratch.path().display());
+    assert_eq!(bench.run(&[bare[0], ("LD_LIBRARY_PATH", &search)], &calls), seen(&["init 0"], &[UNSET]));
+}
+
+#[test]
+fn the_hook_is_called_where_no_device_is_found_and_the_next_init_reads_the_mask_again() {
+    let Some(bench) = Bench::new() else { return };
+    let run = bench.hooked(&[("CUDA_VISIBLE_DEVICES", "")], &["init", "CUDA_VISIBLE_DEVICES=1", "init", "count"]);
+    assert_eq!(run, seen(&["init 100", "init 0", "count 0 1"], &["first thread, mask "]));
+}
+
+#[test]
+fn a_forked_child_has_a_call_of_its_own_unless_the_parent_had_one() {
+    let Some(bench) = Bench::new() else { return };
+    let before = bench.hooked(&[], &["fork-and-both-go-on", "init"]);
+    assert_eq!(before, seen(&["init 0", "init 0"], &[UNSET, UNSET]));
+    assert_eq!(bench.hooked(&[], &["init", "fork", "init"]), seen(&["init 0", "init 3"], &[UNSET]));
+    let failed = ["CUDA_VISIBLE_DEVICES=", "init", "fork", "CUDA_VISIBLE_DEVICES", "init"];
+    assert_eq!(bench.hooked(&[], &failed), seen(&["init 100", "init 0"], &["first thread, mask "]));
+}
+
+#[test]
+fn another_thread_waits_for_the_hook() {
+    let Some(bench) = Bench::new() else { return };
+    let slow = [("HOOK_SLEEPS_MS", "200"), ("HOOK_MASK", "1")];
+    let run = bench.hooked(&slow, &["threads", "count"]);
+    // Had the second one gone on meanwhile, it would have read the mask before the hook had set it.
+    assert_eq!(run, seen(&["thread 0", "thread 0", "count 0 1"], &["other thread, mask (unset)"]));
+}
+
+#[test]
+fn the_hook_may_call_the_driver() {
+    let Some(bench) = Bench::new() else { return };
+    let run = bench.hooked(&[("HOOK_CALLS", "1")], &["init", "count"]);
+    assert_eq!(run, seen(&["init 0", "count 0 2"], &["first thread, mask (unset), count 3, version 0"]));
+    let run = bench.hooked(&[("HOOK_CALLS", "2")], &["init", "count"]);
+    assert_eq!(run, seen(&["init 0", "count 0 2"], &["first thread, mask (unset), count 3, version 0, init 0"]));
+}
+
+#[test]
+fn a_preloaded_getenv_is_asked_for_the_mask() {
+    let Some(bench) = Bench::new() else { return };
+    let preload = bench.node.compile("tests/injection/preload.c", "libpreload.so", &["-shared", "-fPIC"]);
+    let preload = preload.to_string_lossy().into_owned();
+    let calls = ["init", "count"];
+    assert_eq!(bench.run(&[], &calls).printed, ["init 0", "count 0 2"]);
+    assert_eq!(bench.run(&[("LD_PRELOAD", &preload)], &calls).printed, ["init 0", "count 0 1"]);
+}
+
+/// What each case of the scenario shows on the simulated machine. The file says none of it before it was measured.
+#[test]
+fn the_scenario_tells_the_orders_apart() {
+    let name = "instrument/injection-before-mask";
+    let (ran, report) = Scratch::new().simulate("sim:h200-x2", &[name], &["--repeat", "1"]);
+    ran.ended(0, "ok");
+    let found = part(&report, name);
+    assert_eq!(found.verdict.kind, Kind::Reproduced, "{:?}", found.verdict);
+    let shown = |case: &str, step: &str| {
+        let case = found.cases.iter().find(|found| found.name == case).expect("the case is there");
+        let [outcome] = case.outcomes.as_slice() else { panic!("{:?}", case.outcomes) };
+        let step = outcome.observation.steps.iter().find(|found| found.label == step).expect("the step was made");
+        let status = step.status.as_ref().and_then(|status| status.name.clone());
+        (status.unwrap_or_default(), step.visible.clone().unwrap_or_default().join(" "))
+    };
+    let success = |visible: &str| ("CUDA_SUCCESS".to_string(), visible.to_string());
+    for (case, visible) in [
+        ("trap", "gpu1"),
+        ("control", "gpu0 gpu1"),
+        ("mask-was-set", "gpu1"),
+        ("hook-declines", "gpu0 gpu1"),
+        ("library-missing", "gpu0 gpu1"),
+        ("second-init", "gpu0 gpu1"),
+    ] {
+        assert_eq!(shown(case, "count"), success(visible), "{case}");
+    }
+    assert_eq!(shown("second-init", "init").0, "CUDA_ERROR_NO_DEVICE");
+}

@@ -1,0 +1,150 @@
+//! The programs of `tests/traced`, not traced: they do on the simulated driver what their first lines say, so that what a trace shows
+//! of them is theirs.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::traced::{Node, events, has, lines_of, traced};
+use common::{Ran, root};
+
+/// A program, its arguments, its exit code (none if a signal ends it), and what it prints: all of it, or the beginning where that does
+/// not end a line.
+struct Program(&'static str, &'static [&'static str], Option<i32>, &'static str);
+
+const PROGRAMS: &[Program] = &[
+    Program("late_mask.py", &[], Some(0), "available True\ndevices 2\n"),
+    Program("stray_context.py", &[], Some(0), "model on cuda:1\ndone\n"),
+    Program("guard.py", &[], Some(0), "array on 1\n"),
+    Program("fork_after_init.py", &[], Some(0), "child refused True\n"),
+    Program("spawn.py", &[], Some(0), "spawn 1\nforkserver 1\nbare 0\n"),
+    Program("spawn.py", &["bare"], Some(0), "bare 0\n"),
+    Program("threads.py", &[], Some(0), "done\n"),
+    Program("pinned.py", &[], Some(0), "pinned True\n"),
+    Program("late_limit.py", &[], Some(0), "late 1\n"),
+    Program("closes_fds.py", &[], Some(0), "done\n"),
+    Program("absolute_path.py", &[], Some(0), "done\n"),
+    Program("many_children.py", &["20", "3"], Some(0), "children 20 failed 0\n"),
+    Program("many_children.py", &[], Some(0), "children 200 failed 0\n"),
+    Program("setuid.py", &[], Some(0), "root False\ndone\n"),
+    Program("exec_in_thread.py", &[], Some(0), "done\n"),
+    Program("no_cuda.py", &[], Some(0), "child 0\n"),
+    Program("long_stack.py", &[], Some(0), "frames 900\n"),
+    Program("early_exit.py", &[], Some(3), ""),
+    Program("killed.py", &[], None, ""),
+    Program("late_mask.c", &[], Some(0), "devices 2\n"),
+    Program("linked.c", &[], Some(0), "done 0\n"),
+    Program("by_address.c", &[], Some(0), "done 0, no such function 0\n"),
+    Program("launch_loop.c", &["1000"], Some(0), "launches 1000, ns_per_launch "),
+    Program("no_cuda.c", &[], Some(0), "0\n"),
+    Program("threads.c", &[], Some(0), "failed 0\n"),
+];
+
+/// How often a hook is called in the processes of a program that is run without arguments: once where nothing else stands here.
+const HOOKED: &[(&str, usize)] = &[
+    // Not in the child of `env -i`, which has no variables.
+    ("spawn.py", 2),
+    ("many_children.py", 200),
+    // The program before the exec and the one after it.
+    ("exec_in_thread.py", 2),
+    ("no_cuda.py", 0),
+    ("no_cuda.c", 0),
+];
+
+fn run(node: &Node, program: &Program) -> Ran {
+    node.run(command(node, program))
+}
+
+fn command(node: &Node, program: &Program) -> Command {
+    let mut command = if program.0.ends_with(".py") {
+        let mut command = node.command("python3");
+        // Compiled files stay out of the checkout.
+        command.arg(root().join(traced(program.0))).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    } else {
+        node.command(node.program(program.0))
+    };
+    command.args(program.1);
+    command
+}
+
+#[test]
+fn programs_initialise_cuda_as_often_as_they_say() {
+    if !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    let (hook, log) = (node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]), node.file("log"));
+    let python = has("python3");
+    for program in PROGRAMS.iter().filter(|program| program.1.is_empty() && (python || program.0.ends_with(".c"))) {
+        // Who is no longer root can neither load the hook from a folder of root's own nor write to one.
+        if program.0 == "setuid.py" {
+            continue;
+        }
+        let _ = fs::remove_file(&log);
+        let mut command = command(&node, program);
+        command.env("CUDA_INJECTION64_PATH", &hook).env("HOOK_LOG", &log);
+        let ran = node.run(command);
+        let lines = fs::read_to_string(&log).unwrap_or_default();
+        let expected = HOOKED.iter().find(|(name, _)| *name == program.0).map_or(1, |(_, times)| *times);
+        assert_eq!(lines.lines().count(), expected, "{}: {lines}{ran:#?}", program.0);
+        let inits = events(Path::new(program.0)).into_iter().filter(|(_, event)| event.starts_with("init, mask "));
+        let masks: Vec<String> =
+            inits.filter_map(|(_, event)| Some(event.split([' ', ',']).nth(3)?.to_string())).collect();
+        let is_said = |line: &str| masks.iter().any(|mask| line.ends_with(&format!("mask {mask}")));
+        assert!(lines.lines().all(is_said), "{}: {lines}{masks:?}", program.0);
+    }
+}
+
+#[test]
+fn programs_do_what_they_say() {
+    let (python, cc) = (has("python3"), has("cc"));
+    let node = Node::new("h200-x2");
+    for program in PROGRAMS.iter().filter(|program| if program.0.ends_with(".py") { python } else { cc }) {
+        let ran = run(&node, program);
+        let what = format!("{} {:?}: {ran:#?}", program.0, program.1);
+        assert_eq!(ran.code, program.2, "{what}");
+        assert!(ran.stderr.is_empty(), "{what}");
+        let printed =
+            if program.3.ends_with('\n') { ran.stdout == program.3 } else { ran.stdout.starts_with(program.3) };
+        assert!(printed && ran.stdout.is_empty() == program.3.is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn a_machine_with_one_gpu_is_told_apart_from_a_failure() {
+    let (python, cc) = (has("python3"), has("cc"));
+    let node = Node::new("h200-x1");
+    for (name, there) in [("threads.py", python), ("stray_context.py", python), ("guard.py", python), ("threads.c", cc)]
+    {
+        let ran = there.then(|| run(&node, &Program(name, &[], None, "")));
+        assert!(
+            ran.as_ref().is_none_or(|ran| ran.code == Some(77) && ran.stdout == "needs 2 GPUs\n"),
+            "{name}: {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn every_program_says_what_a_trace_shows_and_where() {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for entry in fs::read_dir(root().join("tests/traced")).expect("the programs").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_program = [".py", ".c"].iter().any(|end| name.ends_with(end)) && name != "driver.py";
+        if is_program {
+            files.insert(name, fs::read_to_string(entry.path()).expect("text"));
+        }
+    }
+    for (name, text) in files {
+        assert!(PROGRAMS.iter().any(|program| program.0 == name), "{name} is not run by any test");
+        let (events, lines) = (events(Path::new(&name)), lines_of(Path::new(&name)));
+        assert!(!events.is_empty(), "{name} does not say what a trace of it shows");
+        let unknown: Vec<_> = lines.keys().filter(|label| !events.iter().any(|(known, _)| known == *label)).collect();
+        assert!(unknown.is_empty(), "{name}: nothing shows at {unknown:?}");
+        let places = text.lines().filter(|line| line.contains("here: ") && !line.contains("shows")).count();
+        assert!(places > 0 && lines.len() >= places, "{name}: a label stands at two lines");
+    }
+}
