@@ -18,7 +18,6 @@ use clap::{Parser, Subcommand, ValueEnum};
 use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
-use crate::diagnosis;
 use crate::exit::Exit;
 use crate::render::{self, Format, listing, npd};
 use crate::report::Stored;
@@ -26,7 +25,8 @@ use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Survey, SurveyKind, schema as survey_schema};
 use crate::text::{escape, json};
-use crate::{catalogue, diagnosis, report, sampler, terminal, trace, worker};
+use crate::trace as document;
+use crate::{catalogue, diagnosis, policy, report, sampler, terminal, worker};
 
 /// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
 /// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
@@ -220,7 +220,7 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
                 SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
-                SchemaOf::Trace => trace::schema(),
+                SchemaOf::Trace => document::schema(),
                 SchemaOf::TraceSummary => render::trace::schema(),
                 SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
             };
@@ -282,7 +282,7 @@ fn check(files: &[PathBuf]) -> Exit {
 }
 
 fn render(path: &Path, form: Format) -> Exit {
-    if trace::is_trace(path) {
+    if document::is_trace(path) {
         return render_trace(path, form);
     }
     let mut status = None;
@@ -312,17 +312,17 @@ fn render(path: &Path, form: Format) -> Exit {
     }
 }
 
-/// A stored trace, with the pitfalls that today's rules find in it.
+/// A stored trace, with what today's rules find in it. It was made under no policy that is known.
 fn render_trace(path: &Path, form: Format) -> Exit {
-    let trace = match trace::Trace::open(path) {
+    let trace = match document::Trace::open(path) {
         Ok(trace) => trace,
         Err(error) => return fail(&error.to_string(), Exit::Usage, false),
     };
-    let findings = diagnosis::findings(&trace);
+    let (findings, outcome) = (diagnosis::findings(&trace), policy::Outcome::default());
     if form == Format::Text {
-        return print(&render::trace::text(&trace, &findings, &[], terminal::width(&std::io::stdout())));
+        return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
     }
-    match render::trace::as_format(&trace, &findings, &[], form, &path.to_string_lossy()) {
+    match render::trace::as_format(&trace, &findings, &outcome, form, &path.to_string_lossy()) {
         Ok(text) => print(&text),
         Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
     }

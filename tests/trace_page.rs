@@ -15,6 +15,7 @@ use cuda_pitfalls::{diagnosis, policy, render, report, sample, trace, verdict};
 use serde_json::Value;
 
 use common::Scratch;
+use policy::Outcome;
 use trace::{Line, Trace};
 
 /// The document of a trace.
@@ -165,7 +166,7 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let trace = fixture::trace();
-    let page = render::trace::html(&trace, &fixture::findings(&trace), &fixture::violations(&trace));
+    let page = render::trace::html(&trace, &fixture::findings(&trace), &fixture::outcome(&trace));
     for (width, is_dark, colour) in [(360, false, "rgb(255, 255, 255)"), (1200, true, "rgb(13, 17, 23)")] {
         let seen = opened(&browser, &scratch, &page, width, is_dark);
         assert_eq!(seen["width"], width, "the page must be scrolled sideways: {seen:#}");
@@ -179,9 +180,9 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
 fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
-    let (findings, violations) = fixture::hostile_findings();
-    let hostile = render::trace::html(&fixture::hostile(), &findings, &violations);
-    let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &[]);
+    let (findings, outcome) = fixture::hostile_findings();
+    let hostile = render::trace::html(&fixture::hostile(), &findings, &outcome);
+    let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &Outcome::default());
     for page in [hostile, large] {
         let seen = opened(&browser, &scratch, &page, 360, false);
         assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
@@ -196,23 +197,24 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
 fn pages_to_look_at() {
     let folder = PathBuf::from(std::env::var_os("CUDA_PITFALLS_PAGES").expect("a folder in CUDA_PITFALLS_PAGES"));
     let trace = fixture::trace();
-    let (findings, violations) = (fixture::findings(&trace), fixture::violations(&trace));
+    let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
     let (of_hostile, against) = fixture::hostile_findings();
     let (hostile, large) = (fixture::hostile(), fixture::large(100, 2_000, 10_000));
-    for (name, trace, findings, violations) in [
-        ("usual", &trace, &findings[..], &violations[..]),
+    let none = Outcome::default();
+    for (name, trace, findings, outcome) in [
+        ("usual", &trace, &findings[..], &outcome),
         ("hostile", &hostile, &of_hostile, &against),
-        ("large", &large, &[], &[]),
-        ("quiet", &fixture::quiet(), &[], &[]),
+        ("large", &large, &[], &none),
+        ("quiet", &fixture::quiet(), &[], &none),
     ] {
         let write = |end: &str, text: String| fs::write(folder.join(format!("{name}{end}")), text).expect("a file");
         write(".ndjson", document(trace));
-        write(".html", render::trace::html(trace, findings, violations));
-        write(".md", render::trace::markdown(trace, findings, violations));
-        write(".xml", render::trace::junit(trace, findings, violations, name));
-        write(".github", render::trace::github(trace, findings, violations));
+        write(".html", render::trace::html(trace, findings, outcome));
+        write(".md", render::trace::markdown(trace, findings, outcome));
+        write(".xml", render::trace::junit(trace, findings, outcome, name));
+        write(".github", render::trace::github(trace, findings, outcome));
         for width in [40, 80, 120] {
-            write(&format!(".{width}.txt"), render::trace::text(trace, findings, violations, width));
+            write(&format!(".{width}.txt"), render::trace::text(trace, findings, outcome, width));
         }
     }
 }

@@ -155,7 +155,7 @@ fn behaviour(trace: &Trace, findings: &[Finding], other: &Trace) -> Behaviour {
         once(
             &mut did,
             FINDING,
-            tree.named(&tree.position(finding.pid), &format!("pitfall {}{on}{at}", finding.rule)),
+            tree.named(&tree.position(finding.pid), &format!("{} {}{on}{at}", finding.severity.name(), finding.rule)),
             "found",
         );
     }

@@ -567,7 +567,7 @@ mod tests {
     #[test]
     fn a_late_write_belongs_to_the_reading_that_it_missed() {
         let trace = fixture::trace();
-        let made = entries(&trace, &fixture::findings(&trace), &fixture::violations(&trace));
+        let made = entries(&trace, &fixture::findings(&trace), &fixture::outcome(&trace).violations);
         let init = made.all.first().unwrap();
         let late: Vec<String> = init.late.iter().map(|late| late_write(&trace, late)).collect();
         assert_eq!(late, ["train.py:31 sets CUDA_VISIBLE_DEVICES=1, 0.41 s too late: no effect"]);

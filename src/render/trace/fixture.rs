@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnosis::Finding;
-use crate::policy::Violation;
+use crate::diagnosis::{Finding, Severity};
+use crate::policy::{Outcome, Violation};
 use crate::report::SchemaId;
 use crate::sample::Gpu;
 use crate::trace::{
@@ -206,6 +206,7 @@ pub(crate) fn findings(trace: &Trace) -> Vec<Finding> {
     vec![
         Finding {
             rule: "late-mask".to_owned(),
+            severity: Severity::Pitfall,
             title: "CUDA_VISIBLE_DEVICES is set after it was read".to_owned(),
             says: "train.py:31 sets CUDA_VISIBLE_DEVICES after cuInit has read it".to_owned(),
             scenario: "visibility/mask-after-cuinit".to_owned(),
@@ -217,6 +218,7 @@ pub(crate) fn findings(trace: &Trace) -> Vec<Finding> {
         },
         Finding {
             rule: "stray-context".to_owned(),
+            severity: Severity::Pitfall,
             title: "a context on a GPU that is not used".to_owned(),
             says: "torch.cuda.synchronize() makes a context on the current device, which is 0".to_owned(),
             scenario: "context/first-call-makes-one".to_owned(),
@@ -234,12 +236,13 @@ fn stray(trace: &Trace) -> usize {
 }
 
 /// What `--forbid context:gpu0` has against [`trace`].
-pub(crate) fn violations(trace: &Trace) -> Vec<Violation> {
-    vec![Violation {
+pub(crate) fn outcome(trace: &Trace) -> Outcome {
+    let violations = vec![Violation {
         forbidden: "context:gpu0".to_owned(),
         says: "a context on GPU 0".to_owned(),
         event: Some(stray(trace)),
-    }]
+    }];
+    Outcome { violations, undecided: Vec::new() }
 }
 
 /// A program that made no CUDA call, with everything seen.
@@ -363,11 +366,12 @@ pub(crate) fn hostile() -> Trace {
     trace
 }
 
-/// Findings and violations of [`hostile`], some of events that are not there.
-pub(crate) fn hostile_findings() -> (Vec<Finding>, Vec<Violation>) {
+/// Findings of [`hostile`] and what a policy has against it, some of events that are not there.
+pub(crate) fn hostile_findings() -> (Vec<Finding>, Outcome) {
     let text = || HOSTILE.to_owned();
     let finding = |events: Vec<usize>| Finding {
         rule: text(),
+        severity: Severity::Pitfall,
         title: text(),
         says: text(),
         scenario: text(),
@@ -380,6 +384,9 @@ pub(crate) fn hostile_findings() -> (Vec<Finding>, Vec<Violation>) {
     let violation = |event| Violation { forbidden: text(), says: text(), event };
     (
         vec![finding(vec![0]), finding(vec![usize::MAX]), finding(Vec::new()), finding(vec![5, 3])],
-        vec![violation(Some(1)), violation(Some(usize::MAX)), violation(None)],
+        Outcome {
+            violations: vec![violation(Some(1)), violation(Some(usize::MAX)), violation(None)],
+            undecided: vec![text()],
+        },
     )
 }

@@ -5,6 +5,7 @@
 use super::junit::{own_place, where_it_was};
 use super::place::Place;
 use super::{Seen, totals, unseen};
+use crate::diagnosis::Severity;
 use crate::text::counts::grouped;
 use crate::text::escape::{github_message, github_property, shorten};
 
@@ -19,12 +20,13 @@ pub(super) fn lines(seen: &Seen) -> String {
     for banner in unseen::banners(seen.trace) {
         out.push_str(&annotation("warning", None, "cuda-pitfalls", &[banner]));
     }
-    let level = match (seen.violations.is_empty(), seen.findings.is_empty()) {
+    let is_kept = seen.violations.is_empty() && seen.undecided.is_empty();
+    let level = match (is_kept, seen.found(Severity::Pitfall).next().is_none()) {
         (false, _) => "error",
         (true, false) => "warning",
         (true, true) => "notice",
     };
-    let totals = totals::parts(seen.trace, seen.findings, seen.violations).join(", ");
+    let totals = totals::parts(seen).join(", ");
     out.push_str(&annotation(level, None, "cuda-pitfalls trace", &[totals]));
     let violations = seen.violations.iter().map(|violation| {
         let place = own_place(seen, violation.event);
@@ -34,6 +36,9 @@ pub(super) fn lines(seen: &Seen) -> String {
         let event = events.first().copied().flatten();
         let title = format!("forbidden: {forbidden}");
         out.push_str(&annotation("error", place, &title, &[says, where_it_was(seen, event), times(events.len())]));
+    }
+    for undecided in seen.undecided.iter().take(MOST) {
+        out.push_str(&annotation("error", None, "cuda-pitfalls: undecided", std::slice::from_ref(undecided)));
     }
     let findings = seen.findings.iter().map(|finding| {
         let event = finding.events.first().copied();
@@ -51,7 +56,8 @@ pub(super) fn lines(seen: &Seen) -> String {
             format!("scenario: {}", finding.scenario),
             times(all.len()),
         ];
-        out.push_str(&annotation("warning", place, &title, &lines));
+        let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
+        out.push_str(&annotation(level, place, &title, &lines));
     }
     let missing = unseen::unseen(seen.trace);
     if !missing.is_empty() {
@@ -84,8 +90,8 @@ mod tests {
     #[test]
     fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {
         let trace = fixture::trace();
-        let (findings, violations) = (fixture::findings(&trace), fixture::violations(&trace));
-        let shown = lines(&Seen { trace: &trace, findings: &findings, violations: &violations });
+        let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+        let shown = lines(&Seen::new(&trace, &findings, &outcome));
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"), "{shown}");
         assert!(lines[1].starts_with(
@@ -100,8 +106,8 @@ mod tests {
 
     #[test]
     fn every_line_is_a_command_of_ours() {
-        let (findings, violations) = fixture::hostile_findings();
-        let shown = lines(&Seen { trace: &fixture::hostile(), findings: &findings, violations: &violations });
+        let (findings, outcome) = fixture::hostile_findings();
+        let shown = lines(&Seen::new(&fixture::hostile(), &findings, &outcome));
         for line in shown.lines() {
             let rest = ["::error ", "::warning ", "::notice "].iter().find_map(|start| line.strip_prefix(start));
             let (properties, message) = rest.and_then(|rest| rest.split_once("::")).unwrap_or_else(|| panic!("{line}"));

@@ -10,11 +10,10 @@ use std::fmt::Write as _;
 
 use super::entry::{Entries, Entry, entries, late_write, shown};
 use super::{Seen, place, text, totals, unseen};
-use crate::diagnosis::Finding;
+use crate::diagnosis::{Finding, Severity};
 use crate::render::html::{POLICY, STYLE};
 use crate::text::counts::{counted, grouped};
 use crate::text::escape::html;
-use crate::text::units;
 use crate::trace::{CallCount, Event, Owner, Trace, Uses};
 
 /// The style of what only a trace has.
@@ -37,7 +36,7 @@ pub(super) fn page(seen: &Seen) -> String {
     let trace = seen.trace;
     let made = entries(trace, seen.findings, seen.violations);
     let listed = listed(&made);
-    let totals = totals::parts(trace, seen.findings, seen.violations);
+    let totals = totals::parts(seen);
     let command = trace.start.command.join(" ");
     let title = place::short(&format!("cuda-pitfalls trace: {}: {command}", totals.join(", ")));
     let mut out = format!(
@@ -88,8 +87,10 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     if !seen.violations.is_empty() {
         out.push_str(&badge("bad", format!("✗ {}", counted(seen.violations.len() as u64, "violation"))));
     }
-    let found = totals::parts(trace, seen.findings, &[]).into_iter().next().unwrap_or_default();
-    out.push_str(&match (seen.findings.is_empty(), unseen::unseen(trace).is_empty()) {
+    let all = totals::parts(seen);
+    let found = all.first().cloned().unwrap_or_default();
+    let is_clean = seen.found(Severity::Pitfall).next().is_none();
+    out.push_str(&match (is_clean, unseen::unseen(trace).is_empty()) {
         (true, true) => badge("good", found),
         (true, false) => badge("doubt", format!("? {found}")),
         (false, _) => badge("doubt", format!("! {found}")),
@@ -98,10 +99,9 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     for banner in unseen::banners(trace) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(&banner));
     }
-    let totals = totals::parts(trace, seen.findings, seen.violations);
     // The badges have said the first ones.
     let said = if seen.violations.is_empty() { 1 } else { 2 };
-    let totals = totals.get(said..).unwrap_or_default().join(" · ");
+    let totals = all.get(said..).unwrap_or_default().join(" · ");
     if !totals.is_empty() {
         let _ = writeln!(out, "<p>{}</p>", html(&totals));
     }
@@ -151,29 +151,39 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
         );
     }
     more(out, seen.violations.len(), MOST_CARDS, "violations");
-    if !seen.findings.is_empty() {
-        out.push_str("<h2>Pitfalls</h2>\n");
+    if !seen.undecided.is_empty() {
+        let lines: String = seen.undecided.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
+        let _ = writeln!(out, "<h2>Not decided</h2>\n<ul class=\"failed\">\n{lines}</ul>");
     }
-    let alike = |finding: &Finding| (finding.title.clone(), finding.says.clone(), finding.workaround.clone());
-    let groups = grouped(seen.findings.iter().take(10_000).map(|finding| (alike(finding), finding)));
-    for (_, findings) in groups.iter().take(MOST_CARDS) {
-        let Some(finding) = findings.first() else { continue };
-        let times = if findings.len() > 1 { format!(" ({} times)", findings.len()) } else { String::new() };
-        let bytes = findings.iter().filter_map(|finding| finding.bytes).fold(0_i64, i64::saturating_add);
-        let bytes =
-            if bytes > 0 { format!(" It takes {}.", units::bytes(bytes.unsigned_abs())) } else { String::new() };
-        let _ = writeln!(
-            out,
-            "<section class=\"card pitfall\">\n<h3>{}{times}</h3>\n<p>{}.{bytes}</p>\n<p><strong>Workaround:</strong> {}</p>\n\
-             <p>{}</p>\n<p class=\"dim\">Proven by the scenario <code>{}</code>.</p>\n</section>",
-            html(&finding.title),
-            html(&finding.says),
-            html(&finding.workaround),
-            finding.events.iter().filter_map(|event| link(Some(*event))).take(3).collect::<Vec<_>>().join(" · "),
-            html(&finding.scenario),
-        );
+    for (severity, heading) in [(Severity::Pitfall, "Pitfalls"), (Severity::Note, "Notes")] {
+        let alike = |finding: &Finding| (finding.title.clone(), finding.says.clone(), finding.workaround.clone());
+        let groups = grouped(seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
+        if !groups.is_empty() {
+            let _ = writeln!(out, "<h2>{heading}</h2>");
+        }
+        for (_, findings) in groups.iter().take(MOST_CARDS) {
+            card(out, severity, findings, link);
+        }
+        more(out, groups.len(), MOST_CARDS, "findings");
     }
-    more(out, groups.len(), MOST_CARDS, "pitfalls");
+}
+
+/// What a rule found, perhaps several times.
+fn card(out: &mut String, severity: Severity, findings: &[&Finding], link: impl Fn(Option<usize>) -> Option<String>) {
+    let Some(finding) = findings.first() else { return };
+    let times = if findings.len() > 1 { format!(" ({} times)", findings.len()) } else { String::new() };
+    let places: Vec<String> = finding.events.iter().filter_map(|event| link(Some(*event))).take(3).collect();
+    let _ = writeln!(
+        out,
+        "<section class=\"card {}\">\n<h3>{}{times}</h3>\n<p>{}.</p>\n<p><strong>Workaround:</strong> {}</p>\n\
+         <p>{}</p>\n<p class=\"dim\">Proven by the scenario <code>{}</code>.</p>\n</section>",
+        severity.name(),
+        html(&finding.title),
+        html(&finding.says),
+        html(&finding.workaround),
+        places.join(" · "),
+        html(&finding.scenario),
+    );
 }
 
 fn more(out: &mut String, all: usize, most: usize, what: &str) {
@@ -353,13 +363,13 @@ mod tests {
     use crate::render::trace::fixture;
 
     fn page(trace: &Trace) -> String {
-        let (findings, violations) = (fixture::findings(trace), fixture::violations(trace));
-        super::page(&Seen { trace, findings: &findings, violations: &violations })
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        super::page(&Seen::new(trace, &findings, &outcome))
     }
 
     fn hostile() -> String {
-        let (findings, violations) = fixture::hostile_findings();
-        super::page(&Seen { trace: &fixture::hostile(), findings: &findings, violations: &violations })
+        let (findings, outcome) = fixture::hostile_findings();
+        super::page(&Seen::new(&fixture::hostile(), &findings, &outcome))
     }
 
     #[test]
@@ -393,8 +403,13 @@ mod tests {
 
     #[test]
     fn every_tag_is_closed() {
-        let quiet = super::page(&Seen { trace: &fixture::quiet(), findings: &[], violations: &[] });
-        let large = super::page(&Seen { trace: &fixture::large(100, 3_000, 100), findings: &[], violations: &[] });
+        let quiet = super::page(&Seen { trace: &fixture::quiet(), findings: &[], violations: &[], undecided: &[] });
+        let large = super::page(&Seen {
+            trace: &fixture::large(100, 3_000, 100),
+            findings: &[],
+            violations: &[],
+            undecided: &[],
+        });
         for page in [page(&fixture::trace()), hostile(), quiet, large] {
             for tag in [
                 "table", "tr", "td", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li",
@@ -413,7 +428,7 @@ mod tests {
             memory.index = number % 64;
         }
         for trace in [fixture::large(4, 2_000, 10_000), fixture::large(500, 10_000, 200_000), busy] {
-            let page = super::page(&Seen { trace: &trace, findings: &[], violations: &[] });
+            let page = super::page(&Seen { trace: &trace, findings: &[], violations: &[], undecided: &[] });
             assert!(page.len() < 2_000_000, "{} bytes", page.len());
             assert!(page.contains("more events; the document has them all"));
         }

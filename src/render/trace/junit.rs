@@ -37,6 +37,12 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
         case.set_system_out(shorten(&xml(&where_it_was(seen, violation.event)), LIMIT));
         suite.add_test_case(case);
     }
+    for undecided in seen.undecided.iter().take(MOST) {
+        // A condition that could not be checked has not been met either.
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_type("undecided").set_message(shorten(&xml(undecided), LIMIT));
+        suite.add_test_case(case(seen, &format!("undecided: {undecided}"), status, None));
+    }
     for (number, finding) in seen.findings.iter().take(MOST).enumerate() {
         let is_forbidden = |violation: &&crate::policy::Violation| {
             violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
@@ -49,6 +55,7 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
         }
         let mut case =
             self::case(seen, &format!("{} ({})", finding.rule, number + 1), status, finding.events.first().copied());
+        case.add_property(Property::new("severity", finding.severity.name()));
         case.add_property(Property::new("scenario", xml(&finding.scenario)));
         if let Some(bytes) = finding.bytes {
             case.add_property(Property::new("memory", units::delta(bytes)));
@@ -88,7 +95,7 @@ fn properties(seen: &Seen) -> Vec<(&'static str, String)> {
         ("on", start.on.clone()),
         ("driver", start.driver_version.clone().unwrap_or_else(|| "none".to_owned())),
         ("command", start.command.join(" ")),
-        ("totals", totals::parts(seen.trace, seen.findings, seen.violations).join(", ")),
+        ("totals", totals::parts(seen).join(", ")),
     ];
     properties.extend(unseen::banners(seen.trace).into_iter().map(|banner| ("banner", banner)));
     properties.extend(unseen::unseen(seen.trace).into_iter().map(|line| ("not seen", line)));
@@ -140,8 +147,16 @@ mod tests {
     use crate::trace::Trace;
 
     fn of(trace: &Trace, violates: bool) -> String {
-        let (findings, violations) = (fixture::findings(trace), fixture::violations(trace));
-        file(&Seen { trace, findings: &findings, violations: if violates { &violations } else { &[] } }, "t")
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        file(
+            &Seen {
+                trace,
+                findings: &findings,
+                undecided: &[],
+                violations: if violates { &outcome.violations } else { &[] },
+            },
+            "t",
+        )
     }
 
     #[test]
@@ -171,11 +186,10 @@ mod tests {
 
     #[test]
     fn foreign_text_is_a_value_and_the_file_can_be_read_back() {
-        let (findings, violations) = fixture::hostile_findings();
-        let xml =
-            file(&Seen { trace: &fixture::hostile(), findings: &findings, violations: &violations }, fixture::HOSTILE);
+        let (findings, outcome) = fixture::hostile_findings();
+        let xml = file(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
         assert!(!xml.contains("<script") && !xml.contains('\u{1b}'), "{xml}");
         let back = Xml::deserialize_from_str(&xml).unwrap();
-        assert_eq!(back.test_suites.first().map(|suite| suite.test_cases.len()), Some(8));
+        assert_eq!(back.test_suites.first().map(|suite| suite.test_cases.len()), Some(9));
     }
 }

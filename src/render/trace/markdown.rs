@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::entry::{Entry, entries, late_write};
 use super::{Seen, place, text, totals, unseen};
+use crate::diagnosis::Severity;
 use crate::text::counts::counted;
 use crate::text::escape::{html, markdown};
 use crate::trace::Event;
@@ -16,7 +17,7 @@ const MOST_FRAMES: usize = 40;
 /// The whole page.
 pub(super) fn page(seen: &Seen) -> String {
     let (trace, start) = (seen.trace, &seen.trace.start);
-    let totals = totals::parts(trace, seen.findings, seen.violations);
+    let totals = totals::parts(seen);
     let mut out = format!("# cuda-pitfalls trace: {}\n\n", markdown(&totals.join(", ")));
     for banner in unseen::banners(trace) {
         let _ = writeln!(out, "> **{}**\n", markdown(&banner));
@@ -30,8 +31,8 @@ pub(super) fn page(seen: &Seen) -> String {
         counted(start.gpus.len() as u64, "GPU"),
         markdown(&place::short(&start.started_at)),
     );
-    if !seen.findings.is_empty() || !seen.violations.is_empty() {
-        out.push_str("## Pitfalls\n\n");
+    if !seen.findings.is_empty() || !seen.violations.is_empty() || !seen.undecided.is_empty() {
+        out.push_str("## Found\n\n");
     }
     let mut known: Vec<String> = Vec::new();
     let violations = seen
@@ -40,14 +41,16 @@ pub(super) fn page(seen: &Seen) -> String {
         .map(|violation| format!("- **{}**\n", markdown(&text::forbidden(&violation.forbidden, &violation.says))));
     let findings = seen.findings.iter().map(|finding| {
         format!(
-            "- **{}**: {}\n  - workaround: {}\n  - proven by the scenario {}\n",
+            "- {}**{}**: {}\n  - workaround: {}\n  - proven by the scenario {}\n",
+            if finding.severity == Severity::Note { "note: " } else { "" },
             markdown(&finding.title),
             markdown(&finding.says),
             markdown(&finding.workaround),
             code(&finding.scenario)
         )
     });
-    for item in violations.chain(findings) {
+    let undecided = seen.undecided.iter().map(|line| format!("- **not decided: {}**\n", markdown(line)));
+    for item in violations.chain(undecided).chain(findings) {
         if !known.contains(&item) && out.len() + item.len() < LIMIT / 3 {
             out.push_str(&item);
             known.push(item);
@@ -140,15 +143,15 @@ mod tests {
     use crate::trace::Trace;
 
     fn of(trace: &Trace) -> String {
-        let (findings, violations) = (fixture::findings(trace), fixture::violations(trace));
-        page(&Seen { trace, findings: &findings, violations: &violations })
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        page(&Seen::new(trace, &findings, &outcome))
     }
 
     #[test]
     fn pitfalls_come_first_and_stacks_are_folded() {
         let page = of(&fixture::trace());
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}\n{page}"));
-        assert!(at("## Pitfalls") < at("## Events"));
+        assert!(at("## Found") < at("## Events"));
         assert!(at("torch.cuda.set\\_device(1) first") < at("<details><summary>stack</summary>"));
         assert!(page.contains("<code>train.py:12 &lt;module&gt;</code> → <code>cli.py:88 setup</code>"), "{page}");
         assert_eq!(page.matches("<details>").count(), page.matches("</details>").count());
@@ -157,15 +160,15 @@ mod tests {
     #[test]
     fn it_fits_an_issue_and_says_what_is_left_out() {
         let trace = fixture::large(200, 6_000, 10);
-        let page = page(&Seen { trace: &trace, findings: &[], violations: &[] });
+        let page = page(&Seen { trace: &trace, findings: &[], violations: &[], undecided: &[] });
         assert!(page.chars().count() < 65_536, "{}", page.len());
         assert!(page.contains("more; the document has them all"));
     }
 
     #[test]
     fn foreign_text_is_taken_literally() {
-        let (findings, violations) = fixture::hostile_findings();
-        let page = page(&Seen { trace: &fixture::hostile(), findings: &findings, violations: &violations });
+        let (findings, outcome) = fixture::hostile_findings();
+        let page = page(&Seen::new(&fixture::hostile(), &findings, &outcome));
         assert!(!page.contains("<script") && !page.contains('\u{1b}') && !page.contains("##["), "{page}");
         // What stands in `<pre>` is no Markdown; elsewhere every mark is taken literally.
         let outside: String = page.split("<pre>").map(|part| part.rsplit("</pre>").next().unwrap()).collect();

@@ -39,10 +39,13 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// Every context that was made, in the order of time.
     pub contexts: Vec<ContextSummary>,
-    /// The pitfalls that the program met.
+    /// What the rules found.
     pub findings: Vec<FindingSummary>,
     /// What it did against the policy.
     pub violations: Vec<ViolationSummary>,
+    /// What of the policy cannot be decided, because the trace saw less; each a sentence without a
+    /// full stop.
+    pub undecided: Vec<String>,
     /// What could not be seen, in words.
     pub not_seen: Vec<String>,
     /// How many events the trace left out.
@@ -116,11 +119,13 @@ pub struct ContextSummary {
     pub ended: bool,
 }
 
-/// A pitfall.
+/// What a rule found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingSummary {
     /// The rule that found it.
     pub rule: String,
+    /// `pitfall`, or `note` for what is worth knowing and not counted.
+    pub severity: String,
     /// The rule's title.
     pub title: String,
     /// What happened, one sentence without a full stop.
@@ -185,6 +190,7 @@ pub(super) fn summary(seen: &Seen) -> Summary {
     });
     let findings = seen.findings.iter().map(|finding| FindingSummary {
         rule: finding.rule.clone(),
+        severity: finding.severity.name().to_owned(),
         title: finding.title.clone(),
         says: finding.says.clone(),
         scenario: finding.scenario.clone(),
@@ -215,6 +221,7 @@ pub(super) fn summary(seen: &Seen) -> Summary {
         contexts: contexts.collect(),
         findings: findings.collect(),
         violations: violations.collect(),
+        undecided: seen.undecided.to_vec(),
         not_seen: unseen::unseen(trace),
         left_out: trace.end.as_ref().map_or(0, |end| end.left_out),
     }
@@ -234,17 +241,16 @@ mod tests {
     fn a_summary_has_the_contexts_and_follows_its_schema() {
         let validator = jsonschema::validator_for(&schema()).unwrap();
         let trace = fixture::trace();
-        let (findings, violations) = (fixture::findings(&trace), fixture::violations(&trace));
-        let summary = summary(&Seen { trace: &trace, findings: &findings, violations: &violations });
+        let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+        let summary = summary(&Seen::new(&trace, &findings, &outcome));
         let shown: Vec<_> =
             summary.contexts.iter().map(|it| (it.index, it.bytes.map(|it| it >> 20), it.used)).collect();
         assert_eq!(shown, [(Some(1), Some(527), Some(true)), (Some(0), Some(524), Some(false))]);
         let stray = summary.findings.get(1).and_then(|it| it.at.clone()).map(|at| (at.file, at.line));
         assert_eq!(stray, Some(("train.py".to_owned(), Some(52))));
-        let (hostile_findings, hostile_violations) = fixture::hostile_findings();
+        let (hostile_findings, hostile_outcome) = fixture::hostile_findings();
         let hostile = fixture::hostile();
-        let other =
-            super::summary(&Seen { trace: &hostile, findings: &hostile_findings, violations: &hostile_violations });
+        let other = super::summary(&Seen::new(&hostile, &hostile_findings, &hostile_outcome));
         for summary in [summary, other] {
             let value = serde_json::to_value(&summary).unwrap();
             assert!(validator.is_valid(&value), "{:?}", validator.iter_errors(&value).next());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::entry::{Entry, entries, late_write};
 use super::{Seen, place, totals, unseen};
-use crate::diagnosis::Finding;
+use crate::diagnosis::{Finding, Severity};
 use crate::render::tally;
 use crate::text::escape::terminal;
 use crate::text::lines::{self, columns};
@@ -49,7 +49,7 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
         out.push_str(&sentence("", &format!("… and {left} more; the page and the document have them"), width));
     }
     for finding in made.findings.iter().take(FEW).filter_map(|index| seen.findings.get(*index)) {
-        out.push_str(&sentence("", &finding.title, width));
+        out.push_str(&sentence("", &said(finding), width));
         out.push_str(&self::finding(&[finding], width));
     }
     for violation in made.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
@@ -71,11 +71,23 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
         out.push_str("not seen:\n");
         out.extend(unseen.iter().map(|line| sentence("  - ", line, width)));
     }
-    let totals = totals::parts(seen.trace, seen.findings, seen.violations);
+    if !seen.undecided.is_empty() {
+        out.push_str("not decided:\n");
+        out.extend(seen.undecided.iter().map(|line| sentence("  - ", line, width)));
+    }
+    let totals = totals::parts(seen);
     if !is_nothing || totals.len() > 1 {
         out.push_str(&lines::wrap("", &totals.iter().map(|part| terminal(part)).collect::<Vec<_>>(), " · ", width));
     }
     guarded(&out)
+}
+
+/// What a finding says.
+fn said(finding: &Finding) -> String {
+    match finding.severity {
+        Severity::Pitfall => finding.says.clone(),
+        Severity::Note => format!("note: {}", finding.says),
+    }
 }
 
 /// What a violation says.
@@ -103,10 +115,14 @@ fn entry(seen: &Seen, entry: &Entry, one_process: bool, width: usize) -> String 
     if entry.late.len() > FEW {
         out.push_str(&sentence(INDENT, &format!("… and {} more late writes", entry.late.len() - FEW), width));
     }
-    // A finding about a late write says what the line above says.
-    let is_told = |finding: &Finding| entry.late.iter().any(|late| finding.events.contains(&late.event));
+    // A finding about a late write says what the line above says, and so does one with the title of its entry.
+    let title = entry.title().to_lowercase();
+    let is_told = |finding: &Finding| {
+        let is_late = entry.late.iter().any(|late| finding.events.contains(&late.event));
+        is_late || title.contains(&finding.title.to_lowercase())
+    };
     for finding in findings.iter().filter(|finding| !is_told(finding)).take(1) {
-        out.push_str(&sentence(INDENT, &finding.says, width));
+        out.push_str(&sentence(INDENT, &said(finding), width));
     }
     out.push_str(&finding(&findings, width));
     for violation in entry.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
@@ -194,12 +210,12 @@ mod tests {
     use crate::trace::Trace;
 
     fn told(trace: &Trace, width: usize) -> String {
-        let (findings, violations) = (fixture::findings(trace), fixture::violations(trace));
-        text(&Seen { trace, findings: &findings, violations: &violations }, width)
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        text(&Seen::new(trace, &findings, &outcome), width)
     }
 
     fn bare(trace: &Trace) -> String {
-        text(&Seen { trace, findings: &[], violations: &[] }, 80)
+        text(&Seen { trace, findings: &[], violations: &[], undecided: &[] }, 80)
     }
 
     #[test]
@@ -238,8 +254,8 @@ GPU 0  +524 MiB  context, never used afterwards                 2.40 s  pid 4711
     }
 
     fn hostile_seen(trace: &Trace) -> Seen<'_> {
-        let (findings, violations) = fixture::hostile_findings();
-        Seen { trace, findings: findings.leak(), violations: violations.leak() }
+        let (findings, outcome) = fixture::hostile_findings();
+        Seen::new(trace, findings.leak(), Box::leak(Box::new(outcome)))
     }
 
     #[test]

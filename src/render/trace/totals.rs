@@ -2,22 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use super::unseen;
-use crate::diagnosis::Finding;
-use crate::policy::Violation;
+use super::{Seen, unseen};
+use crate::diagnosis::Severity;
 use crate::text::counts::counted;
 use crate::text::units;
 use crate::trace::{self, End, Trace};
 
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
-pub(super) fn parts(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Vec<String> {
-    let mut parts = vec![match findings.len() {
+pub(super) fn parts(seen: &Seen) -> Vec<String> {
+    let (trace, notes) = (seen.trace, seen.found(Severity::Note).count());
+    let mut parts = vec![match seen.found(Severity::Pitfall).count() {
         0 if unseen::unseen(trace).is_empty() => "no pitfall found".to_owned(),
         0 => "no pitfall found in what was seen".to_owned(),
         many => counted(many as u64, "pitfall"),
     }];
-    if !violations.is_empty() {
-        parts.push(counted(violations.len() as u64, "violation"));
+    if !seen.violations.is_empty() {
+        parts.push(counted(seen.violations.len() as u64, "violation"));
+    }
+    if !seen.undecided.is_empty() {
+        parts.push(format!("{} undecided", counted(seen.undecided.len() as u64, "condition")));
+    }
+    if notes > 0 {
+        parts.push(counted(notes as u64, "note"));
     }
     parts.extend(idle(trace));
     parts.extend(trace.end.as_ref().and_then(ending));
@@ -70,19 +76,32 @@ mod tests {
     use super::*;
     use crate::render::trace::fixture;
 
+    fn bare(trace: &Trace) -> Seen<'_> {
+        Seen { trace, findings: &[], violations: &[], undecided: &[] }
+    }
+
+    #[test]
+    fn a_note_is_no_pitfall_and_what_is_undecided_is_told() {
+        let (trace, undecided) = (fixture::quiet(), ["max-bytes".to_owned()]);
+        let mut findings = fixture::findings(&fixture::trace());
+        findings[0].severity = Severity::Note;
+        let seen = Seen { findings: &findings, undecided: &undecided, ..bare(&trace) };
+        assert_eq!(parts(&seen), ["1 pitfall", "1 condition undecided", "1 note"]);
+    }
+
     #[test]
     fn nothing_was_found_is_said_of_what_was_seen() {
         let mut trace = fixture::quiet();
-        assert_eq!(parts(&trace, &[], &[]), ["no pitfall found"]);
+        assert_eq!(parts(&bare(&trace)), ["no pitfall found"]);
         trace.start.limits = vec!["a limit".to_owned()];
-        assert_eq!(parts(&trace, &[], &[]), ["no pitfall found in what was seen"]);
+        assert_eq!(parts(&bare(&trace)), ["no pitfall found in what was seen"]);
     }
 
     #[test]
     fn memory_without_work_is_summed() {
         let mut trace = fixture::trace();
         let findings = fixture::findings(&trace);
-        let line = |trace: &Trace| parts(trace, &findings, &[]).join(" · ");
+        let line = |trace: &Trace| parts(&Seen { findings: &findings, ..bare(trace) }).join(" · ");
         assert_eq!(line(&trace), "2 pitfalls · 524 MiB on a GPU that the program did no work on");
         let mut child = trace.counts.first().unwrap().clone();
         child.pid = 4720;
