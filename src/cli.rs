@@ -26,7 +26,8 @@ use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
 use crate::survey::{Survey, SurveyKind, schema as survey_schema};
 use crate::text::{escape, json};
-use crate::{catalogue, report, sampler, worker};
+use crate::trace as document;
+use crate::{catalogue, policy, report, sampler, terminal, worker};
 
 /// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
 /// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
@@ -52,7 +53,8 @@ enum Command {
     /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
     ///
     /// The program is not changed; its exit code, its output and its terminal stay its own.
-    Trace(trace::Arguments),
+    #[command(after_help = trace::ENDS)]
+    Trace(Box<trace::Arguments>),
     /// List scenarios.
     List {
         /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
@@ -96,9 +98,9 @@ enum Command {
         #[arg(long, value_name = "REASON", value_parser = run::parse_reason)]
         allow_skip: Option<String>,
     },
-    /// Show a stored report or survey in another form.
+    /// Show a stored report, survey or trace in another form.
     Render {
-        /// A report or a survey, or the folder of a run.
+        /// A report, a survey or a trace, or the folder of a run.
         report: PathBuf,
         /// The form.
         #[arg(long = "as", value_enum, default_value_t = Format::Text)]
@@ -109,10 +111,10 @@ enum Command {
     /// Exits 0 if measurements support every testable claim, 1 if one contradicts a row, 3 if some
     /// are incomplete, 4 if nothing was measured.
     Claims(claims::Arguments),
-    /// Compare two reports, or two surveys of one kind: what differs, on one screen.
+    /// Compare two reports, two traces, or two surveys of one kind: what differs, on one screen.
     ///
-    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row), 0 if nothing
-    /// does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
+    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row, what a traced
+    /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
     /// is shown and does not count.
     Compare(compare::Arguments),
     /// Print a JSON Schema.
@@ -172,6 +174,10 @@ enum SchemaOf {
     SurveyMask,
     /// What `survey env` writes.
     SurveyEnv,
+    /// A line of a trace.
+    Trace,
+    /// What `trace --json` prints.
+    TraceSummary,
     /// A rule of `trace`.
     Diagnosis,
 }
@@ -188,7 +194,7 @@ pub fn main() -> Exit {
     match cli.command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
-        Command::Trace(arguments) => trace::trace(arguments),
+        Command::Trace(arguments) => trace::trace(*arguments),
         Command::List { selectors, left_out, json } => match catalogue::list(&selectors, &left_out.exclude) {
             Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
             Ok(outlines) => print(&listing::list_text(&outlines)),
@@ -216,6 +222,8 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
                 SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+                SchemaOf::Trace => document::schema(),
+                SchemaOf::TraceSummary => render::trace::schema(),
                 SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
             };
             print(&json::document(&schema))
@@ -276,6 +284,9 @@ fn check(files: &[PathBuf]) -> Exit {
 }
 
 fn render(path: &Path, form: Format) -> Exit {
+    if document::is_trace(path) {
+        return render_trace(path, form);
+    }
     let mut status = None;
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
         Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
@@ -300,5 +311,21 @@ fn render(path: &Path, form: Format) -> Exit {
     match status {
         Some(status) if shown == Exit::Ok => output::plugin(status),
         _ => shown,
+    }
+}
+
+/// A stored trace, with what today's rules find in it. It was made under no policy that is known.
+fn render_trace(path: &Path, form: Format) -> Exit {
+    let trace = match document::Trace::open(path) {
+        Ok(trace) => trace,
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    let (findings, outcome) = (diagnosis::findings(&trace), policy::Outcome::default());
+    if form == Format::Text {
+        return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
+    }
+    match render::trace::as_format(&trace, &findings, &outcome, form, &path.to_string_lossy()) {
+        Ok(text) => print(&text),
+        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
     }
 }

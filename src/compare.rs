@@ -1,4 +1,4 @@
-//! Two reports, or two surveys of one kind: what differs between them.
+//! Two reports, two traces, or two surveys of one kind: what differs between them.
 //!
 //! Behaviour counts: verdicts, outcomes, the facts of rows. That the machines differ is
 //! shown and does not count. Neither does what only one of the two has measured, or what was
@@ -10,16 +10,19 @@ mod machine;
 mod pair;
 mod scenario;
 mod survey;
+mod trace;
 
 use std::fmt;
 
 use serde::Serialize;
 
+use crate::diagnosis::Finding;
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::report::{Report, ScenarioReport, SchemaId};
 use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
+use crate::trace::Trace;
 use crate::verdict::Provenance;
 
 use pair::{Item, pair};
@@ -36,7 +39,7 @@ pub const MINOR: u32 = 0;
 pub struct Comparison {
     /// Which document this is.
     pub schema: SchemaId,
-    /// What was compared: `report`, or the survey's word.
+    /// What was compared: `report`, `trace`, or the survey's word.
     pub of: String,
     /// The one side.
     pub a: Side,
@@ -281,6 +284,12 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         (Survey::Env(a), Survey::Env(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
         _ => Err(format!("A is a survey of {of}, B is one of {}: they ask different questions", b.kind().name())),
     }
+}
+
+/// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
+/// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
+pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
+    trace::compare(traces, findings)
 }
 
 #[cfg(test)]

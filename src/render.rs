@@ -24,6 +24,7 @@ mod sentence;
 pub mod survey;
 pub mod svg;
 pub mod tally;
+pub mod trace;
 pub mod versions;
 pub mod words;
 

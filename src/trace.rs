@@ -116,6 +116,29 @@ pub struct Process {
     pub no_python: Option<String>,
 }
 
+impl Process {
+    /// The program, and the script or module that its Python runs: `python3.12 train.py`.
+    pub fn name(&self) -> String {
+        let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let program = last(&self.program);
+        if self.python.is_none() && !program.starts_with("python") {
+            return program;
+        }
+        // An interpreter's own options stand before the script.
+        let mut arguments = self.arguments.iter().skip(1).map(String::as_str);
+        let script = loop {
+            match arguments.next() {
+                Some("-m") => break arguments.next().map(|module| format!("-m {module}")),
+                Some("-c") => break Some("-c".to_owned()),
+                Some("-X" | "-W") => drop(arguments.next()),
+                Some(option) if option.starts_with('-') => {}
+                script => break script.map(last),
+            }
+        };
+        script.map_or(program.clone(), |script| format!("{program} {script}"))
+    }
+}
+
 /// Something that a process did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
@@ -342,4 +365,23 @@ pub struct End {
 /// The JSON Schema of one line of the document.
 pub fn schema() -> serde_json::Value {
     serde_json::to_value(schemars::schema_for!(Line)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Process;
+
+    #[test]
+    fn a_python_process_is_named_by_its_script() {
+        let named = |program: &str, arguments: &[&str]| {
+            let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+            let (t_ns, pid, parent) = (0, 1, 0);
+            Process { t_ns, pid, parent, program: program.into(), arguments, python: None, no_python: None }.name()
+        };
+        assert_eq!(named("/usr/bin/python3.12", &["python", "-u", "/me/train.py", "-m"]), "python3.12 train.py");
+        assert_eq!(named("/usr/bin/python3", &["python", "-X", "dev", "-m", "pytest"]), "python3 -m pytest");
+        assert_eq!(named("/usr/bin/python3", &["python", "-c", "import torch"]), "python3 -c");
+        assert_eq!(named("/usr/bin/python3", &["python"]), "python3");
+        assert_eq!(named("/me/a.out", &["a.out", "x"]), "a.out");
+    }
 }

@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 
 use super::output::{fail, named, print};
 use crate::compare::{self, Comparison};
+use crate::diagnosis;
 use crate::exit::Exit;
 use crate::render;
-use crate::report::{self, Report, Stored};
+use crate::report::{self, Report, Stored as Document};
 use crate::survey::{Survey, SurveyKind};
 use crate::text::escape;
+use crate::trace::{self, Trace};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A report or a survey, or the folder of a run: of a survey, if it holds one.
+    /// A report, a survey or a trace, or the folder of a run: of a survey, if it holds one.
     a: PathBuf,
     /// Another one of the same kind.
     b: PathBuf,
@@ -33,9 +35,20 @@ fn parse_versions(text: &str) -> Result<(String, String), String> {
 }
 
 /// What can be compared.
-enum ReportOrSurvey {
+enum Stored {
     Report(Box<Report>),
     Survey(Box<Survey>),
+    Trace(Box<Trace>),
+}
+
+impl Stored {
+    fn name(&self) -> &'static str {
+        match self {
+            Stored::Report(_) => "report",
+            Stored::Survey(_) => "survey",
+            Stored::Trace(_) => "trace",
+        }
+    }
 }
 
 /// Compares.
@@ -59,11 +72,15 @@ pub(super) fn compare(arguments: Arguments) -> Exit {
     named(comparison.exit().worst(shown))
 }
 
-fn read(path: &Path) -> Result<ReportOrSurvey, String> {
-    let stored = Stored::open(&document(path)?).map_err(|error| error.to_string())?;
+fn read(path: &Path) -> Result<Stored, String> {
+    if trace::is_trace(path) {
+        let trace = Trace::open(path).map_err(|error| error.to_string())?;
+        return Ok(Stored::Trace(Box::new(trace)));
+    }
+    let stored = Document::open(&document(path)?).map_err(|error| error.to_string())?;
     let read = match Survey::of(&stored) {
-        Some(survey) => survey.map(|survey| ReportOrSurvey::Survey(Box::new(survey))),
-        None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| ReportOrSurvey::Report(Box::new(report))),
+        Some(survey) => survey.map(|survey| Stored::Survey(Box::new(survey))),
+        None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| Stored::Report(Box::new(report))),
     };
     read.map_err(|error| error.to_string())
 }
@@ -83,12 +100,16 @@ fn document(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-fn of(a: &ReportOrSurvey, b: &ReportOrSurvey, versions: Option<(String, String)>) -> Result<Comparison, String> {
-    let differ = |a: &str, b: &str| Err(format!("A is a {a}, B is a {b}: only two of a kind can be compared"));
+fn of(a: &Stored, b: &Stored, versions: Option<(String, String)>) -> Result<Comparison, String> {
     match (a, b) {
-        (ReportOrSurvey::Report(a), ReportOrSurvey::Report(b)) => compare::reports(a, b, versions),
-        (ReportOrSurvey::Survey(a), ReportOrSurvey::Survey(b)) => compare::surveys(a, b, versions),
-        (ReportOrSurvey::Report(_), ReportOrSurvey::Survey(_)) => differ("report", "survey"),
-        (ReportOrSurvey::Survey(_), ReportOrSurvey::Report(_)) => differ("survey", "report"),
+        (Stored::Report(a), Stored::Report(b)) => compare::reports(a, b, versions),
+        (Stored::Survey(a), Stored::Survey(b)) => compare::surveys(a, b, versions),
+        (Stored::Trace(_), Stored::Trace(_)) if versions.is_some() => {
+            Err("versions of libcudart can be compared in reports and in surveys of calls".to_string())
+        }
+        (Stored::Trace(a), Stored::Trace(b)) => {
+            Ok(compare::traces([a, b], [&diagnosis::findings(a), &diagnosis::findings(b)]))
+        }
+        (a, b) => Err(format!("A is a {}, B is a {}: only two of a kind can be compared", a.name(), b.name())),
     }
 }

@@ -1,22 +1,53 @@
 //! `trace`: its arguments, what it prints, and how it ends.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use super::output::{explain, named};
+use super::output::{explain, is_styled, named};
+use crate::diagnosis::{self, Finding};
 use crate::exit::Exit;
-use crate::policy::Policy;
+use crate::policy::{Outcome, Policy};
+use crate::render::trace as render;
 use crate::run::On;
 use crate::trace::Trace;
-use crate::tracer::{self, Ended, TracerError};
-use crate::{clock, diagnosis, terminal};
+use crate::tracer::{self, Ended, Traced, TracerError};
+use crate::{clock, input, terminal};
+
+/// A policy has a few lines.
+const MOST_POLICY_BYTES: u64 = 64 << 10;
+
+/// How `trace` ends.
+pub(super) const ENDS: &str = "\
+The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program
+did what is forbidden, 3 if that cannot be decided because the trace saw less. 126 or 127 if the program cannot
+be started; 74 if the trace cannot be written, 2 if the command line is not valid.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
+    /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error, or
+    /// the name of a rule; several with commas or by giving it again.
+    #[arg(long, value_name = "WHAT")]
+    forbid: Vec<String>,
+    /// Exit 1 if the memory of a GPU grows by more than this, such as gpu1=2GiB.
+    #[arg(long, value_name = "GPU=BYTES")]
+    max_bytes: Vec<String>,
+    /// A TOML file that says what is forbidden and expected: forbid, max-bytes, contexts, exit.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
     /// Parent folder of the trace's folder.
     #[arg(long, default_value = "reports")]
     out: PathBuf,
-    /// The summary as one JSON document on stderr, instead of text.
+    /// The page, if not trace.html in the trace's folder.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write JUnit XML too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print annotations for a GitHub Actions log too, on stderr.
+    #[arg(long)]
+    github: bool,
+    /// The summary as one JSON document on stderr, instead of text: stdout is the program's.
     #[arg(long)]
     json: bool,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
@@ -35,31 +66,106 @@ pub(super) struct Arguments {
 
 /// Traces a command.
 pub(super) fn trace(arguments: Arguments) -> Exit {
-    let Arguments { out, json, on, no_preload, redact, command } = arguments;
-    let folder = out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
-    let options = tracer::Options { command, on, folder, preload: !no_preload, redact };
+    let policy = match policy(&arguments) {
+        Ok(policy) => policy,
+        Err(why) => return refuse(&why, Exit::Usage, arguments.json),
+    };
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(error) => return refuse(&error.to_string(), Exit::Internal, json),
+        Err(error) => return refuse(&error.to_string(), Exit::Internal, arguments.json),
+    };
+    let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
+    let options = tracer::Options {
+        command: arguments.command.clone(),
+        on: arguments.on.clone(),
+        folder,
+        preload: !arguments.no_preload,
+        redact: arguments.redact,
     };
     let traced = match tracer::trace(&program, &options) {
         Ok(traced) => traced,
-        Err(error) => return not_started(&error, json),
+        Err(error) => return not_started(&error, arguments.json),
     };
-    let _ = (terminal::width(&std::io::stderr()), Policy::default());
-    let trace = Trace::open(&traced.document);
-    match trace {
-        Ok(trace) => {
-            let findings = diagnosis::findings(&trace);
-            eprintln!("{} events, {} findings", trace.events.len(), findings.len());
-        }
-        Err(error) => eprintln!("cuda-pitfalls: {error}"),
+    let (ended, lost) = (traced.ended, traced.lost.clone());
+    let kept = match shown(&arguments, &policy, traced) {
+        Ok(outcome) => outcome,
+        Err(why) => return refuse(&why, Exit::NotDurable, false),
+    };
+    match (lost, kept) {
+        (Some(why), _) => refuse(&format!("the trace is not whole on disk: {why}"), Exit::NotDurable, false),
+        (None, Outcome { violations, .. }) if !violations.is_empty() => named(Exit::Unexpected),
+        (None, Outcome { undecided, .. }) if !undecided.is_empty() => named(Exit::Inconclusive),
+        (None, _) => end_as(ended),
     }
-    end_as(traced.ended)
+}
+
+/// What the command line and the file of `--expect` forbid.
+fn policy(arguments: &Arguments) -> Result<Policy, String> {
+    let own = Policy::parse(&arguments.forbid, &arguments.max_bytes)?;
+    let Some(path) = &arguments.expect else { return Ok(own) };
+    let name = path.to_string_lossy();
+    let text = input::read_text(path, MOST_POLICY_BYTES).map_err(|error| format!("--expect {name}: {error}"))?;
+    let of_file = Policy::from_file(&name, &text).map_err(|errors| {
+        let shown = errors.iter().map(|error| error.render(&text, is_styled()).trim_end().to_owned());
+        shown.collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(of_file.merge(own))
+}
+
+/// Shows the trace in every form that is wanted, and compares it with the policy.
+///
+/// # Errors
+/// What could not be read or written.
+fn shown(arguments: &Arguments, policy: &Policy, traced: Traced) -> Result<Outcome, String> {
+    let document = traced.document;
+    let trace = Trace::open(&document).map_err(|error| error.to_string())?;
+    let findings = diagnosis::findings(&trace);
+    let outcome = if policy.is_empty() { Outcome::default() } else { policy.check(&trace, &findings) };
+    let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
+    // Where the disk is full the trace itself is more than its page.
+    if traced.lost.is_none() {
+        write(&page, &render::html(&trace, &findings, &outcome))?;
+    }
+    if let Some(path) = &arguments.junit {
+        write(path, &render::junit(&trace, &findings, &outcome, &document.to_string_lossy()))?;
+    }
+    say(&told(arguments, &trace, &findings, &outcome, [&document, &page]));
+    Ok(outcome)
+}
+
+/// What is printed on stderr.
+fn told(
+    arguments: &Arguments,
+    trace: &Trace,
+    findings: &[Finding],
+    outcome: &Outcome,
+    [document, page]: [&Path; 2],
+) -> String {
+    let mut text = match arguments.json {
+        true => format!("{}\n", render::json(trace, findings, outcome)),
+        false => {
+            let stderr = std::io::stderr();
+            let text = render::text(trace, findings, outcome, terminal::width(&stderr));
+            format!("{text}trace {}\npage  {}\n", document.display(), page.display())
+        }
+    };
+    if arguments.github {
+        text.push_str(&render::github(trace, findings, outcome));
+    }
+    text
+}
+
+/// Prints on stderr. A reader that has gone away is no error.
+fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn refuse(why: &str, exit: Exit, json: bool) -> Exit {
-    eprintln!("cuda-pitfalls: {why}");
+    say(&format!("cuda-pitfalls: {}\n", why.trim_end()));
     if json {
         explain(why, exit);
     }
@@ -73,7 +179,7 @@ fn not_started(error: &TracerError, json: bool) -> Exit {
         TracerError::Document(_) => Exit::NotDurable,
         TracerError::Internal(_) => Exit::Internal,
         TracerError::Program { source, .. } => {
-            eprintln!("cuda-pitfalls: {error}");
+            say(&format!("cuda-pitfalls: {error}\n"));
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
         }
     };

@@ -2,6 +2,7 @@
 
 mod sizes;
 mod survey;
+mod trace;
 
 use super::*;
 use crate::event::{Status, Value};

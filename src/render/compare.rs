@@ -59,7 +59,9 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
     }
     if a.version != b.version {
         let (a, b) = (&a.version, &b.version);
-        lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}: `judge REPORT --json` reads one anew"));
+        // A trace keeps no verdicts that could be made anew.
+        let anew = if comparison.of == "trace" { "" } else { ": `judge REPORT --json` reads one anew" };
+        lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}{anew}"));
     }
     if let Some([one, other]) = &comparison.libcudart {
         lines.push(format!("libcudart {one} of A is compared with {other} of B"));

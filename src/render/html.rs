@@ -17,10 +17,10 @@ use crate::text::escape::html;
 use crate::text::units;
 
 /// What the page may load: nothing.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The style, part of the page.
-const STYLE: &str = include_str!("html/style.css");
+pub(super) const STYLE: &str = include_str!("html/style.css");
 
 /// The whole page.
 pub fn report(report: &Report) -> String {

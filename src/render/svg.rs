@@ -73,7 +73,7 @@ pub fn draw(chart: &Chart) -> String {
             out,
             "<path class=\"g{}\" d=\"{}\"><title>{}</title></path>",
             line.colour % 8,
-            path(line, (from, to), x, y),
+            steps(&line.points, (from, to), x, y),
             html(&line.name)
         );
     }
@@ -107,10 +107,15 @@ fn marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
 
 /// A line of steps. Points that fall on the same column are drawn as one stroke from the lowest to
 /// the highest, so that the path stays short however often memory changed.
-fn path(line: &Line, (from, to): (u64, u64), x: impl Fn(u64) -> f64, y: impl Fn(i64) -> f64) -> String {
+pub(super) fn steps(
+    points: &[(u64, i64)],
+    (from, to): (u64, u64),
+    x: impl Fn(u64) -> f64,
+    y: impl Fn(i64) -> f64,
+) -> String {
     let mut out = String::new();
     let mut columns: Vec<(f64, i64, i64, i64)> = Vec::new();
-    for (t, bytes) in &line.points {
+    for (t, bytes) in points {
         let column = x((*t).clamp(from, to)).round();
         match columns.last_mut() {
             Some((at, low, high, last)) if *at == column => {
@@ -135,7 +140,7 @@ fn path(line: &Line, (from, to): (u64, u64), x: impl Fn(u64) -> f64, y: impl Fn(
 }
 
 /// A part of a whole, and the start where there is no whole.
-fn share(part: f64, whole: f64) -> f64 {
+pub(super) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 

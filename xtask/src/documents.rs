@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::claim::{self, Evidence};
 use cuda_pitfalls::diagnosis;
-use cuda_pitfalls::render::{claims, survey as survey_page};
+use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
+use cuda_pitfalls::trace;
 
 use crate::{diagnoses, page, steps};
 
@@ -62,6 +63,8 @@ fn schemas() -> BTreeMap<String, String> {
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
         ("diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
         ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
+        ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
+        ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),
     ];
     others.into_iter().chain(of_surveys).collect()
 }

@@ -1,0 +1,100 @@
+//! A trace for people and for CI: on a terminal, as a page, as test results, as annotations.
+//!
+//! Every form is made of the same [`entry`]s: an important event, or a group of equal ones, with the
+//! user's own line, what it did to memory, and the pitfalls that begin there.
+
+mod entry;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod github;
+mod html;
+mod junit;
+mod markdown;
+mod place;
+mod summary;
+mod text;
+mod totals;
+mod unseen;
+
+pub use summary::{
+    ContextSummary, FindingSummary, Mask, Position, ProcessSummary, ProgramExit, Summary, ViolationSummary, schema,
+};
+
+use super::Format;
+use crate::diagnosis::{Finding, Severity};
+use crate::policy::{Outcome, Violation};
+use crate::text::lines;
+use crate::trace::Trace;
+
+/// A trace and what was made of it.
+struct Seen<'a> {
+    trace: &'a Trace,
+    findings: &'a [Finding],
+    violations: &'a [Violation],
+    /// What of the policy cannot be decided, because the trace saw less.
+    undecided: &'a [String],
+}
+
+impl<'a> Seen<'a> {
+    fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a Outcome) -> Seen<'a> {
+        Seen { trace, findings, violations: &outcome.violations, undecided: &outcome.undecided }
+    }
+
+    /// What is found of this severity.
+    fn found(&self, severity: Severity) -> impl Iterator<Item = &'a Finding> {
+        self.findings.iter().filter(move |finding| finding.severity == severity)
+    }
+}
+
+/// The trace as the terminal shows it, in lines of at most `width` columns, but for fewer than 40.
+pub fn text(trace: &Trace, findings: &[Finding], outcome: &Outcome, width: usize) -> String {
+    text::text(&Seen::new(trace, findings, outcome), width)
+}
+
+/// The trace as one page, without scripts and without links to anything outside.
+pub fn html(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> String {
+    html::page(&Seen::new(trace, findings, outcome))
+}
+
+/// Test results, as CI systems read them; `name` is what the trace is called.
+pub fn junit(trace: &Trace, findings: &[Finding], outcome: &Outcome, name: &str) -> String {
+    junit::file(&Seen::new(trace, findings, outcome), name)
+}
+
+/// Annotations of a GitHub Actions log.
+pub fn github(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> String {
+    github::lines(&Seen::new(trace, findings, outcome))
+}
+
+/// A page for an issue or a job summary.
+pub fn markdown(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> String {
+    markdown::page(&Seen::new(trace, findings, outcome))
+}
+
+/// The summary, as `trace --json` prints it; its schema is [`schema`].
+pub fn json(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> serde_json::Value {
+    serde_json::to_value(summary::summary(&Seen::new(trace, findings, outcome))).unwrap_or_default()
+}
+
+/// The trace in a form that traces have; `name` is what the trace is called, such as its path.
+///
+/// # Errors
+/// The forms that there are, where this is none of them.
+pub fn as_format(
+    trace: &Trace,
+    findings: &[Finding],
+    outcome: &Outcome,
+    format: Format,
+    name: &str,
+) -> Result<String, String> {
+    match format {
+        Format::Text => Ok(text(trace, findings, outcome, lines::WIDTH)),
+        Format::Html => Ok(html(trace, findings, outcome)),
+        Format::Markdown => Ok(markdown(trace, findings, outcome)),
+        Format::Junit => Ok(junit(trace, findings, outcome, name)),
+        Format::Github => Ok(github(trace, findings, outcome)),
+        Format::TextFull | Format::Prometheus | Format::Npd => {
+            Err("a trace can be rendered as text, html, markdown, junit or github".to_owned())
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A trace as annotations of a GitHub Actions log, at the user's own file and line.
+//!
+//! GitHub shows the first ten of each level, so equal ones are one.
+
+use super::junit::{own_place, where_it_was};
+use super::place::Place;
+use super::{Seen, totals, unseen};
+use crate::diagnosis::Severity;
+use crate::text::counts::grouped;
+use crate::text::escape::{github_message, github_property, shorten};
+
+/// The most annotations of a level.
+const MOST: usize = 50;
+/// Messages are cut to this many bytes.
+const LIMIT: usize = 4096;
+
+/// The lines. Every one begins with a command of ours.
+pub(super) fn lines(seen: &Seen) -> String {
+    let mut out = String::new();
+    for banner in unseen::banners(seen.trace) {
+        out.push_str(&annotation("warning", None, "cuda-pitfalls", &[banner]));
+    }
+    let is_kept = seen.violations.is_empty() && seen.undecided.is_empty();
+    let level = match (is_kept, seen.found(Severity::Pitfall).next().is_none()) {
+        (false, _) => "error",
+        (true, false) => "warning",
+        (true, true) => "notice",
+    };
+    let totals = totals::parts(seen).join(", ");
+    out.push_str(&annotation(level, None, "cuda-pitfalls trace", &[totals]));
+    let violations = seen.violations.iter().map(|violation| {
+        let place = own_place(seen, violation.event);
+        ((violation.forbidden.clone(), violation.says.clone(), place), violation.event)
+    });
+    for ((forbidden, says, place), events) in grouped(violations).into_iter().take(MOST) {
+        let event = events.first().copied().flatten();
+        let title = format!("forbidden: {forbidden}");
+        out.push_str(&annotation("error", place, &title, &[says, where_it_was(seen, event), times(events.len())]));
+    }
+    for undecided in seen.undecided.iter().take(MOST) {
+        out.push_str(&annotation("error", None, "cuda-pitfalls: undecided", std::slice::from_ref(undecided)));
+    }
+    let findings = seen.findings.iter().map(|finding| {
+        let event = finding.events.first().copied();
+        (
+            (finding.title.clone(), finding.says.clone(), finding.workaround.clone(), own_place(seen, event)),
+            (finding, event),
+        )
+    });
+    for ((title, says, workaround, place), all) in grouped(findings).into_iter().take(MOST) {
+        let Some((finding, event)) = all.first() else { continue };
+        let lines = [
+            says,
+            where_it_was(seen, *event),
+            format!("workaround: {workaround}"),
+            format!("scenario: {}", finding.scenario),
+            times(all.len()),
+        ];
+        let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
+        out.push_str(&annotation(level, place, &title, &lines));
+    }
+    let missing = unseen::unseen(seen.trace);
+    if !missing.is_empty() {
+        out.push_str(&annotation("notice", None, "cuda-pitfalls: not seen", &missing));
+    }
+    out
+}
+
+fn times(times: usize) -> String {
+    if times > 1 { format!("{times} times") } else { String::new() }
+}
+
+/// One command. A newline would end it, so the message's lines are joined by what stands for one.
+fn annotation(level: &str, place: Option<Place>, title: &str, lines: &[String]) -> String {
+    let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| github_message(line)).collect();
+    let mut properties: Vec<String> = Vec::new();
+    if let Some(Place { file, line }) = place {
+        properties.push(format!("file={}", github_property(&file)));
+        properties.extend(line.map(|line| format!("line={line}")));
+    }
+    properties.push(format!("title={}", github_property(&shorten(title, LIMIT / 8))));
+    format!("::{level} {}::{}\n", properties.join(","), shorten(&lines.join("%0A"), LIMIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+
+    #[test]
+    fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {
+        let trace = fixture::trace();
+        let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+        let shown = lines(&Seen::new(&trace, &findings, &outcome));
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"), "{shown}");
+        assert!(lines[1].starts_with(
+            "::error file=train.py,line=52,title=forbidden%3A context%3Agpu0::a context on GPU 0%0A2.40 s, pid 4711"
+        ));
+        assert!(
+            lines[2].starts_with("::warning file=cli.py,line=88,title=CUDA_VISIBLE_DEVICES is set after"),
+            "{shown}"
+        );
+        assert!(lines[3].starts_with("::warning file=train.py,line=52,title=") && lines.len() == 4, "{shown}");
+    }
+
+    #[test]
+    fn every_line_is_a_command_of_ours() {
+        let (findings, outcome) = fixture::hostile_findings();
+        let shown = lines(&Seen::new(&fixture::hostile(), &findings, &outcome));
+        for line in shown.lines() {
+            let rest = ["::error ", "::warning ", "::notice "].iter().find_map(|start| line.strip_prefix(start));
+            let (properties, message) = rest.and_then(|rest| rest.split_once("::")).unwrap_or_else(|| panic!("{line}"));
+            assert!(properties.starts_with("title=") || properties.starts_with("file="), "{line}");
+            assert!(!message.contains("##[") && !message.contains('\u{1b}') && !properties.contains("::"), "{line}");
+        }
+    }
+}

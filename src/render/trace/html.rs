@@ -1,0 +1,436 @@
+//! A trace as one page without scripts and without links to anything outside.
+//!
+//! The page stays small however long the trace is: the curve of memory is thinned to a column of
+//! pixels each, marks that would overlap are one, and entries and stacks have a budget.
+
+mod timeline;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+
+use super::entry::{Entries, Entry, entries, late_write, shown};
+use super::{Seen, place, text, totals, unseen};
+use crate::diagnosis::{Finding, Severity};
+use crate::render::html::{POLICY, STYLE};
+use crate::text::counts::{counted, grouped};
+use crate::text::escape::html;
+use crate::trace::{CallCount, Event, Owner, Trace, Uses};
+
+/// The style of what only a trace has.
+const OWN_STYLE: &str = include_str!("html/style.css");
+/// The most entries that are listed.
+const MOST_ENTRIES: usize = 500;
+/// Stacks are left out once the page has this many bytes.
+const STACKS_BYTES: usize = 900_000;
+/// Entries are left out once the page has this many bytes.
+const ENTRIES_BYTES: usize = 1_300_000;
+/// The most frames of a stack.
+const MOST_FRAMES: usize = 80;
+/// The most cards of pitfalls, and of violations.
+const MOST_CARDS: usize = 40;
+/// The most rows of a table of counts.
+const MOST_ROWS: usize = 150;
+
+/// The whole page.
+pub(super) fn page(seen: &Seen) -> String {
+    let trace = seen.trace;
+    let made = entries(trace, seen.findings, seen.violations);
+    let listed = listed(&made);
+    let totals = totals::parts(seen);
+    let command = trace.start.command.join(" ");
+    let title = place::short(&format!("cuda-pitfalls trace: {}: {command}", totals.join(", ")));
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n\
+         <style>\n{STYLE}{OWN_STYLE}</style>\n</head>\n<body>\n",
+        html(&title)
+    );
+    head(&mut out, seen, &command);
+    cards(&mut out, seen, &made, &listed);
+    let unseen = unseen::unseen(trace);
+    if !unseen.is_empty() {
+        let lines: String = unseen.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
+        let _ = writeln!(out, "<h2>Not seen</h2>\n<ul class=\"warning\">\n{lines}</ul>");
+    }
+    if trace.events.is_empty() {
+        let nothing = if unseen.is_empty() {
+            "CUDA was not initialised: the program made no CUDA call."
+        } else {
+            "No CUDA call was seen, and not everything could be seen."
+        };
+        let _ = writeln!(out, "<p>{nothing}</p>");
+    }
+    timeline::draw(&mut out, trace, &made.all, &listed);
+    events(&mut out, seen, &made, &listed);
+    counts(&mut out, trace);
+    machine(&mut out, trace);
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+/// The entries that the page has: those with a pitfall or a violation before the others.
+fn listed(made: &Entries) -> HashSet<usize> {
+    let (told, plain): (Vec<_>, Vec<_>) = made.all.iter().enumerate().partition(|(_, entry)| is_told(entry));
+    told.into_iter().chain(plain).take(MOST_ENTRIES).map(|(place, _)| place).collect()
+}
+
+fn is_told(entry: &Entry) -> bool {
+    !entry.findings.is_empty() || !entry.violations.is_empty() || !entry.late.is_empty()
+}
+
+fn head(out: &mut String, seen: &Seen, command: &str) {
+    let (trace, start) = (seen.trace, &seen.trace.start);
+    out.push_str("<header>\n<h1>cuda-pitfalls trace</h1>\n<p class=\"counts\">");
+    let badge = |class: &str, text: String| format!("<span class=\"badge {class}\">{}</span> ", html(&text));
+    if !seen.violations.is_empty() {
+        out.push_str(&badge("bad", format!("✗ {}", counted(seen.violations.len() as u64, "violation"))));
+    }
+    let all = totals::parts(seen);
+    let found = all.first().cloned().unwrap_or_default();
+    let is_clean = seen.found(Severity::Pitfall).next().is_none();
+    out.push_str(&match (is_clean, unseen::unseen(trace).is_empty()) {
+        (true, true) => badge("good", found),
+        (true, false) => badge("doubt", format!("? {found}")),
+        (false, _) => badge("doubt", format!("! {found}")),
+    });
+    out.push_str("</p>\n");
+    for banner in unseen::banners(trace) {
+        let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(&banner));
+    }
+    // The badges have said the first ones.
+    let said = if seen.violations.is_empty() { 1 } else { 2 };
+    let totals = all.get(said..).unwrap_or_default().join(" · ");
+    if !totals.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", html(&totals));
+    }
+    let took = trace.end.as_ref().map(|end| format!(", took {}", place::since_start(trace, end.t_ns)));
+    let exit = trace.end.as_ref().map(|end| match (&end.signal, end.code) {
+        (Some(signal), _) => format!(", ended by {}", place::short(signal)),
+        (None, Some(code)) => format!(", exit {code}"),
+        (None, None) => String::new(),
+    });
+    let _ = writeln!(
+        out,
+        "<p><code>{}</code></p>\n<p class=\"dim\">Started {} in <code>{}</code>{}{}, on {}, cuda-pitfalls {}.</p>\n</header>",
+        html(&crate::text::escape::shorten(command, 1000)),
+        html(&place::short(&start.started_at)),
+        html(&place::short(&start.folder)),
+        html(&took.unwrap_or_default()),
+        html(&exit.unwrap_or_default()),
+        html(&place::short(&start.on)),
+        html(&place::short(&start.version)),
+    );
+}
+
+/// Violations and pitfalls, before all else.
+fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>) {
+    let link = |event: Option<usize>| {
+        let event = event?;
+        let place = made.all.iter().position(|entry| entry.events.contains(&event));
+        let told = seen.trace.events.get(event)?;
+        let when = place::since_start(seen.trace, told.t_ns);
+        let at = place::place(seen.trace, told).map(|place| format!("<code>{}</code>, ", html(&shown(&place))));
+        let when = match place.filter(|place| listed.contains(place)) {
+            Some(place) => format!("<a href=\"#e{place}\">{when}</a>"),
+            None => when,
+        };
+        Some(format!("{}{when}", at.unwrap_or_default()))
+    };
+    if !seen.violations.is_empty() {
+        out.push_str("<h2>Forbidden</h2>\n");
+    }
+    for violation in seen.violations.iter().take(MOST_CARDS) {
+        let _ = writeln!(
+            out,
+            "<section class=\"card violation\">\n<h3>{}</h3>\n<p>{}</p>\n<p>{}</p>\n</section>",
+            html(&place::short(&violation.forbidden)),
+            html(&violation.says),
+            link(violation.event).unwrap_or_default(),
+        );
+    }
+    more(out, seen.violations.len(), MOST_CARDS, "violations");
+    if !seen.undecided.is_empty() {
+        let lines: String = seen.undecided.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
+        let _ = writeln!(out, "<h2>Not decided</h2>\n<ul class=\"failed\">\n{lines}</ul>");
+    }
+    for (severity, heading) in [(Severity::Pitfall, "Pitfalls"), (Severity::Note, "Notes")] {
+        let alike = |finding: &Finding| (finding.title.clone(), finding.says.clone(), finding.workaround.clone());
+        let groups = grouped(seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
+        if !groups.is_empty() {
+            let _ = writeln!(out, "<h2>{heading}</h2>");
+        }
+        for (_, findings) in groups.iter().take(MOST_CARDS) {
+            card(out, severity, findings, link);
+        }
+        more(out, groups.len(), MOST_CARDS, "findings");
+    }
+}
+
+/// What a rule found, perhaps several times.
+fn card(out: &mut String, severity: Severity, findings: &[&Finding], link: impl Fn(Option<usize>) -> Option<String>) {
+    let Some(finding) = findings.first() else { return };
+    let times = if findings.len() > 1 { format!(" ({} times)", findings.len()) } else { String::new() };
+    let places: Vec<String> = finding.events.iter().filter_map(|event| link(Some(*event))).take(3).collect();
+    let _ = writeln!(
+        out,
+        "<section class=\"card {}\">\n<h3>{}{times}</h3>\n<p>{}.</p>\n<p><strong>Workaround:</strong> {}</p>\n\
+         <p>{}</p>\n<p class=\"dim\">Proven by the scenario <code>{}</code>.</p>\n</section>",
+        severity.name(),
+        html(&finding.title),
+        html(&finding.says),
+        html(&finding.workaround),
+        places.join(" · "),
+        html(&finding.scenario),
+    );
+}
+
+fn more(out: &mut String, all: usize, most: usize, what: &str) {
+    if all > most {
+        let _ = writeln!(out, "<p class=\"dim\">… and {} more {what}; the document has them all.</p>", all - most);
+    }
+}
+
+fn events(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>) {
+    if made.all.is_empty() && made.summed.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Events</h2>\n");
+    let mut left = 0;
+    for (place, entry) in made.all.iter().enumerate() {
+        if listed.contains(&place) && out.len() < ENTRIES_BYTES {
+            event(out, seen, entry, place);
+        } else {
+            left += 1;
+        }
+    }
+    more(out, left, 0, "events");
+    if let Some(sorts) = made.not_listed() {
+        let _ = writeln!(out, "<p class=\"dim\">Not listed: {}.</p>", html(&sorts));
+    }
+}
+
+fn event(out: &mut String, seen: &Seen, entry: &Entry, place: usize) {
+    let Some(event) = seen.trace.events.get(entry.first) else { return };
+    let who = match entry.pids.as_slice() {
+        [pid] => format!("pid {pid}"),
+        several => format!("{} processes", several.len()),
+    };
+    let told = if is_told(entry) { " told" } else { "" };
+    let chain: Vec<String> = place::chain(event).iter().map(|part| html(part)).collect();
+    let _ = writeln!(
+        out,
+        "<article class=\"event{told}\" id=\"e{place}\">\n<p><span class=\"dot {}\"></span><span class=\"title\">{}</span> \
+         <span class=\"when\">{} · {who}</span></p>\n<p class=\"chain\">{}</p>",
+        timeline::class(entry.kind),
+        html(&entry.title()),
+        place::since_start(seen.trace, event.t_ns),
+        chain.join(" → "),
+    );
+    for detail in &entry.details {
+        let _ = writeln!(out, "<p>{}</p>", html(detail));
+    }
+    for late in entry.late.iter().take(10) {
+        let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(&late_write(seen.trace, late)));
+        if let Some(event) = seen.trace.events.get(late.event) {
+            stack(out, event, "Stack of this write");
+        }
+    }
+    more(out, entry.late.len(), 10, "late writes");
+    for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)).take(1) {
+        let _ = writeln!(out, "<p class=\"warning\">Workaround: {}</p>", html(&finding.workaround));
+    }
+    for violation in entry.violations.iter().filter_map(|index| seen.violations.get(*index)).take(5) {
+        let _ =
+            writeln!(out, "<p class=\"failed\">{}</p>", html(&text::forbidden(&violation.forbidden, &violation.says)));
+    }
+    stack(out, event, "Stack");
+    out.push_str("</article>\n");
+}
+
+/// A whole stack, folded.
+fn stack(out: &mut String, event: &Event, name: &str) {
+    let stack = &event.stack;
+    if let Some(missing) = &stack.missing {
+        let _ = writeln!(out, "<p class=\"dim\">{name}: {}</p>", html(&place::short(missing)));
+    }
+    if stack.frames.is_empty() {
+        return;
+    }
+    let many = stack.frames.len();
+    if out.len() > STACKS_BYTES {
+        let _ = writeln!(out, "<p class=\"dim\">{name}: {}, in the document</p>", counted(many as u64, "frame"));
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "<details><summary>{name}, {}, innermost first</summary>\n<ol class=\"frames\">",
+        counted(many as u64, "frame")
+    );
+    for frame in stack.frames.iter().take(MOST_FRAMES) {
+        let class = if frame.owner == Owner::Program { " class=\"own\"" } else { "" };
+        let (function, at) = place::frame(frame);
+        let _ =
+            writeln!(out, "<li{class}><code>{}</code> <span class=\"dim\">{}</span></li>", html(&function), html(&at));
+    }
+    out.push_str("</ol>\n");
+    more(out, many, MOST_FRAMES, "frames");
+    out.push_str("</details>\n");
+}
+
+/// How often each function was called and each GPU was used.
+fn counts(out: &mut String, trace: &Trace) {
+    if trace.counts.is_empty() {
+        return;
+    }
+    let mut calls: BTreeMap<&str, CallCount> = BTreeMap::new();
+    for (name, count) in trace.counts.iter().flat_map(|counts| &counts.calls) {
+        let sum = calls.entry(name).or_default();
+        sum.calls = sum.calls.saturating_add(count.calls);
+        sum.errors = sum.errors.saturating_add(count.errors);
+    }
+    out.push_str("<h2>Counts</h2>\n");
+    let uses: Vec<(u32, &String, &Uses)> =
+        trace.counts.iter().flat_map(|counts| counts.gpus.iter().map(|(gpu, uses)| (counts.pid, gpu, uses))).collect();
+    if !uses.is_empty() {
+        out.push_str(
+            "<div class=\"wide\"><table class=\"counts\">\n<thead><tr><th>Process</th><th>GPU</th><th class=\"n\">Launches</th>\
+             <th class=\"n\">Copies</th><th class=\"n\">Allocations</th></tr></thead>\n<tbody>\n",
+        );
+        for (pid, gpu, uses) in uses.iter().take(MOST_ROWS) {
+            let gpu = trace.gpu_index(Some(gpu)).map_or_else(|| place::short(gpu), |index| format!("GPU {index}"));
+            let _ = writeln!(
+                out,
+                "<tr><td>{pid}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+                html(&gpu),
+                uses.launches,
+                uses.copies,
+                uses.allocations
+            );
+        }
+        out.push_str("</tbody>\n</table></div>\n");
+        more(out, uses.len(), MOST_ROWS, "rows");
+    }
+    if calls.is_empty() {
+        return;
+    }
+    let mut rows: Vec<(&str, CallCount)> = calls.into_iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+    let _ = writeln!(
+        out,
+        "<details><summary>{} of all processes</summary>\n<div class=\"wide\"><table class=\"counts\">\n\
+         <thead><tr><th>Function</th><th class=\"n\">Calls</th><th class=\"n\">Errors</th></tr></thead>\n<tbody>",
+        counted(rows.len() as u64, "called function")
+    );
+    for (name, count) in rows.iter().take(MOST_ROWS) {
+        let errors = if count.errors == 0 { String::new() } else { count.errors.to_string() };
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{errors}</td></tr>",
+            html(&place::short(name)),
+            count.calls
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    more(out, rows.len(), MOST_ROWS, "functions");
+    out.push_str("</details>\n");
+}
+
+fn machine(out: &mut String, trace: &Trace) {
+    let start = &trace.start;
+    out.push_str("<h2>Machine</h2>\n<dl>\n");
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", html(&place::short(name)), html(&place::short(value)));
+    };
+    row("Driver", start.driver_version.as_deref().unwrap_or("not known"));
+    row("libcuda", start.libcuda.as_deref().unwrap_or("not found"));
+    if start.gpus.is_empty() {
+        row("GPUs", "NVML showed none");
+    }
+    for (index, gpu) in start.gpus.iter().enumerate() {
+        row(&format!("GPU {index}"), &format!("{}, {}", gpu.name.as_deref().unwrap_or("of unknown name"), gpu.uuid));
+    }
+    for (name, value) in start.environment.iter().take(MOST_CARDS) {
+        row(name, value);
+    }
+    out.push_str("</dl>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+
+    fn page(trace: &Trace) -> String {
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        super::page(&Seen::new(trace, &findings, &outcome))
+    }
+
+    fn hostile() -> String {
+        let (findings, outcome) = fixture::hostile_findings();
+        super::page(&Seen::new(&fixture::hostile(), &findings, &outcome))
+    }
+
+    #[test]
+    fn pitfalls_come_first_and_every_mark_leads_to_an_event() {
+        let page = page(&fixture::trace());
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+        assert!(
+            at("<h2>Forbidden</h2>") < at("<h2>Pitfalls</h2>") && at("<h2>Pitfalls</h2>") < at("<h2>Timeline</h2>")
+        );
+        assert!(at("<h2>Timeline</h2>") < at("<h2>Events</h2>") && at("<h2>Events</h2>") < at("<h2>Counts</h2>"));
+        let links: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(links.len() > 6, "{links:?}");
+        for link in links {
+            assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
+        }
+        for part in ["context, never used afterwards", "0.41 s too late: no effect", "torch.cuda.set_device(1) first"] {
+            assert!(page.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn the_page_loads_and_runs_nothing() {
+        for page in [page(&fixture::trace()), hostile()] {
+            assert!(page.contains(POLICY));
+            for word in ["<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import"] {
+                assert!(!page.replace("](http://e)", "").contains(word), "{word}");
+            }
+            assert!(!page.contains("NaN") && !page.contains("inf%"));
+        }
+    }
+
+    #[test]
+    fn every_tag_is_closed() {
+        let quiet = super::page(&Seen { trace: &fixture::quiet(), findings: &[], violations: &[], undecided: &[] });
+        let large = super::page(&Seen {
+            trace: &fixture::large(100, 3_000, 100),
+            findings: &[],
+            violations: &[],
+            undecided: &[],
+        });
+        for page in [page(&fixture::trace()), hostile(), quiet, large] {
+            for tag in [
+                "table", "tr", "td", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li",
+                "article", "ul", "a",
+            ] {
+                let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+                assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_trace_is_a_page_of_less_than_two_megabytes() {
+        let mut busy = fixture::large(4, 2_000, 100_000);
+        for (number, memory) in busy.memory.iter_mut().enumerate() {
+            memory.index = number % 64;
+        }
+        for trace in [fixture::large(4, 2_000, 10_000), fixture::large(500, 10_000, 200_000), busy] {
+            let page = super::page(&Seen { trace: &trace, findings: &[], violations: &[], undecided: &[] });
+            assert!(page.len() < 2_000_000, "{} bytes", page.len());
+            assert!(page.contains("more events; the document has them all"));
+        }
+    }
+}

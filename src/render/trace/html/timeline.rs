@@ -1,0 +1,246 @@
+//! The picture: memory of each GPU over time, and a lane per process with a mark for each event, all
+//! on one axis.
+//!
+//! Lanes and marks are elements whose offset is in percent, not a drawing that is scaled: their text
+//! and their size stay readable on a phone.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+
+use super::is_told;
+use crate::render::svg::{share, steps};
+use crate::render::trace::entry::{Entry, Kind};
+use crate::render::trace::place;
+use crate::text::counts::counted;
+use crate::text::escape::{html, shorten};
+use crate::text::units;
+use crate::trace::{Trace, What};
+
+/// The most lanes.
+const MOST_LANES: usize = 48;
+/// Lanes that are not folded.
+const OPEN_LANES: usize = 12;
+/// The most GPUs.
+const MOST_GPUS: usize = 16;
+/// Marks nearer than this many percent of the axis are one.
+const NEAR: f64 = 1.6;
+/// The same where there are many lanes.
+const NEAR_OF_MANY: f64 = 4.0;
+/// Pixel columns of a curve, and its height.
+const COLUMNS: f64 = 1000.0;
+const HEIGHT: f64 = 100.0;
+
+/// The class that gives a kind of event its colour.
+pub(super) fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Init => "init",
+        Kind::Variable => "variable",
+        Kind::Context => "context",
+        Kind::Fork => "fork",
+        Kind::Error => "failure",
+        Kind::Limit => "limit",
+        Kind::HostMemory => "host",
+        Kind::Sharing => "sharing",
+        Kind::Other => "other",
+    }
+}
+
+/// Writes the picture; nothing where there is nothing to draw.
+pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<usize>) {
+    if entries.is_empty() && trace.memory.is_empty() {
+        return;
+    }
+    let from = trace.start.t_ns;
+    let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
+    let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
+    out.push_str("<h2>Timeline</h2>\n<div class=\"timeline\">\n");
+    let is_there = |entry: &Entry, kind: Kind| entry.kind == kind || (kind == Kind::Variable && !entry.late.is_empty());
+    let kinds = Kind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| is_there(entry, *kind)));
+    let legend: String = kinds
+        .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", class(kind), kind.name()))
+        .collect();
+    let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
+    memory(out, trace, (from, to));
+    lanes(out, trace, entries, listed, (from, to));
+    let middle = from.saturating_add(to.saturating_sub(from) / 2);
+    let _ = writeln!(
+        out,
+        "<div class=\"axis\"><span>0 s</span><span>{}</span><span>{}</span></div>\n</div>",
+        place::since_start(trace, middle),
+        place::since_start(trace, to)
+    );
+}
+
+/// The curve of each GPU, each with a scale of its own: a context beside 80 GiB would not be seen.
+fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
+    let mut curves: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
+    for memory in &trace.memory {
+        let before = trace.start.used_bytes.get(memory.index).copied().flatten();
+        let bytes = i128::from(memory.used_bytes) - i128::from(before.unwrap_or(0));
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let curve = curves.entry(memory.index).or_insert_with(|| before.map(|_| (span.0, 0)).into_iter().collect());
+        curve.push((memory.t_ns, bytes));
+    }
+    if curves.is_empty() {
+        out.push_str("<p class=\"dim\">Memory of GPUs was not read, or did not change.</p>\n");
+        return;
+    }
+    for (index, points) in curves.iter_mut().take(MOST_GPUS) {
+        points.sort_by_key(|(t, _)| *t);
+        let low = points.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0).min(0);
+        let high = points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(0);
+        let x = |t: u64| COLUMNS * share(t.saturating_sub(span.0) as f64, span.1.saturating_sub(span.0) as f64);
+        let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
+        let path = steps(points, span, x, y);
+        let first = points.first().map_or(0.0, |(t, _)| x(*t).round());
+        let base = y(0);
+        let colour = index % 8;
+        let name = trace.start.gpus.get(*index).and_then(|gpu| gpu.name.as_deref()).unwrap_or("unknown");
+        let is_known = trace.start.used_bytes.get(*index).copied().flatten().is_some();
+        let peak = if is_known { units::delta(high) } else { units::bytes(high.unsigned_abs()) };
+        let last = points.last().map_or(0, |(_, bytes)| *bytes);
+        let title = format!("GPU {index}, {name}: at most {peak}, at the end {}", units::delta(last));
+        let _ = writeln!(
+            out,
+            "<div class=\"lane\"><div class=\"who\"><strong>GPU {index}</strong> <span class=\"dim\">{}, at most {peak}</span></div>\
+             <div class=\"track memory\"><svg viewBox=\"0 0 {COLUMNS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+             aria-label=\"{1}\"><title>{1}</title><path class=\"area g{colour}\" d=\"{path}V{base:.1}H{first}Z\"/>\
+             <path class=\"g{colour}\" d=\"{path}\"/></svg></div></div>",
+            html(&place::short(name)),
+            html(&place::short(&title)),
+        );
+    }
+    if curves.len() > MOST_GPUS {
+        let _ = writeln!(out, "<p class=\"dim\">… and {} more GPUs.</p>", curves.len() - MOST_GPUS);
+    }
+    let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
+    let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
+    if !still.is_empty() {
+        let _ = writeln!(out, "<p class=\"dim\">Memory did not change on GPU {}.</p>", still.join(", "));
+    }
+}
+
+/// Events of one process that stand so close together that they are one mark.
+struct Mark {
+    at: f64,
+    kind: Kind,
+    count: usize,
+    is_told: bool,
+    /// An entry that the page has.
+    link: Option<usize>,
+    title: String,
+}
+
+fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<usize>, (from, to): (u64, u64)) {
+    let percent = |t: u64| 100.0 * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
+    // Every event of every entry, by process.
+    let mut marked: BTreeMap<u32, Vec<(u64, usize, Kind)>> = BTreeMap::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
+        // A cuInit has three events, and one mark.
+        let is_shown = |index: &&usize| {
+            entry.kind != Kind::Init
+                || late.contains(*index)
+                || **index == entry.first
+                || matches!(trace.events.get(**index).map(|event| &event.what), Some(What::Init { .. }) if entry.times > 1)
+        };
+        for index in entry.events.iter().filter(is_shown) {
+            let kind = if late.contains(index) { Kind::Variable } else { entry.kind };
+            if let Some(event) = trace.events.get(*index) {
+                marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
+            }
+        }
+    }
+    let mut names: HashMap<u32, (u64, String)> = HashMap::new();
+    for process in &trace.processes {
+        names.entry(process.pid).or_insert_with(|| (process.t_ns, process.name()));
+    }
+    let mut pids: Vec<u32> = trace.processes.iter().map(|process| process.pid).collect();
+    pids.extend(marked.keys());
+    let mut known = HashSet::new();
+    pids.retain(|pid| known.insert(*pid));
+    let (busy, idle): (Vec<u32>, Vec<u32>) = pids.into_iter().partition(|pid| marked.contains_key(pid));
+    let near = if busy.len() > 12 { NEAR_OF_MANY } else { NEAR };
+    for (number, pid) in busy.iter().take(MOST_LANES).enumerate() {
+        if number == OPEN_LANES {
+            let more = busy.len().min(MOST_LANES) - OPEN_LANES;
+            let _ = writeln!(out, "<details><summary>{more} more processes with events</summary>");
+        }
+        let events = marked.entry(*pid).or_default();
+        events.sort_unstable();
+        let marks = marks(trace, entries, listed, events, near, percent);
+        let began = names.get(pid).map_or(0.0, |(t, _)| percent(*t));
+        let last = events.last().map_or(began, |(t, ..)| percent(*t));
+        let name = names.get(pid).map_or("", |(_, name)| name.as_str());
+        let _ = writeln!(
+            out,
+            "<div class=\"lane\"><div class=\"who\"><strong>pid {pid}</strong> <span class=\"dim\">{}, {}</span></div>\
+             <div class=\"track\"><span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
+            html(&place::short(name)),
+            counted(events.len() as u64, "event"),
+            (last - began).max(0.0)
+        );
+        for mark in marks {
+            let told = if mark.is_told { " told" } else { "" };
+            let text = if mark.count > 1 { mark.count.to_string() } else { String::new() };
+            let (tag, link) = match mark.link {
+                Some(place) => ("a", format!(" href=\"#e{place}\"")),
+                None => ("span", String::new()),
+            };
+            let _ = writeln!(
+                out,
+                "<{tag}{link} class=\"mark {}{told}\" style=\"left:{:.2}%\" title=\"{}\">{text}</{tag}>",
+                class(mark.kind),
+                mark.at,
+                html(&shorten(&mark.title, 90)),
+            );
+        }
+        out.push_str("</div></div>\n");
+    }
+    if busy.len() > OPEN_LANES {
+        out.push_str("</details>\n");
+    }
+    if busy.len() > MOST_LANES {
+        let _ = writeln!(out, "<p class=\"dim\">… and {} more processes with events.</p>", busy.len() - MOST_LANES);
+    }
+    if !idle.is_empty() {
+        let processes =
+            if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };
+        let _ = writeln!(out, "<p class=\"dim\">{processes} without an event that is listed.</p>");
+    }
+}
+
+fn marks(
+    trace: &Trace,
+    entries: &[Entry],
+    listed: &HashSet<usize>,
+    events: &[(u64, usize, Kind)],
+    near: f64,
+    percent: impl Fn(u64) -> f64,
+) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    for (t, place, kind) in events {
+        let Some(entry) = entries.get(*place) else { continue };
+        let (at, link) = (percent(*t), Some(*place).filter(|place| listed.contains(place)));
+        match marks.last_mut() {
+            Some(mark) if at - mark.at < near => {
+                mark.count += 1;
+                if is_told(entry) && !mark.is_told {
+                    (mark.is_told, mark.link) = (true, link.or(mark.link));
+                }
+                mark.kind = mark.kind.min(*kind);
+                mark.link = mark.link.or(link);
+            }
+            _ => {
+                let is_late = *kind == Kind::Variable && entry.kind == Kind::Init;
+                let title = if is_late { "a write that came too late".to_owned() } else { entry.title() };
+                let title = format!("{}: {title}", place::since_start(trace, *t));
+                marks.push(Mark { at, kind: *kind, count: 1, is_told: is_told(entry), link, title });
+            }
+        }
+    }
+    for mark in marks.iter_mut().filter(|mark| mark.count > 1) {
+        mark.title = format!("{} events, the first at {}", mark.count, mark.title);
+    }
+    marks
+}

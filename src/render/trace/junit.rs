@@ -1,0 +1,195 @@
+//! A trace as test results: a test for each thing that was forbidden and done, and for each pitfall.
+//!
+//! A pitfall alone is no failure: only what the policy forbids is. What a trace could not see is
+//! an error where it may hide something.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
+
+use super::place::{self, Place};
+use super::{Seen, totals, unseen};
+use crate::text::escape::{shorten, xml};
+use crate::text::units;
+use crate::verdict::Provenance;
+
+/// Messages are cut to this many bytes.
+const LIMIT: usize = 4096;
+/// The most tests of one kind.
+const MOST: usize = 1000;
+
+/// The whole file; `name` is what the trace is called.
+pub(super) fn file(seen: &Seen, name: &str) -> String {
+    let trace = seen.trace;
+    let elapsed_ns = trace.end.as_ref().map_or(0, |end| end.t_ns.saturating_sub(trace.start.t_ns));
+    let mut suite = TestSuite::new(xml(&place::short(&format!("cuda-pitfalls trace {name}"))));
+    suite.set_time(Duration::from_nanos(elapsed_ns));
+    suite.timestamp = trace.start.started_at.parse().ok();
+    for (name, value) in properties(seen) {
+        suite.add_property(Property::new(name, shorten(&xml(&value), LIMIT)));
+    }
+    suite.add_test_case(complete(seen));
+    for (number, violation) in seen.violations.iter().take(MOST).enumerate() {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status.set_type("forbidden").set_message(shorten(&xml(&violation.says), LIMIT));
+        let name = format!("{} ({})", violation.forbidden, number + 1);
+        let mut case = self::case(seen, &name, status, violation.event);
+        case.set_system_out(shorten(&xml(&where_it_was(seen, violation.event)), LIMIT));
+        suite.add_test_case(case);
+    }
+    for undecided in seen.undecided.iter().take(MOST) {
+        // A condition that could not be checked has not been met either.
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_type("undecided").set_message(shorten(&xml(undecided), LIMIT));
+        suite.add_test_case(case(seen, &format!("undecided: {undecided}"), status, None));
+    }
+    for (number, finding) in seen.findings.iter().take(MOST).enumerate() {
+        let is_forbidden = |violation: &&crate::policy::Violation| {
+            violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
+        };
+        let mut status = TestCaseStatus::success();
+        if let Some(violation) = seen.violations.iter().find(is_forbidden) {
+            status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
+            status.set_type(xml(&finding.rule)).set_message(shorten(&xml(&message), LIMIT));
+        }
+        let mut case =
+            self::case(seen, &format!("{} ({})", finding.rule, number + 1), status, finding.events.first().copied());
+        case.add_property(Property::new("severity", finding.severity.name()));
+        case.add_property(Property::new("scenario", xml(&finding.scenario)));
+        if let Some(bytes) = finding.bytes {
+            case.add_property(Property::new("memory", units::delta(bytes)));
+        }
+        let lines = [
+            finding.title.clone(),
+            finding.says.clone(),
+            format!("workaround: {}", finding.workaround),
+            where_it_was(seen, finding.events.first().copied()),
+        ];
+        let lines: Vec<String> = lines.iter().map(|line| xml(line)).collect();
+        case.set_system_out(shorten(&lines.join("\n"), LIMIT));
+        suite.add_test_case(case);
+    }
+    let mut file = Xml::new("cuda-pitfalls");
+    file.set_time(Duration::from_nanos(elapsed_ns));
+    file.timestamp = trace.start.started_at.parse().ok();
+    file.add_test_suite(suite);
+    // Writing to memory does not fail, and text without forbidden characters can be written.
+    let mut text = file.to_string().unwrap_or_default();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+fn properties(seen: &Seen) -> Vec<(&'static str, String)> {
+    let start = &seen.trace.start;
+    let provenance = match start.provenance {
+        Provenance::Measured => "measured",
+        Provenance::Simulated => "simulated",
+    };
+    let mut properties = vec![
+        ("provenance", provenance.to_owned()),
+        ("complete", seen.trace.end.is_some().to_string()),
+        ("version", start.version.clone()),
+        ("on", start.on.clone()),
+        ("driver", start.driver_version.clone().unwrap_or_else(|| "none".to_owned())),
+        ("command", start.command.join(" ")),
+        ("totals", totals::parts(seen).join(", ")),
+    ];
+    properties.extend(unseen::banners(seen.trace).into_iter().map(|banner| ("banner", banner)));
+    properties.extend(unseen::unseen(seen.trace).into_iter().map(|line| ("not seen", line)));
+    properties
+}
+
+/// The test that stands for the trace itself: without it a trace cut short would look clean.
+fn complete(seen: &Seen) -> TestCase {
+    let mut status = TestCaseStatus::success();
+    if seen.trace.end.is_none() {
+        status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_type("incomplete").set_message(shorten(&xml(&unseen::banners(seen.trace).join(" ")), LIMIT));
+    }
+    case(seen, "the trace is complete", status, None)
+}
+
+fn case(seen: &Seen, name: &str, status: TestCaseStatus, event: Option<usize>) -> TestCase {
+    let mut case = TestCase::new(xml(&place::short(name)), status);
+    case.set_classname(match seen.trace.start.provenance {
+        Provenance::Measured => "cuda-pitfalls.trace",
+        Provenance::Simulated => "cuda-pitfalls.simulated.trace",
+    });
+    case.set_time(Duration::ZERO);
+    if let Some(Place { file, line }) = own_place(seen, event) {
+        case.extra.insert("file".into(), xml(&file).into());
+        if let Some(line) = line {
+            case.extra.insert("line".into(), line.to_string().into());
+        }
+    }
+    case
+}
+
+/// The user's own line of an event.
+pub(super) fn own_place(seen: &Seen, event: Option<usize>) -> Option<Place> {
+    place::place(seen.trace, seen.trace.events.get(event?)?)
+}
+
+/// When and where an event was, on one line.
+pub(super) fn where_it_was(seen: &Seen, event: Option<usize>) -> String {
+    let Some(event) = event.and_then(|event| seen.trace.events.get(event)) else { return String::new() };
+    let when = place::since_start(seen.trace, event.t_ns);
+    format!("{when}, pid {}: {}", event.pid, place::chain(event).join(" → "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+    use crate::trace::Trace;
+
+    fn of(trace: &Trace, violates: bool) -> String {
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        file(
+            &Seen {
+                trace,
+                findings: &findings,
+                undecided: &[],
+                violations: if violates { &outcome.violations } else { &[] },
+            },
+            "t",
+        )
+    }
+
+    #[test]
+    fn what_is_forbidden_fails_and_a_pitfall_alone_does_not() {
+        let trace = fixture::trace();
+        let has = |xml: &str, counts: [&str; 3]| {
+            let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
+            assert!(counts.iter().all(|count| suite.contains(count)), "{suite}");
+        };
+        has(&of(&trace, false), ["tests=\"3\"", "errors=\"0\"", "failures=\"0\""]);
+        let xml = of(&trace, true);
+        has(&xml, ["tests=\"4\"", "errors=\"0\"", "failures=\"2\""]);
+        assert!(xml.contains("classname=\"cuda-pitfalls.trace\""), "{xml}");
+        assert!(xml.contains("file=\"train.py\" line=\"52\""), "{xml}");
+        assert!(xml.contains("workaround: torch.cuda.set_device(1) first"), "{xml}");
+    }
+
+    #[test]
+    fn a_trace_without_an_end_is_an_error() {
+        let mut trace = fixture::trace();
+        trace.end = None;
+        trace.start.provenance = Provenance::Simulated;
+        let xml = of(&trace, false);
+        assert!(xml.contains("type=\"incomplete\"") && xml.contains("errors=\"1\""), "{xml}");
+        assert!(xml.contains("classname=\"cuda-pitfalls.simulated.trace\""), "{xml}");
+    }
+
+    #[test]
+    fn foreign_text_is_a_value_and_the_file_can_be_read_back() {
+        let (findings, outcome) = fixture::hostile_findings();
+        let xml = file(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        assert!(!xml.contains("<script") && !xml.contains('\u{1b}'), "{xml}");
+        let back = Xml::deserialize_from_str(&xml).unwrap();
+        assert_eq!(back.test_suites.first().map(|suite| suite.test_cases.len()), Some(9));
+    }
+}

@@ -1,0 +1,177 @@
+//! A trace for an issue or a job summary, with stacks folded.
+
+use std::fmt::Write as _;
+
+use super::entry::{Entry, entries, late_write};
+use super::{Seen, place, text, totals, unseen};
+use crate::diagnosis::Severity;
+use crate::text::counts::counted;
+use crate::text::escape::{html, markdown};
+use crate::trace::Event;
+
+/// An issue has room for 65,536 characters.
+const LIMIT: usize = 56_000;
+/// The most frames of a stack.
+const MOST_FRAMES: usize = 40;
+
+/// The whole page.
+pub(super) fn page(seen: &Seen) -> String {
+    let (trace, start) = (seen.trace, &seen.trace.start);
+    let totals = totals::parts(seen);
+    let mut out = format!("# cuda-pitfalls trace: {}\n\n", markdown(&totals.join(", ")));
+    for banner in unseen::banners(trace) {
+        let _ = writeln!(out, "> **{}**\n", markdown(&banner));
+    }
+    let took = trace.end.as_ref().map_or_else(String::new, |end| format!(", {}", place::since_start(trace, end.t_ns)));
+    let _ = writeln!(
+        out,
+        "{} · driver {} · {} · {}{took}\n",
+        code(&crate::text::escape::shorten(&start.command.join(" "), 500)),
+        markdown(&place::short(start.driver_version.as_deref().unwrap_or("not known"))),
+        counted(start.gpus.len() as u64, "GPU"),
+        markdown(&place::short(&start.started_at)),
+    );
+    if !seen.findings.is_empty() || !seen.violations.is_empty() || !seen.undecided.is_empty() {
+        out.push_str("## Found\n\n");
+    }
+    let mut known: Vec<String> = Vec::new();
+    let violations = seen
+        .violations
+        .iter()
+        .map(|violation| format!("- **{}**\n", markdown(&text::forbidden(&violation.forbidden, &violation.says))));
+    let findings = seen.findings.iter().map(|finding| {
+        format!(
+            "- {}**{}**: {}\n  - workaround: {}\n  - proven by the scenario {}\n",
+            if finding.severity == Severity::Note { "note: " } else { "" },
+            markdown(&finding.title),
+            markdown(&finding.says),
+            markdown(&finding.workaround),
+            code(&finding.scenario)
+        )
+    });
+    let undecided = seen.undecided.iter().map(|line| format!("- **not decided: {}**\n", markdown(line)));
+    for item in violations.chain(undecided).chain(findings) {
+        if !known.contains(&item) && out.len() + item.len() < LIMIT / 3 {
+            out.push_str(&item);
+            known.push(item);
+        }
+    }
+    let missing = unseen::unseen(trace);
+    if !missing.is_empty() {
+        out.push_str("\n## Not seen\n\n");
+        out.extend(missing.iter().map(|line| format!("- {}\n", markdown(line))));
+    }
+    events(&mut out, seen);
+    out
+}
+
+fn events(out: &mut String, seen: &Seen) {
+    let made = entries(seen.trace, seen.findings, seen.violations);
+    if seen.trace.events.is_empty() {
+        out.push_str(if unseen::unseen(seen.trace).is_empty() {
+            "\nCUDA was not initialised: the program made no CUDA call.\n"
+        } else {
+            "\nNo CUDA call was seen, and not everything could be seen.\n"
+        });
+        return;
+    }
+    out.push_str("\n## Events\n\n");
+    let mut left = 0;
+    for entry in &made.all {
+        let told = event(seen, entry);
+        if out.len() + told.len() < LIMIT {
+            out.push_str(&told);
+        } else {
+            left += 1;
+        }
+    }
+    if left > 0 {
+        let _ = writeln!(out, "… and {left} more; the document has them all.\n");
+    }
+    if let Some(sorts) = made.not_listed() {
+        let _ = writeln!(out, "Not listed: {}.", markdown(&sorts));
+    }
+}
+
+fn event(seen: &Seen, entry: &Entry) -> String {
+    let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
+    let who = match entry.pids.as_slice() {
+        [pid] => format!("pid {pid}"),
+        several => format!("{} processes", several.len()),
+    };
+    let when = place::since_start(seen.trace, event.t_ns);
+    let chain: Vec<String> = place::chain(event).iter().map(|part| code(part)).collect();
+    let mut out = format!("**{}** {when}, {who}<br>\n{}\n", markdown(&entry.title()), chain.join(" → "));
+    for detail in &entry.details {
+        let _ = writeln!(out, "<br>{}", markdown(detail));
+    }
+    for late in entry.late.iter().take(4) {
+        let _ = writeln!(out, "<br>**{}**", markdown(&late_write(seen.trace, late)));
+    }
+    out.push_str(&stack(event));
+    out.push('\n');
+    out
+}
+
+/// A whole stack, folded. In `<pre>` nothing is Markdown.
+fn stack(event: &Event) -> String {
+    let stack = &event.stack;
+    let mut lines: Vec<String> =
+        stack.missing.iter().map(|missing| html(&format!("({})", place::short(missing)))).collect();
+    lines.extend(stack.frames.iter().take(MOST_FRAMES).map(|frame| {
+        let (function, at) = place::frame(frame);
+        html(&format!("{function}  {at}"))
+    }));
+    if stack.frames.len() > MOST_FRAMES {
+        lines.push(format!("… {} more", stack.frames.len() - MOST_FRAMES));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("<details><summary>stack</summary><pre>{}</pre></details>\n", lines.join("\n"))
+}
+
+/// A name of code, in which Markdown's own marks mean nothing.
+fn code(text: &str) -> String {
+    format!("<code>{}</code>", markdown(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+    use crate::trace::Trace;
+
+    fn of(trace: &Trace) -> String {
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        page(&Seen::new(trace, &findings, &outcome))
+    }
+
+    #[test]
+    fn pitfalls_come_first_and_stacks_are_folded() {
+        let page = of(&fixture::trace());
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}\n{page}"));
+        assert!(at("## Found") < at("## Events"));
+        assert!(at("torch.cuda.set\\_device(1) first") < at("<details><summary>stack</summary>"));
+        assert!(page.contains("<code>train.py:12 &lt;module&gt;</code> → <code>cli.py:88 setup</code>"), "{page}");
+        assert_eq!(page.matches("<details>").count(), page.matches("</details>").count());
+    }
+
+    #[test]
+    fn it_fits_an_issue_and_says_what_is_left_out() {
+        let trace = fixture::large(200, 6_000, 10);
+        let page = page(&Seen { trace: &trace, findings: &[], violations: &[], undecided: &[] });
+        assert!(page.chars().count() < 65_536, "{}", page.len());
+        assert!(page.contains("more; the document has them all"));
+    }
+
+    #[test]
+    fn foreign_text_is_taken_literally() {
+        let (findings, outcome) = fixture::hostile_findings();
+        let page = page(&Seen::new(&fixture::hostile(), &findings, &outcome));
+        assert!(!page.contains("<script") && !page.contains('\u{1b}') && !page.contains("##["), "{page}");
+        // What stands in `<pre>` is no Markdown; elsewhere every mark is taken literally.
+        let outside: String = page.split("<pre>").map(|part| part.rsplit("</pre>").next().unwrap()).collect();
+        assert!(outside.len() < page.len() && !outside.contains("![a]") && !outside.contains("`@me"), "{outside}");
+    }
+}

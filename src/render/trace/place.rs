@@ -1,0 +1,179 @@
+//! Where in a program an event was: the user's own line, the way from there to the CUDA call, and
+//! the words for GPUs, times, values and statuses.
+
+use cuda_pitfalls_calls::{Library, status};
+
+use crate::text::escape::shorten;
+use crate::text::units;
+use crate::trace::{Event, Frame, Trace};
+
+/// Names of functions and values of variables are cut to this many bytes: a name of a C++ template
+/// has thousands.
+const LONGEST: usize = 160;
+/// The most frames of the user's own code that a chain shows.
+const MOST_OWN: usize = 4;
+
+/// A line of the user's own code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The file, relative to the folder that the program was started in where it lies below it.
+    pub(super) file: String,
+    /// The line.
+    pub(super) line: Option<u32>,
+}
+
+/// The innermost line of the user's own code.
+pub(super) fn place(trace: &Trace, event: &Event) -> Option<Place> {
+    let frame = event.stack.users()?;
+    let file = frame.file.as_deref()?;
+    let folder = trace.start.folder.trim_end_matches('/');
+    let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')).filter(|_| !folder.is_empty());
+    Some(Place { file: below.unwrap_or(file).to_owned(), line: frame.line })
+}
+
+/// The way from the user's first line to the call, outermost first: `train.py:12 <module>`,
+/// `cli.py:88 setup`, `torch.cuda.is_available`, `cuInit`. What lies inside a framework is folded.
+pub(super) fn chain(event: &Event) -> Vec<String> {
+    let stack = &event.stack;
+    let own = stack.users_all();
+    let mut parts: Vec<String> = Vec::new();
+    let folded = own.len().saturating_sub(MOST_OWN);
+    for (number, frame) in own.iter().enumerate() {
+        match number {
+            1 if folded > 0 => parts.push(format!("… {folded} more …")),
+            _ if (1..=folded).contains(&number) => {}
+            _ => parts.push(own_frame(frame)),
+        }
+    }
+    parts.extend(stack.entry().map(|frame| short(&frame.name())));
+    if parts.is_empty() {
+        // No code of the user's: the outermost function that has a name still says more than none.
+        parts.extend(stack.frames.iter().rev().find(|frame| !frame.function.is_empty()).map(|it| short(&it.name())));
+    }
+    let call = short(&event.call);
+    if parts.last() != Some(&call) && !call.is_empty() {
+        parts.push(call);
+    }
+    parts
+}
+
+fn own_frame(frame: &Frame) -> String {
+    match frame.line() {
+        Some(line) => format!("{} {}", short(&line), short(&frame.name())),
+        None => short(&frame.name()),
+    }
+}
+
+/// A frame on a line of a whole stack: its function, and where that is.
+pub(super) fn frame(frame: &Frame) -> (String, String) {
+    let place = match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        (Some(file), None) => file.clone(),
+        (None, _) => frame.module.clone().unwrap_or_default(),
+    };
+    (short(&frame.name()), short(&place))
+}
+
+/// A long text, cut.
+pub(super) fn short(text: &str) -> String {
+    shorten(text, LONGEST)
+}
+
+/// `0.84 s` since the program was started.
+pub(super) fn since_start(trace: &Trace, t_ns: u64) -> String {
+    seconds(trace.seconds(t_ns))
+}
+
+/// Seconds with the digits that matter.
+pub(super) fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.1 => format!("{s:.3} s"),
+        s if s < 100.0 => format!("{s:.2} s"),
+        s if s < 10_000.0 => format!("{s:.0} s"),
+        s if s < 1e8 => format!("{:.1} h", s / 3600.0),
+        s => format!("{s:.1e} s"),
+    }
+}
+
+/// `GPU 1` in NVML order, or what else is known of the GPU of an event.
+pub(super) fn gpu(trace: &Trace, event: &Event) -> String {
+    match (trace.gpu_index(event.gpu.as_deref()), &event.gpu, event.device) {
+        (Some(index), ..) => format!("GPU {index}"),
+        (None, Some(uuid), _) => short(uuid),
+        (None, None, Some(device)) => format!("device {device}"),
+        (None, None, None) => "a GPU".to_owned(),
+    }
+}
+
+/// The value of a variable.
+pub(super) fn value(value: Option<&str>) -> String {
+    match value {
+        None => "(unset)".to_owned(),
+        Some("") => "(empty)".to_owned(),
+        Some(value) => short(value),
+    }
+}
+
+/// `CUDA_ERROR_NO_DEVICE (100)`.
+pub(super) fn status(status: i64) -> String {
+    match status::name(Library::Driver, status) {
+        Some(name) => format!("{name} ({status})"),
+        None => format!("status {status}"),
+    }
+}
+
+/// A value of `CUlimit` by its number, and what it was set to: most limits are in bytes.
+pub(super) fn limit(limit: i32, value: u64) -> (String, String) {
+    let (name, is_bytes) = match limit {
+        0 => ("CU_LIMIT_STACK_SIZE", true),
+        1 => ("CU_LIMIT_PRINTF_FIFO_SIZE", true),
+        2 => ("CU_LIMIT_MALLOC_HEAP_SIZE", true),
+        3 => ("CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH", false),
+        4 => ("CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT", false),
+        5 => ("CU_LIMIT_MAX_L2_FETCH_GRANULARITY", true),
+        6 => ("CU_LIMIT_PERSISTING_L2_CACHE_SIZE", true),
+        other => return (format!("limit {other}"), value.to_string()),
+    };
+    (name.to_owned(), if is_bytes { units::bytes(value) } else { value.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+    use crate::trace::Stack;
+
+    #[test]
+    fn the_chain_goes_from_the_users_line_to_the_call() {
+        let trace = fixture::trace();
+        let init = trace.events.first().unwrap();
+        let expected = ["train.py:12 <module>", "cli.py:88 setup", "torch.cuda.is_available", "cuInit"];
+        assert_eq!(chain(init), expected);
+        assert_eq!(place(&trace, init), Some(Place { file: "cli.py".to_owned(), line: Some(88) }));
+    }
+
+    #[test]
+    fn many_frames_of_ones_own_are_folded() {
+        let trace = fixture::large(1, 1, 0);
+        let parts = chain(trace.events.first().unwrap());
+        assert_eq!(parts.len(), 7, "{parts:?}");
+        assert_eq!(parts.get(1).map(String::as_str), Some("… 16 more …"));
+        assert_eq!(parts.get(4).map(String::as_str), Some("train.py:1 step_0"));
+    }
+
+    #[test]
+    fn a_stack_without_own_code_still_says_something() {
+        let mut trace = fixture::trace();
+        let event = trace.events.first_mut().unwrap();
+        event.stack.frames.truncate(4);
+        assert_eq!(chain(event), ["torch.cuda.is_available", "cuInit"]);
+        event.stack = Stack::default();
+        assert_eq!(chain(event), ["cuInit"]);
+    }
+
+    #[test]
+    fn times_have_the_digits_that_matter() {
+        let shown = [0.0, 0.0042, 0.84, 73.2, 4000.0, 86_400.0, 1e10].map(seconds);
+        assert_eq!(shown, ["0.000 s", "0.004 s", "0.84 s", "73.20 s", "4000 s", "24.0 h", "1.0e10 s"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The last line: how many pitfalls, and how much memory contexts take that did no work.
+
+use std::collections::BTreeSet;
+
+use super::{Seen, unseen};
+use crate::diagnosis::Severity;
+use crate::text::counts::counted;
+use crate::text::units;
+use crate::trace::{self, End, Trace};
+
+/// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
+pub(super) fn parts(seen: &Seen) -> Vec<String> {
+    let (trace, notes) = (seen.trace, seen.found(Severity::Note).count());
+    let mut parts = vec![match seen.found(Severity::Pitfall).count() {
+        0 if unseen::unseen(trace).is_empty() => "no pitfall found".to_owned(),
+        0 => "no pitfall found in what was seen".to_owned(),
+        many => counted(many as u64, "pitfall"),
+    }];
+    if !seen.violations.is_empty() {
+        parts.push(counted(seen.violations.len() as u64, "violation"));
+    }
+    if !seen.undecided.is_empty() {
+        parts.push(format!("{} undecided", counted(seen.undecided.len() as u64, "condition")));
+    }
+    if notes > 0 {
+        parts.push(counted(notes as u64, "note"));
+    }
+    parts.extend(idle(trace));
+    parts.extend(trace.end.as_ref().and_then(ending));
+    parts
+}
+
+/// Contexts that did nothing: on GPUs that the whole program did nothing on, and on others.
+fn idle(trace: &Trace) -> Vec<String> {
+    let worked: BTreeSet<&String> = trace
+        .counts
+        .iter()
+        .flat_map(|counts| &counts.gpus)
+        .filter(|(_, uses)| !uses.is_none())
+        .map(|(uuid, _)| uuid)
+        .collect();
+    let lives = trace::contexts(trace);
+    let (elsewhere, idle): (Vec<_>, Vec<_>) = lives
+        .iter()
+        .filter(|life| life.is_unused())
+        .partition(|life| life.made.gpu.as_ref().is_some_and(|gpu| worked.contains(gpu)));
+    let sum = |lives: &[&trace::ContextLife]| {
+        let known = lives.iter().filter_map(|life| life.bytes).fold(0_i64, i64::saturating_add);
+        units::bytes(known.max(0).unsigned_abs())
+    };
+    let mut parts = Vec::new();
+    if !idle.is_empty() {
+        let gpus = idle.iter().map(|life| &life.made.gpu).collect::<BTreeSet<_>>().len();
+        let on = if gpus == 1 { "a GPU".to_owned() } else { format!("{gpus} GPUs") };
+        parts.push(format!("{} on {on} that the program did no work on", sum(&idle)));
+    }
+    if !elsewhere.is_empty() {
+        let contexts = counted(elsewhere.len() as u64, "context");
+        parts.push(format!("{} in {contexts} that did no work on a GPU that others used", sum(&elsewhere)));
+    }
+    parts
+}
+
+/// How the program ended, where it did not end well.
+pub(super) fn ending(end: &End) -> Option<String> {
+    match (&end.signal, end.code) {
+        (Some(signal), _) => Some(format!("the program was ended by {signal}")),
+        (None, Some(0)) => None,
+        (None, Some(code)) => Some(format!("the program exited with {code}")),
+        (None, None) => Some("how the program ended is not known".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+
+    fn bare(trace: &Trace) -> Seen<'_> {
+        Seen { trace, findings: &[], violations: &[], undecided: &[] }
+    }
+
+    #[test]
+    fn a_note_is_no_pitfall_and_what_is_undecided_is_told() {
+        let (trace, undecided) = (fixture::quiet(), ["max-bytes".to_owned()]);
+        let mut findings = fixture::findings(&fixture::trace());
+        findings[0].severity = Severity::Note;
+        let seen = Seen { findings: &findings, undecided: &undecided, ..bare(&trace) };
+        assert_eq!(parts(&seen), ["1 pitfall", "1 condition undecided", "1 note"]);
+    }
+
+    #[test]
+    fn nothing_was_found_is_said_of_what_was_seen() {
+        let mut trace = fixture::quiet();
+        assert_eq!(parts(&bare(&trace)), ["no pitfall found"]);
+        trace.start.limits = vec!["a limit".to_owned()];
+        assert_eq!(parts(&bare(&trace)), ["no pitfall found in what was seen"]);
+    }
+
+    #[test]
+    fn memory_without_work_is_summed() {
+        let mut trace = fixture::trace();
+        let findings = fixture::findings(&trace);
+        let line = |trace: &Trace| parts(&Seen { findings: &findings, ..bare(trace) }).join(" · ");
+        assert_eq!(line(&trace), "2 pitfalls · 524 MiB on a GPU that the program did no work on");
+        let mut child = trace.counts.first().unwrap().clone();
+        child.pid = 4720;
+        let work = *child.gpus.values().nth(1).unwrap();
+        child.gpus.values_mut().for_each(|uses| *uses = work);
+        trace.counts.push(child);
+        assert_eq!(line(&trace), "2 pitfalls · 524 MiB in 1 context that did no work on a GPU that others used");
+        trace.end.as_mut().unwrap().signal = Some("SIGKILL".to_owned());
+        assert!(line(&trace).ends_with("· the program was ended by SIGKILL"));
+    }
+}

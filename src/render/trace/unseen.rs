@@ -1,0 +1,114 @@
+//! What a trace could not show, in words: a reader must never take it for what did not happen.
+
+use super::place;
+use crate::text::counts::{counted, tally};
+use crate::trace::{self, Event, Trace};
+use crate::verdict::Provenance;
+
+/// What is said of a trace without an end.
+const INCOMPLETE: &str = "the trace is incomplete: it stops before the program ended";
+/// The most reasons of one kind.
+const MOST: usize = 8;
+
+/// What has to be known before anything is believed.
+pub(super) fn banners(trace: &Trace) -> Vec<String> {
+    let simulated =
+        (trace.start.provenance == Provenance::Simulated).then(|| crate::render::tally::SIMULATED.to_owned());
+    simulated.into_iter().chain(trace.end.is_none().then(|| incomplete(trace))).collect()
+}
+
+fn incomplete(trace: &Trace) -> String {
+    let last = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns)).max();
+    match last {
+        Some(last) => format!("{INCOMPLETE}, after {}", place::since_start(trace, last)),
+        None => INCOMPLETE.to_owned(),
+    }
+}
+
+/// Everything that could not be seen; empty if nothing is known to be missing.
+pub(super) fn unseen(trace: &Trace) -> Vec<String> {
+    let mut all: Vec<String> = trace.end.is_none().then(|| incomplete(trace)).into_iter().collect();
+    if let Some(end) = &trace.end {
+        all.extend(capped(end.not_seen.clone(), "more things"));
+        if end.left_out > 0 {
+            all.push(format!("{}, left out because there were too many", counted(end.left_out, "event")));
+        }
+    }
+    all.extend(capped(trace.start.limits.clone(), "more limits"));
+    if !trace.start.preload && !all.iter().any(|line| line.contains("variable")) {
+        all.push("writes of variables: nothing was preloaded".to_owned());
+    }
+    let reasons = trace.processes.iter().filter_map(|process| process.no_python.as_deref());
+    let lines = tally(reasons).into_iter().map(|(why, times)| {
+        let whose = if times == 1 { "a process".to_owned() } else { format!("{times} processes") };
+        format!("Python stacks of {whose}: {}", place::short(why))
+    });
+    all.extend(capped(lines.collect(), "more reasons for missing Python stacks"));
+    let reasons = trace.events.iter().filter_map(|event: &Event| event.stack.missing.as_deref());
+    let lines = tally(reasons).into_iter().map(|(why, times)| {
+        format!(
+            "{} of {}: {}",
+            if times == 1 { "the stack" } else { "stacks" },
+            counted(times as u64, "event"),
+            place::short(why)
+        )
+    });
+    all.extend(capped(lines.collect(), "more reasons for missing stacks"));
+    let unknown = trace::contexts(trace).iter().filter(|life| life.uses.is_none()).count();
+    if unknown > 0 {
+        let which = if unknown == 1 { "a context".to_owned() } else { format!("{unknown} contexts") };
+        all.push(format!("what was done in {which}: the counts of the process are missing"));
+    }
+    all
+}
+
+fn capped(mut lines: Vec<String>, of: &str) -> Vec<String> {
+    let more = lines.len().saturating_sub(MOST);
+    lines.truncate(MOST);
+    if more > 0 {
+        lines.push(format!("{more} {of}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::trace::fixture;
+    use crate::trace::Stack;
+
+    #[test]
+    fn a_whole_trace_lacks_nothing_and_one_without_an_end_says_so() {
+        let mut trace = fixture::trace();
+        assert!(unseen(&trace).is_empty() && banners(&trace).is_empty());
+        trace.end = None;
+        assert_eq!(unseen(&trace), ["the trace is incomplete: it stops before the program ended, after 6.00 s"]);
+        assert_eq!(unseen(&trace), banners(&trace));
+        trace.counts.clear();
+        let last = "what was done in 2 contexts: the counts of the process are missing";
+        assert_eq!(unseen(&trace).get(1).map(String::as_str), Some(last));
+    }
+
+    #[test]
+    fn each_sort_of_blindness_is_named_once() {
+        let mut trace = fixture::trace();
+        trace.start.preload = false;
+        trace.start.limits = vec!["a limit".to_owned()];
+        for event in trace.events.iter_mut().take(3) {
+            event.stack = Stack::unread("Yama 2");
+        }
+        for process in &mut trace.processes {
+            process.no_python = Some("seccomp".to_owned());
+        }
+        if let Some(end) = &mut trace.end {
+            end.not_seen = (0..10).map(|number| format!("child {number}")).collect();
+            end.left_out = 3;
+        }
+        let lines = unseen(&trace);
+        assert_eq!(lines.len(), 8 + 1 + 5, "{lines:#?}");
+        let last =
+            ["3 events, left out because there were too many", "a limit", "writes of variables: nothing was preloaded"];
+        assert_eq!(lines.get(9..12).unwrap(), last);
+        assert_eq!(lines.get(12..).unwrap(), ["Python stacks of 2 processes: seccomp", "stacks of 3 events: Yama 2"]);
+    }
+}

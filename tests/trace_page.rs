@@ -1,0 +1,220 @@
+//! Stored traces on the command line, and the page of a trace in a real browser.
+
+mod common;
+#[allow(dead_code, reason = "this test program uses a part of it")]
+#[path = "../src/render/trace/fixture.rs"]
+mod fixture;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+// The fixture names these as a part of the program does.
+use cuda_pitfalls::{diagnosis, policy, render, report, sample, trace, verdict};
+use serde_json::Value;
+
+use common::Scratch;
+use policy::Outcome;
+use trace::{Line, Trace};
+
+/// The document of a trace.
+fn document(trace: &Trace) -> String {
+    let mut lines = vec![Line::Start(Box::new(trace.start.clone()))];
+    lines.extend(trace.processes.iter().cloned().map(Line::Process));
+    lines.extend(trace.events.iter().cloned().map(|event| Line::Event(Box::new(event))));
+    lines.extend(trace.memory.iter().copied().map(Line::Memory));
+    lines.extend(trace.counts.iter().cloned().map(Line::Counts));
+    lines.extend(trace.end.iter().cloned().map(Line::End));
+    lines.iter().map(|line| serde_json::to_string(line).expect("a line is JSON") + "\n").collect()
+}
+
+/// The folder of a trace.
+fn stored(scratch: &Scratch, name: &str, trace: &Trace) -> PathBuf {
+    let folder = scratch.path().join(name);
+    fs::create_dir(&folder).expect("a folder can be made");
+    fs::write(folder.join(trace::FILE), document(trace)).expect("a trace can be written");
+    folder
+}
+
+#[test]
+fn a_trace_is_rendered_in_every_form_that_it_has() {
+    let scratch = Scratch::new();
+    let folder = stored(&scratch, "a", &fixture::trace());
+    let file = folder.join(trace::FILE);
+    for path in [&folder, &file] {
+        let path = path.to_string_lossy();
+        for (form, part) in [
+            ("text", "0.41 s too late: no effect"),
+            ("html", "<h2>Timeline</h2>"),
+            ("markdown", "## Events"),
+            ("junit", "the trace is complete"),
+            ("github", "::"),
+        ] {
+            let ran = scratch.run(&["render", &path, "--as", form]);
+            assert_eq!(ran.code, Some(0), "{form}: {}", ran.stderr);
+            assert!(ran.stdout.contains(part), "{form}: {}", ran.stdout);
+        }
+    }
+    for form in ["text-full", "prometheus", "npd"] {
+        let ran = scratch.run(&["render", &folder.to_string_lossy(), "--as", form]);
+        ran.ended(2, "usage");
+        assert!(
+            ran.stderr.contains("a trace can be rendered as text, html, markdown, junit or github"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn two_traces_are_compared_and_a_trace_is_not_compared_with_a_report() {
+    let scratch = Scratch::new();
+    let mut other = fixture::trace();
+    other.events.retain(|event| event.device != Some(0));
+    let [a, b] = [("a", &fixture::trace()), ("b", &other)].map(|(name, trace)| stored(&scratch, name, trace));
+    let [a, b] = [a.to_string_lossy(), b.to_string_lossy()];
+    let ran = scratch.run(&["compare", &a, &b]);
+    ran.ended(1, "unexpected");
+    assert!(ran.stdout.contains("context on GPU 0"), "{}", ran.stdout);
+    scratch.run(&["compare", &a, &a]).ended(0, "ok");
+    let ran = scratch.run(&["compare", &a, &b, "--json"]);
+    assert_eq!(ran.json()["of"], "trace");
+    let ran = scratch.run(&["compare", &a, "reports/h200-x1"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("A is a trace, B is a report"), "{}", ran.stderr);
+}
+
+#[test]
+fn each_line_of_a_trace_follows_its_schema() {
+    let validator = jsonschema::validator_for(&trace::schema()).expect("a schema can be used");
+    for trace in [fixture::trace(), fixture::quiet(), fixture::hostile()] {
+        for line in document(&trace).lines() {
+            let value: Value = serde_json::from_str(line).expect("a line is JSON");
+            assert!(validator.is_valid(&value), "{:?} of {line}", validator.iter_errors(&value).next());
+        }
+    }
+}
+
+/// A browser of this machine; none, said on stderr, where there is none and it is not required.
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found =
+        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|it| it.is_file());
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "CI has no chromium, and the page must be opened in one");
+        // Not by a macro, whose text a test that passes keeps to itself.
+        let _ = writeln!(std::io::stderr(), "LEFT OUT: no chromium is installed, so no page was opened in a browser");
+    }
+    found
+}
+
+/// What a browser makes of a page, `width` pixels wide: measured from a page around it, because the
+/// page itself lets no script run.
+fn opened(browser: &Path, scratch: &Scratch, page: &str, width: u32, is_dark: bool) -> Value {
+    let folder = tempfile::tempdir_in(scratch.path()).expect("a folder of our own");
+    fs::write(folder.path().join("page.html"), page).expect("a page can be written");
+    let around = format!(
+        "<!DOCTYPE html><body style=\"margin:0\"><iframe id=f src=page.html style=\"border:0;width:{width}px;height:2000px\">\
+         </iframe><pre id=out></pre><script>
+        f.onload = () => {{
+          const page = f.contentDocument, all = s => [...page.querySelectorAll(s)];
+          page.querySelectorAll('details').forEach(one => one.open = true);
+          const box = one => one.getBoundingClientRect();
+          const wide = all('body *').filter(one => !one.closest('.wide, pre') && box(one).right > {width} + 1);
+          out.textContent = JSON.stringify({{
+            width: page.documentElement.scrollWidth, height: page.documentElement.scrollHeight,
+            wide: wide.slice(0, 5).map(one => one.outerHTML.slice(0, 200)),
+            marks: all('.mark').length,
+            unseen: all('.mark').filter(one => box(one).width < 8 || box(one).height < 8).length,
+            lost: all('a[href^=\"#\"]').filter(one => !page.getElementById(one.hash.slice(1))).length,
+            curves: all('.memory path').filter(one => box(one).width > 0 && box(one).height > 0).length,
+            page: f.contentWindow.getComputedStyle(page.body).backgroundColor,
+            scripts: page.scripts.length,
+          }});
+        }};</script>"
+    );
+    let around_path = folder.path().join("around.html");
+    fs::write(&around_path, around).expect("a page can be written");
+    let profile = folder.path().join("profile");
+    let mut command = Command::new(browser);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--hide-scrollbars",
+    ]);
+    command.args(["--allow-file-access-from-files", "--virtual-time-budget=20000", "--timeout=60000"]);
+    command.arg(format!("--user-data-dir={}", profile.display()));
+    command.arg(format!("--blink-settings=preferredColorScheme={}", if is_dark { 0 } else { 1 }));
+    command.arg("--dump-dom").arg(format!("file://{}", around_path.display()));
+    let output = command.output().expect("the browser starts");
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    let measured = dom.split_once("<pre id=\"out\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let measured =
+        measured.map(|(measured, _)| measured.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
+    measured.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| {
+        panic!("the browser has measured nothing:\n{dom}\n{}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+#[test]
+fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
+    let Some(browser) = browser() else { return };
+    let scratch = Scratch::new();
+    let trace = fixture::trace();
+    let page = render::trace::html(&trace, &fixture::findings(&trace), &fixture::outcome(&trace));
+    for (width, is_dark, colour) in [(360, false, "rgb(255, 255, 255)"), (1200, true, "rgb(13, 17, 23)")] {
+        let seen = opened(&browser, &scratch, &page, width, is_dark);
+        assert_eq!(seen["width"], width, "the page must be scrolled sideways: {seen:#}");
+        assert_eq!(seen["wide"], serde_json::json!([]), "{seen:#}");
+        assert_eq!((&seen["marks"], &seen["unseen"], &seen["lost"]), (&7.into(), &0.into(), &0.into()), "{seen:#}");
+        assert_eq!((&seen["curves"], &seen["page"]), (&4.into(), &colour.into()), "{seen:#}");
+    }
+}
+
+#[test]
+fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
+    let Some(browser) = browser() else { return };
+    let scratch = Scratch::new();
+    let (findings, outcome) = fixture::hostile_findings();
+    let hostile = render::trace::html(&fixture::hostile(), &findings, &outcome);
+    let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &Outcome::default());
+    for page in [hostile, large] {
+        let seen = opened(&browser, &scratch, &page, 360, false);
+        assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
+        assert_eq!((&seen["lost"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");
+        assert!(seen["marks"].as_u64() > Some(1) && seen["height"].as_u64() > Some(500), "{seen:#}");
+    }
+}
+
+/// Writes every form of these traces to the folder `CUDA_PITFALLS_PAGES`, for whoever wants to look.
+#[test]
+#[ignore = "it is no test: it writes pages to look at"]
+fn pages_to_look_at() {
+    let folder = PathBuf::from(std::env::var_os("CUDA_PITFALLS_PAGES").expect("a folder in CUDA_PITFALLS_PAGES"));
+    let trace = fixture::trace();
+    let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+    let (of_hostile, against) = fixture::hostile_findings();
+    let (hostile, large) = (fixture::hostile(), fixture::large(100, 2_000, 10_000));
+    let none = Outcome::default();
+    for (name, trace, findings, outcome) in [
+        ("usual", &trace, &findings[..], &outcome),
+        ("hostile", &hostile, &of_hostile, &against),
+        ("large", &large, &[], &none),
+        ("quiet", &fixture::quiet(), &[], &none),
+    ] {
+        let write = |end: &str, text: String| fs::write(folder.join(format!("{name}{end}")), text).expect("a file");
+        write(".ndjson", document(trace));
+        write(".html", render::trace::html(trace, findings, outcome));
+        write(".md", render::trace::markdown(trace, findings, outcome));
+        write(".xml", render::trace::junit(trace, findings, outcome, name));
+        write(".github", render::trace::github(trace, findings, outcome));
+        for width in [40, 80, 120] {
+            write(&format!(".{width}.txt"), render::trace::text(trace, findings, outcome, width));
+        }
+    }
+}
