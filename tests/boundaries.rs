@@ -81,7 +81,13 @@ impl Source {
 
 #[test]
 fn each_library_has_one_user() {
-    for (library, modules) in [("cudarc", &["worker"][..]), ("duct", &["supervisor"]), ("nvml_wrapper", &["sampler"])] {
+    for (library, modules) in [
+        ("cudarc", &["worker"][..]),
+        ("duct", &["supervisor"]),
+        ("nvml_wrapper", &["sampler"]),
+        ("py_spy", &["tracer"]),
+        ("blazesym", &["tracer"]),
+    ] {
         let all = sources("src");
         let (own, others): (Vec<&Source>, Vec<&Source>) =
             all.iter().partition(|source| modules.iter().any(|module| source.is_in(module)));
