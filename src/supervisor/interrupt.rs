@@ -34,7 +34,7 @@ fn make_bearable() -> io::Result<()> {
 }
 
 /// Whether the caller wants a signal to be ignored, as `nohup` does.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: the action is only asked for, and written to a live struct of plain values.
     unsafe {
         let mut action = std::mem::zeroed::<libc::sigaction>();

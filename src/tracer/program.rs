@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::TracerError;
+use crate::supervisor::is_ignored;
 
 /// Who gets signals that another process sends to us; 0 as long as nobody does.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
@@ -66,9 +67,10 @@ impl AsFd for Program {
 }
 
 /// What comes from the terminal the program gets by itself, being in its foreground as we are. What
-/// another process sends to us alone is passed on.
+/// another process sends to us alone is passed on. What our caller has us ignore, as `nohup` does, is
+/// left so, and the program ignores it too.
 fn take_signals() -> std::io::Result<()> {
-    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2] {
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].into_iter().filter(|it| !is_ignored(*it)) {
         let pass_on = move |info: &libc::siginfo_t| {
             let program = PROGRAM.load(Ordering::SeqCst);
             // A positive code is the kernel's own, as for a key of the terminal.
