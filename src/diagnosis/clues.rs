@@ -52,6 +52,11 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
     }
 }
 
+/// The sum of sizes, whatever a document says; none where one of them is not known.
+fn sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
+    sizes.into_iter().try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
+}
+
 /// A status of the driver by its name.
 pub(crate) fn status_name(code: i64) -> String {
     status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
