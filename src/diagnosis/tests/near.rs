@@ -254,6 +254,17 @@ fn a_loop_at_one_line_is_one_finding() {
 }
 
 #[test]
+fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
+    let meanwhile = crate::trace::fixture::stack(&[("<module>", "a.py", 4), ("devices", "jax/_src/xla_bridge.py", 1)]);
+    let stack = crate::trace::Stack { meanwhile: meanwhile.frames, ..Default::default() };
+    let made = Made::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
+    let found = findings(&made.launch(0).ends(&[0]).done());
+    let every = of("context-on-every-gpu", &found).expect("a context on both");
+    assert!(every.says.starts_with("a thread beside a.py:4 and what follows"), "{}", every.says);
+    assert!(every.workaround.contains("jax_cuda_visible_devices"), "{}", every.workaround);
+}
+
+#[test]
 fn absurd_numbers_do_no_harm() {
     let mut trace = on_every(&[], &[0, 1, 2, 3]);
     for event in &mut trace.events {
