@@ -12,7 +12,7 @@ use cuda_pitfalls_calls::{Library, status};
 
 use self::program::Program;
 use super::clue::Clue;
-use crate::trace::{Event, Language, Owner, Stack, Trace};
+use crate::trace::{Event, Frame, Language, Owner, Stack, Trace};
 
 /// What stands for a variable that is not set.
 const UNSET: &str = "(unset)";
@@ -25,12 +25,14 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     each.chain(shared::clues(trace, &programs)).collect()
 }
 
-/// The user's own line of an event, such as `train.py:12`; a function where there is no line, and the
-/// process where there is neither.
+/// The user's own line of an event, such as `train.py:12`; a function where there is no line; where
+/// the thread has no frame of the user's, the line at which another stood meanwhile; and the process
+/// where nothing of these is known.
 pub(crate) fn line(event: &Event) -> String {
-    let frame = event.stack.users();
-    let line = frame.and_then(|frame| frame.line().or_else(|| Some(frame.name())));
-    line.unwrap_or_else(|| format!("pid {}", event.pid))
+    let words = |frame: &Frame| frame.line().unwrap_or_else(|| frame.name());
+    let own = event.stack.users().map(words);
+    let beside = || event.stack.users_meanwhile().map(|frame| format!("a thread beside {}", words(frame)));
+    own.or_else(beside).unwrap_or_else(|| format!("pid {}", event.pid))
 }
 
 /// A clue about an event, with what is known of every one.
@@ -50,6 +52,11 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
         (None, Some(uuid)) => uuid.to_owned(),
         (None, None) => "a GPU".to_owned(),
     }
+}
+
+/// The sum of sizes, whatever a document says; none where one of them is not known.
+fn sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
+    sizes.into_iter().try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
 /// A status of the driver by its name.

@@ -96,7 +96,8 @@ impl Rule {
     /// The workaround in the words of the framework that is nearest to the user's line, if the rule
     /// has one for it: who calls accelerate does not call the PyTorch below it.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
-        let packages = clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev());
+        let packages =
+            clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev().chain(stack.meanwhile.iter().rev()));
         let framework = |package: &str| FRAMEWORKS.iter().find(|(_, packages)| packages.contains(&package));
         packages
             .filter_map(|frame| framework(frame.package.as_deref()?))

@@ -258,7 +258,7 @@ fn the_workaround_is_in_the_words_of_what_the_user_called() {
 fn a_native_guard_is_known_by_its_destructor() {
     let native = |function: &str| {
         let frame = |function| Frame::native(function, Some("/v/site-packages/torch/lib/libc10_cuda.so"), None, None);
-        Stack { frames: vec![frame("c10::cuda::SetDevice(int)"), frame(function)], missing: None }
+        Stack { frames: vec![frame("c10::cuda::SetDevice(int)"), frame(function)], ..Stack::default() }
     };
     let with = |function: &str| {
         let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1);

@@ -39,7 +39,7 @@ pub(crate) fn stack(frames: &[(&str, &str, u32)]) -> Stack {
         true => Frame::python(function, &format!("/v/lib/python3.12/site-packages/{file}"), *line),
         false => Frame::python(function, &format!("/home/me/{file}"), *line),
     };
-    Stack { frames: frames.iter().rev().map(frame).collect(), missing: None }
+    Stack { frames: frames.iter().rev().map(frame).collect(), ..Stack::default() }
 }
 
 impl Made {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::clue::Clue;
 use super::program::Program;
-use super::{about, gpu_name, leaves_guard};
+use super::{about, gpu_name, leaves_guard, sum};
 use crate::trace::{ContextLife, Event, Frame, Trace, What};
 
 /// What stands for the ordinal of a GPU that is not known.
@@ -98,7 +98,7 @@ fn of_process<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
     }
     let mut names: Vec<String> = unused.iter().map(|(_, life)| gpu_name(trace, life.made.gpu.as_deref())).collect();
     names.dedup();
-    let bytes: Option<i64> = unused.iter().map(|(_, life)| life.bytes).sum();
+    let bytes = sum(unused.iter().map(|(_, life)| life.bytes));
     clue = clue
         .with("unused", names)
         .with("at_once", made_at_once(program, &gpus))

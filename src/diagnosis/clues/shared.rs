@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::clue::Clue;
 use super::program::Program;
-use super::{about, gpu_name};
+use super::{about, gpu_name, sum};
 use crate::trace::{ContextLife, Trace};
 
 /// The first context of one process on a GPU.
@@ -45,7 +45,7 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
     }
     let first = elsewhere.first()?;
     let visible = holders.iter().map(|holder| holder.program.visible().map(<[String]>::len)).min().flatten();
-    let bytes: Option<i64> = elsewhere.iter().map(|holder| holder.life.bytes).sum();
+    let bytes = sum(elsewhere.iter().map(|holder| holder.life.bytes));
     let mut clue = about("gpu-shared", first.index, first.life.made)?
         .with("gpu", gpu_name(trace, Some(gpu)))
         .with("processes", holders.len())

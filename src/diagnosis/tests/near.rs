@@ -254,6 +254,50 @@ fn a_loop_at_one_line_is_one_finding() {
 }
 
 #[test]
+fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
+    let meanwhile = crate::trace::fixture::stack(&[("<module>", "a.py", 4), ("devices", "jax/_src/xla_bridge.py", 1)]);
+    let stack = crate::trace::Stack { meanwhile: meanwhile.frames, ..Default::default() };
+    let made = Made::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
+    let found = findings(&made.launch(0).ends(&[0]).done());
+    let every = of("context-on-every-gpu", &found).expect("a context on both");
+    assert!(every.says.starts_with("a thread beside a.py:4 and what follows"), "{}", every.says);
+    assert!(every.workaround.contains("jax_cuda_visible_devices"), "{}", every.workaround);
+}
+
+#[test]
+fn absurd_numbers_do_no_harm() {
+    let mut trace = on_every(&[], &[0, 1, 2, 3]);
+    for event in &mut trace.events {
+        event.memory_bytes = vec![Some(i64::MAX); 9];
+        (event.t_ns, event.device, event.status) = (u64::MAX, Some(i32::MIN), Some(i64::MIN));
+    }
+    trace.start.used_bytes = vec![Some(u64::MAX)];
+    trace.start.gpus[1].uuid.clear();
+    trace.processes.iter_mut().for_each(|process| (process.parent, process.t_ns) = (process.pid, u64::MAX));
+    let found = findings(&trace);
+    let policy = crate::policy::Policy::parse(
+        &["cuinit", "context:gpu1", "stray", "error"].map(str::to_owned),
+        &["gpu0=1B".to_owned(), "gpu3=1B".to_owned()],
+    );
+    assert!(!policy.expect("a policy").check(&trace, &found).is_kept());
+    trace.start.gpus.clear();
+    let _ = findings(&trace);
+}
+
+#[test]
+fn a_long_trace_takes_no_time_to_speak_of() {
+    let mut made = Made::on(2).init(&[], &[0, 1]).context(0, 0);
+    for number in 0..20_000 {
+        made = made.setenv("CUDA_VISIBLE_DEVICES", &number.to_string()).setenv("CUDA_LAUNCH_BLOCKING", "1");
+    }
+    let trace = made.launch(0).ends(&[0]).done();
+    let began = std::time::Instant::now();
+    let found = findings(&trace);
+    assert!(found.len() > 19_000, "only {}", found.len());
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
 fn findings_come_in_the_order_of_time() {
     let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
     let made = made.setenv("CUDA_MODULE_LOADING", "EAGER").setenv("CUDA_VISIBLE_DEVICES", "1");

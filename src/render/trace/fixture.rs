@@ -72,7 +72,7 @@ fn process(pid: u32, parent: u32, seconds: f64) -> Process {
 }
 
 fn event(seconds: f64, pid: u32, call: &str, what: What, frames: Vec<Frame>) -> Event {
-    let (status, stack) = (Some(0), Stack { frames, missing: None });
+    let (status, stack) = (Some(0), Stack { frames, ..Stack::default() });
     let (elapsed_ns, device, gpu, memory_bytes) = (None, None, None, Vec::new());
     Event {
         t_ns: at(seconds),
@@ -333,7 +333,7 @@ pub(crate) fn hostile() -> Trace {
     for (number, what) in whats.into_iter().enumerate() {
         let stack = match number % 3 {
             0 => Stack::unread(HOSTILE),
-            _ => Stack { frames: vec![frame(), frame()], missing: text() },
+            _ => Stack { frames: vec![frame(), frame()], missing: text(), ..Stack::default() },
         };
         trace.take(Line::Event(Box::new(Event {
             t_ns: if number % 2 == 0 { 0 } else { u64::MAX },
