@@ -306,6 +306,9 @@ pub struct Memory {
 /// What a process did altogether.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
+    /// When its end was noticed, at most about a second after it; or the end of the trace.
+    #[serde(default)]
+    pub t_ns: u64,
     /// The process.
     pub pid: u32,
     /// Calls of the forwarded functions that were made at least once.

@@ -15,6 +15,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -282,10 +283,11 @@ impl Tracer {
     /// Answers messages until the program has ended.
     fn serve(&mut self, mut program: Program) -> Ended {
         loop {
-            let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&program, PollFlags::IN)];
+            let [messages, end] = [self.listener.as_fd(), program.as_fd()];
+            let mut fds = [messages, end].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let tick = if self.processes.has_lost() { SHORT_TICK_NS } else { TICK_NS };
             let ready = poll(&mut fds, Some(&timespec(tick))).is_ok();
-            let has_ended = ready && fds.iter().nth(1).is_some_and(|fd| !fd.revents().is_empty());
+            let has_ended = ready && fds.last().is_some_and(|end| !end.revents().is_empty());
             self.answer();
             self.writer.flush();
             self.processes.watch_lost(self.place.path());
@@ -382,7 +384,10 @@ impl Tracer {
                 }
                 What::InitDone { visible, gpus }
             }
-            Said::MaskRead { value, after_hook } => What::MaskRead { value, after_hook },
+            Said::MaskRead { value, after_hook } => {
+                self.processes.reads_mask(pid, after_hook);
+                What::MaskRead { value, after_hook }
+            }
             Said::Variable { name, before, value } => What::Variable { name, before, value },
             Said::Context { change, primary, handle } => {
                 if !self.processes.context(pid, change, primary, device, handle) {

@@ -168,6 +168,34 @@ fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
 }
 
 #[test]
+fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
+    if !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    let hook = node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]);
+    let preload = node.compile("tests/injection/preload.c", "libpreload.so", &["-shared", "-fPIC"]);
+    let (log, scratch) = (node.file("log"), Scratch::new());
+    let script = "import ctypes, os; ctypes.CDLL('libcuda.so.1').cuInit(0); print(os.environ['LD_PRELOAD'].count(':'))";
+    let mut command = tracing(&scratch, &[], &["python3", "-c", script]);
+    command.env("CUDA_INJECTION64_PATH", &hook).env("LD_PRELOAD", &preload).env("HOOK_LOG", &log);
+    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
+    let called = fs::read_to_string(&log).unwrap_or_default();
+    assert!(!called.is_empty(), "the earlier hook was not called: {ran:?}");
+}
+
+#[test]
+fn without_a_preload_writes_are_not_seen_and_that_is_said() {
+    let script = root().join(traced("late_mask.py"));
+    let (ran, trace) = trace(&["--no-preload"], &["python3", &script.to_string_lossy()]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!trace.events.iter().any(|event| matches!(event.what, What::Variable { .. })));
+    assert!(trace.events.iter().any(|event| matches!(event.what, What::Context { .. })));
+    assert!(trace.start.limits.iter().any(|limit| limit.contains("--no-preload")), "{:?}", trace.start.limits);
+}
+
+#[test]
 fn counts_are_those_of_the_calls_that_were_made() {
     if !has("cc") {
         return;

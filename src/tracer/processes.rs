@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::stacks::Stacks;
+use crate::clock;
 use crate::trace::{CallCount, ContextChange, Counts, Process, Uses, Witness};
 
 /// More processes are not looked at for a libcuda in one round.
@@ -37,6 +38,8 @@ struct Known {
     others: BTreeSet<u64>,
     injected: bool,
     forwarded: bool,
+    /// Whether libcuda asked for the mask before it called the hook.
+    read_before_hook: bool,
 }
 
 /// The memory in which a process counts (shim/src/counts.rs).
@@ -95,6 +98,13 @@ impl Processes {
                 Witness::Injection => known.injected = true,
                 Witness::Forwarding => known.forwarded = true,
             }
+        }
+    }
+
+    /// Notes that libcuda asked for the mask.
+    pub(super) fn reads_mask(&mut self, pid: u32, after_hook: bool) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.read_before_hook |= !after_hook;
         }
     }
 
@@ -161,6 +171,12 @@ impl Processes {
                  not honoured): a second libcuda in it would not be seen"
             ));
         }
+        if known.injected && known.read_before_hook {
+            self.not_seen.push(format!(
+                "in process {pid} libcuda read CUDA_VISIBLE_DEVICES before it called the hook: the mask that is shown for \
+                 cuInit may be a later one"
+            ));
+        }
         (!known.pages.is_empty()).then(|| known.counts(pid))
     }
 
@@ -215,7 +231,7 @@ impl Processes {
 impl Known {
     /// Reads what the process counted, which can be read after its end too.
     fn counts(&self, pid: u32) -> Counts {
-        let mut counts = Counts { pid, ..Counts::default() };
+        let mut counts = Counts { t_ns: clock::now_ns(), pid, ..Counts::default() };
         for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
             counts.gpus.entry(device.clone()).or_default();
         }
