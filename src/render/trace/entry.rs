@@ -9,7 +9,7 @@ use crate::diagnosis::Finding;
 use crate::policy::Violation;
 use crate::text::counts::counted;
 use crate::text::units;
-use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What};
+use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What, Witness};
 
 /// The variables that `cuInit` reads, and nothing reads again in a process (docs/surveys/env.md).
 /// A later write of another one may still have an effect.
@@ -171,8 +171,12 @@ struct Latch<'a> {
     t_ns: u64,
     /// Whether it has succeeded, so that nothing is read again.
     is_done: bool,
-    /// When that `cuInit` returned: what it did in between bears later times than the call itself.
+    /// When that `cuInit` returned.
     returned_ns: u64,
+    /// Whether the injection hook was called: it is called once.
+    has_hook: bool,
+    /// Whether `cuInit` was called again.
+    is_again: bool,
     variables: Option<&'a BTreeMap<String, String>>,
     mask: Option<Option<&'a str>>,
 }
@@ -338,7 +342,15 @@ impl<'a> Builder<'a> {
     /// What belongs to a `cuInit` is one entry: that it began, what it read, what it returned.
     fn init(&mut self, key: (u32, usize), index: usize, event: &'a Event) {
         let latch = self.latches.entry(key).or_default();
-        if latch.is_done && event.t_ns > latch.returned_ns {
+        // The return bears the time of the call, and the hook and the reading, which come in between, bear
+        // later ones: a thread that is parked goes on later.
+        let is_of_first = match &event.what {
+            What::Init { witness: Witness::Injection, .. } => !latch.has_hook,
+            What::MaskRead { .. } => latch.mask.is_none() && !latch.is_again,
+            _ => false,
+        };
+        if latch.is_done && event.t_ns > latch.returned_ns && !is_of_first {
+            latch.is_again |= matches!(event.what, What::Init { .. });
             // A second cuInit changes nothing.
             return match event.what {
                 What::Init { .. } => self.minor("later cuInit", index, event),
@@ -360,7 +372,8 @@ impl<'a> Builder<'a> {
             entry.first = index;
         }
         match &event.what {
-            What::Init { variables, .. } => {
+            What::Init { variables, witness } => {
+                latch.has_hook |= *witness == Witness::Injection;
                 latch.variables = Some(variables);
                 if latch.mask.is_none() {
                     let mask = place::value(variables.get(MASK).map(String::as_str));
@@ -610,7 +623,12 @@ mod tests {
         trace.events.insert(0, done);
         assert_eq!(titles(&trace)[0], "CUDA_VISIBLE_DEVICES was read as (unset)");
         assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), None);
+        // Nor does it matter how long the thread was parked.
         trace.events[0].elapsed_ns = None;
+        assert_eq!(titles(&trace)[0], "CUDA_VISIBLE_DEVICES was read as (unset)");
+        let mut again = trace.events[1].clone();
+        again.t_ns += 50_000_000;
+        trace.events.insert(3, again);
         assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), Some(&1));
     }
 
