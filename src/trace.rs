@@ -120,7 +120,9 @@ impl Process {
     /// The program, and the script or module that its Python runs: `python3.12 train.py`.
     pub fn name(&self) -> String {
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        let program = last(&self.program);
+        // The file is not known of a process that has gone already.
+        let file = [Some(&self.program), self.arguments.first()].into_iter().flatten().find(|file| !file.is_empty());
+        let program = file.map_or_else(|| "?".to_owned(), |file| last(file));
         if self.python.is_none() && !program.starts_with("python") {
             return program;
         }
@@ -386,5 +388,7 @@ mod tests {
         assert_eq!(named("/usr/bin/python3", &["python", "-c", "import torch"]), "python3 -c");
         assert_eq!(named("/usr/bin/python3", &["python"]), "python3");
         assert_eq!(named("/me/a.out", &["a.out", "x"]), "a.out");
+        assert_eq!(named("", &["/usr/bin/python3", "train.py"]), "python3 train.py");
+        assert_eq!(named("", &[]), "?");
     }
 }

@@ -79,6 +79,8 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
         in_neither: 0,
     };
     let did = [behaviour(a, findings[0], b), behaviour(b, findings[1], a)];
+    let is_unread = |event: &Event| event.stack.frames.is_empty() && event.stack.missing.is_some();
+    let is_blind = traces.map(|trace| trace.events.iter().any(is_unread));
     let names: BTreeSet<&(u8, String)> = did.iter().flat_map(BTreeMap::keys).collect();
     for name in names {
         let [in_a, in_b] = [&did[0], &did[1]].map(|did| did.get(name));
@@ -88,9 +90,15 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
             continue;
         }
         // What a trace that was cut short does not have may have come after its end.
-        let cut = [("A", a, in_a), ("B", b, in_b)];
-        let cut = cut.iter().find(|(_, trace, thing)| trace.end.is_none() && (thing.is_none() || name.0 > CUMULATIVE));
-        let notes = cut.map(|(side, ..)| format!("the trace {side} is incomplete")).into_iter().collect::<Vec<_>>();
+        let sides = [("A", a, in_a), ("B", b, in_b)];
+        let cut =
+            sides.iter().find(|(_, trace, thing)| trace.end.is_none() && (thing.is_none() || name.0 > CUMULATIVE));
+        let mut notes: Vec<String> =
+            cut.map(|(side, ..)| format!("the trace {side} is incomplete")).into_iter().collect();
+        // And what it has may have another name where its stack was not read.
+        let is_named_by_place = [FINDING, LATE, CONTEXT, FORK, LIMIT, OTHER].contains(&name.0);
+        let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind.contains(&true);
+        notes.extend(is_unread.then(|| "stacks are missing".to_string()));
         let is_explained = !notes.is_empty();
         let difference = Difference { name: name.1.clone(), libcudart: None, changes, notes };
         if is_explained { comparison.explained.push(difference) } else { comparison.changed.push(difference) }
@@ -186,11 +194,18 @@ fn inits(trace: &Trace, did: &mut Behaviour, name: &str, processes: &[u32]) {
         trace.visible_to(*pid).map_or_else(|| "none: it failed".to_string(), |gpus| gpus.len().to_string())
     });
     let facts = vec![
-        Fact::text("made by", all(begun.iter().map(|(_, event)| place(event)))),
-        Fact::text("CUDA_VISIBLE_DEVICES", all(masks)),
-        Fact::text("visible GPUs", all(visible)),
+        Fact::text("made by", each(begun.iter().map(|(_, event)| place(event)))),
+        Fact::text("CUDA_VISIBLE_DEVICES", each(masks)),
+        Fact::text("visible GPUs", each(visible)),
     ];
     did.insert((INIT, name.to_string()), Thing { facts, absent: "nothing" });
+}
+
+/// Different values without those that are not known. How many processes have which is left out: how
+/// many there are may depend on the machine.
+fn each(values: impl Iterator<Item = String>) -> String {
+    let known: BTreeSet<String> = values.filter(|value| value != UNKNOWN).collect();
+    if known.is_empty() { UNKNOWN.to_string() } else { known.into_iter().collect::<Vec<_>>().join(", ") }
 }
 
 /// Different values, how often each is there where they are several.
@@ -337,7 +352,11 @@ fn place(event: &Event) -> String {
     });
     let entry = event.stack.entry().map(crate::trace::Frame::name);
     let parts: Vec<String> = own.into_iter().chain(entry).map(|part| shorten(&part, LONGEST)).collect();
-    if parts.is_empty() { shorten(&event.call, LONGEST) } else { parts.join(" → ") }
+    match (parts.is_empty(), &event.stack.missing) {
+        (false, _) => parts.join(" → "),
+        (true, Some(_)) if event.stack.frames.is_empty() => UNKNOWN.to_string(),
+        (true, _) => shorten(&event.call, LONGEST),
+    }
 }
 
 /// A variable's value with indices instead of UUIDs, which no two machines share.

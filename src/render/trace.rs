@@ -46,6 +46,12 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// What findings have in common that are told once: the rule's words, but for the process.
+fn alike(finding: &Finding) -> (&str, String, &str) {
+    let says = finding.says.replace(&format!("pid {}", finding.pid), "pid");
+    (&finding.title, says, &finding.workaround)
+}
+
 /// The trace as the terminal shows it, in lines of at most `width` columns, but for fewer than 40.
 pub fn text(trace: &Trace, findings: &[Finding], outcome: &Outcome, width: usize) -> String {
     text::text(&Seen::new(trace, findings, outcome), width)

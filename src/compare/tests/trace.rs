@@ -117,6 +117,19 @@ fn what_a_trace_without_an_end_lacks_does_not_count() {
 }
 
 #[test]
+fn a_stack_that_was_not_read_is_no_difference() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    for event in b.events.iter_mut().filter(|event| event.device == Some(0) || matches!(event.what, What::Init { .. }))
+    {
+        event.stack = crate::trace::Stack::unread("the thread went on");
+    }
+    let comparison = compared(&a, &b);
+    assert_eq!(changed(&comparison), Vec::<String>::new());
+    assert!(comparison.explained.iter().all(|it| it.notes == ["stacks are missing"]), "{:#?}", comparison.explained);
+    assert!(comparison.explained.len() >= 2);
+}
+
+#[test]
 fn another_machine_is_shown_and_does_not_count() {
     let (a, mut b) = (fixture::trace(), fixture::trace());
     b.start.driver_version = Some("590.1".to_owned());

@@ -9,7 +9,7 @@ use crate::diagnosis::Finding;
 use crate::policy::Violation;
 use crate::text::counts::counted;
 use crate::text::units;
-use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What};
+use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What, Witness};
 
 /// The variables that `cuInit` reads, and nothing reads again in a process (docs/surveys/env.md).
 /// A later write of another one may still have an effect.
@@ -171,6 +171,12 @@ struct Latch<'a> {
     t_ns: u64,
     /// Whether it has succeeded, so that nothing is read again.
     is_done: bool,
+    /// When that `cuInit` returned.
+    returned_ns: u64,
+    /// Whether the injection hook was called: it is called once.
+    has_hook: bool,
+    /// Whether `cuInit` was called again.
+    is_again: bool,
     variables: Option<&'a BTreeMap<String, String>>,
     mask: Option<Option<&'a str>>,
 }
@@ -236,6 +242,10 @@ pub(super) fn entries(trace: &Trace, findings: &[Finding], violations: &[Violati
             Some(entry) => entry.findings.push(index),
             None => entries.findings.push(index),
         }
+    }
+    for entry in &mut entries.all {
+        // Pitfalls stand before notes.
+        entry.findings.sort_by_key(|index| findings.get(*index).map(|finding| finding.severity));
     }
     for (index, violation) in violations.iter().enumerate() {
         let place = violation.event.and_then(|event| owner.get(&event));
@@ -332,7 +342,15 @@ impl<'a> Builder<'a> {
     /// What belongs to a `cuInit` is one entry: that it began, what it read, what it returned.
     fn init(&mut self, key: (u32, usize), index: usize, event: &'a Event) {
         let latch = self.latches.entry(key).or_default();
-        if latch.is_done {
+        // The return bears the time of the call, and the hook and the reading, which come in between, bear
+        // later ones: a thread that is parked goes on later.
+        let is_of_first = match &event.what {
+            What::Init { witness: Witness::Injection, .. } => !latch.has_hook,
+            What::MaskRead { .. } => latch.mask.is_none() && !latch.is_again,
+            _ => false,
+        };
+        if latch.is_done && event.t_ns > latch.returned_ns && !is_of_first {
+            latch.is_again |= matches!(event.what, What::Init { .. });
             // A second cuInit changes nothing.
             return match event.what {
                 What::Init { .. } => self.minor("later cuInit", index, event),
@@ -354,11 +372,12 @@ impl<'a> Builder<'a> {
             entry.first = index;
         }
         match &event.what {
-            What::Init { variables, .. } => {
+            What::Init { variables, witness } => {
+                latch.has_hook |= *witness == Witness::Injection;
                 latch.variables = Some(variables);
                 if latch.mask.is_none() {
                     let mask = place::value(variables.get(MASK).map(String::as_str));
-                    entry.label = format!("cuInit, with {MASK} {mask}");
+                    entry.label = format!("cuInit with {MASK} {mask}");
                 }
                 let others = variables.iter().filter(|(name, _)| *name != MASK);
                 let others: Vec<String> =
@@ -377,6 +396,7 @@ impl<'a> Builder<'a> {
                 match visible {
                     Some(visible) => {
                         latch.is_done = true;
+                        latch.returned_ns = event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0));
                         let is_notable = mask.is_some() || *visible as usize != self.trace.start.gpus.len();
                         entry.details.extend(is_notable.then(|| seen(self.trace, *visible, gpus)));
                     }
@@ -469,7 +489,9 @@ fn written(event: &Event) -> String {
 pub(super) fn late_write(trace: &Trace, late: &Late) -> String {
     let Some(event) = trace.events.get(late.event) else { return String::new() };
     let What::Variable { name, value, .. } = &event.what else { return String::new() };
-    let who = place::place(trace, event).map_or_else(|| format!("pid {}", event.pid), |place| shown(&place));
+    // As in chains, the file's name alone.
+    let line = event.stack.users().and_then(crate::trace::Frame::line);
+    let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));
     let does = match value {
         Some(value) => format!("sets {}={}", place::short(name), place::short(value)),
         None => format!("removes {}", place::short(name)),
@@ -590,6 +612,24 @@ mod tests {
         let made = entries(&trace, &[], &[]);
         assert!(made.all.iter().all(|entry| entry.late.is_empty()));
         assert_eq!(made.summed.get("write of the value that cuInit had read"), Some(&1));
+    }
+
+    #[test]
+    fn what_a_call_of_cu_init_does_until_it_returns_is_one_entry() {
+        let mut trace = fixture::trace();
+        // What returned bears the time of the call, and comes first.
+        let mut done = trace.events.remove(2);
+        (done.t_ns, done.elapsed_ns) = (trace.events[0].t_ns - 1, Some(20_000_000));
+        trace.events.insert(0, done);
+        assert_eq!(titles(&trace)[0], "CUDA_VISIBLE_DEVICES was read as (unset)");
+        assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), None);
+        // Nor does it matter how long the thread was parked.
+        trace.events[0].elapsed_ns = None;
+        assert_eq!(titles(&trace)[0], "CUDA_VISIBLE_DEVICES was read as (unset)");
+        let mut again = trace.events[1].clone();
+        again.t_ns += 50_000_000;
+        trace.events.insert(3, again);
+        assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), Some(&1));
     }
 
     #[test]

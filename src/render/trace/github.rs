@@ -4,7 +4,7 @@
 
 use super::junit::{own_place, where_it_was};
 use super::place::Place;
-use super::{Seen, totals, unseen};
+use super::{Seen, alike, totals, unseen};
 use crate::diagnosis::Severity;
 use crate::text::counts::grouped;
 use crate::text::escape::{github_message, github_property, shorten};
@@ -42,22 +42,19 @@ pub(super) fn lines(seen: &Seen) -> String {
     }
     let findings = seen.findings.iter().map(|finding| {
         let event = finding.events.first().copied();
-        (
-            (finding.title.clone(), finding.says.clone(), finding.workaround.clone(), own_place(seen, event)),
-            (finding, event),
-        )
+        ((alike(finding), own_place(seen, event)), (finding, event))
     });
-    for ((title, says, workaround, place), all) in grouped(findings).into_iter().take(MOST) {
+    for ((_, place), all) in grouped(findings).into_iter().take(MOST) {
         let Some((finding, event)) = all.first() else { continue };
         let lines = [
-            says,
+            finding.says.clone(),
             where_it_was(seen, *event),
-            format!("workaround: {workaround}"),
+            format!("workaround: {}", finding.workaround),
             format!("scenario: {}", finding.scenario),
             times(all.len()),
         ];
         let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
-        out.push_str(&annotation(level, place, &title, &lines));
+        out.push_str(&annotation(level, place, &finding.title, &lines));
     }
     let missing = unseen::unseen(seen.trace);
     if !missing.is_empty() {

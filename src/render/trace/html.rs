@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use super::entry::{Entries, Entry, entries, late_write, shown};
-use super::{Seen, place, text, totals, unseen};
+use super::{Seen, alike, place, text, totals, unseen};
 use crate::diagnosis::{Finding, Severity};
 use crate::render::html::{POLICY, STYLE};
 use crate::text::counts::{counted, grouped};
@@ -156,7 +156,6 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
         let _ = writeln!(out, "<h2>Not decided</h2>\n<ul class=\"failed\">\n{lines}</ul>");
     }
     for (severity, heading) in [(Severity::Pitfall, "Pitfalls"), (Severity::Note, "Notes")] {
-        let alike = |finding: &Finding| (finding.title.clone(), finding.says.clone(), finding.workaround.clone());
         let groups = grouped(seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
         if !groups.is_empty() {
             let _ = writeln!(out, "<h2>{heading}</h2>");
@@ -388,6 +387,17 @@ mod tests {
         for part in ["context, never used afterwards", "0.41 s too late: no effect", "torch.cuda.set_device(1) first"] {
             assert!(page.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn findings_that_differ_in_their_process_alone_have_one_card() {
+        let trace = fixture::trace();
+        let template = fixture::findings(&trace).remove(0);
+        let of = |pid: u32| Finding { pid, says: format!("pid {pid} does it"), ..template.clone() };
+        let findings: Vec<Finding> = (100..300).map(of).collect();
+        let page = super::page(&Seen { trace: &trace, findings: &findings, violations: &[], undecided: &[] });
+        assert_eq!(page.matches("class=\"card").count(), 1);
+        assert!(page.contains("(200 times)"));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::entry::{Entry, entries, late_write};
-use super::{Seen, place, text, totals, unseen};
+use super::{Seen, alike, place, text, totals, unseen};
 use crate::diagnosis::Severity;
-use crate::text::counts::counted;
+use crate::text::counts::{counted, grouped};
 use crate::text::escape::{html, markdown};
 use crate::trace::Event;
 
@@ -39,7 +39,8 @@ pub(super) fn page(seen: &Seen) -> String {
         .violations
         .iter()
         .map(|violation| format!("- **{}**\n", markdown(&text::forbidden(&violation.forbidden, &violation.says))));
-    let findings = seen.findings.iter().map(|finding| {
+    let groups = grouped(seen.findings.iter().map(|finding| (alike(finding), finding)));
+    let findings = groups.iter().filter_map(|(_, all)| all.first()).map(|finding| {
         format!(
             "- {}**{}**: {}\n  - workaround: {}\n  - proven by the scenario {}\n",
             if finding.severity == Severity::Note { "note: " } else { "" },

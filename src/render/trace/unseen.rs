@@ -1,7 +1,9 @@
 //! What a trace could not show, in words: a reader must never take it for what did not happen.
 
+use std::collections::HashMap;
+
 use super::place;
-use crate::text::counts::{counted, tally};
+use crate::text::counts::counted;
 use crate::trace::{self, Event, Trace};
 use crate::verdict::Provenance;
 
@@ -39,13 +41,13 @@ pub(super) fn unseen(trace: &Trace) -> Vec<String> {
         all.push("writes of variables: nothing was preloaded".to_owned());
     }
     let reasons = trace.processes.iter().filter_map(|process| process.no_python.as_deref());
-    let lines = tally(reasons).into_iter().map(|(why, times)| {
+    let lines = alike(reasons).into_iter().map(|(why, times)| {
         let whose = if times == 1 { "a process".to_owned() } else { format!("{times} processes") };
         format!("Python stacks of {whose}: {}", place::short(why))
     });
     all.extend(capped(lines.collect(), "more reasons for missing Python stacks"));
     let reasons = trace.events.iter().filter_map(|event: &Event| event.stack.missing.as_deref());
-    let lines = tally(reasons).into_iter().map(|(why, times)| {
+    let lines = alike(reasons).into_iter().map(|(why, times)| {
         format!(
             "{} of {}: {}",
             if times == 1 { "the stack" } else { "stacks" },
@@ -58,6 +60,24 @@ pub(super) fn unseen(trace: &Trace) -> Vec<String> {
     if unknown > 0 {
         let which = if unknown == 1 { "a context".to_owned() } else { format!("{unknown} contexts") };
         all.push(format!("what was done in {which}: the counts of the process are missing"));
+    }
+    all
+}
+
+/// Reasons that differ in their numbers alone, such as PIDs, and how often each is given; the first
+/// of them stands for all.
+fn alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut kinds: HashMap<String, usize> = HashMap::new();
+    let mut all: Vec<(&str, usize)> = Vec::new();
+    for why in reasons {
+        let kind: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        let place = *kinds.entry(kind).or_insert_with(|| {
+            all.push((why, 0));
+            all.len() - 1
+        });
+        if let Some((_, times)) = all.get_mut(place) {
+            *times += 1;
+        }
     }
     all
 }
@@ -98,7 +118,7 @@ mod tests {
             event.stack = Stack::unread("Yama 2");
         }
         for process in &mut trace.processes {
-            process.no_python = Some("seccomp".to_owned());
+            process.no_python = Some(format!("seccomp of {}", process.pid));
         }
         if let Some(end) = &mut trace.end {
             end.not_seen = (0..10).map(|number| format!("child {number}")).collect();
@@ -109,6 +129,9 @@ mod tests {
         let last =
             ["3 events, left out because there were too many", "a limit", "writes of variables: nothing was preloaded"];
         assert_eq!(lines.get(9..12).unwrap(), last);
-        assert_eq!(lines.get(12..).unwrap(), ["Python stacks of 2 processes: seccomp", "stacks of 3 events: Yama 2"]);
+        assert_eq!(
+            lines.get(12..).unwrap(),
+            ["Python stacks of 2 processes: seccomp of 4711", "stacks of 3 events: Yama 2"]
+        );
     }
 }
