@@ -357,8 +357,10 @@ impl Tracer {
             None => Vec::new(),
         };
         let Some(what) = self.what(pid, said, device, counts) else { return };
+        // An event bears the time at which its call was made; that cuInit is done has a time of its own.
+        let is_done = matches!(what, What::InitDone { .. });
         let (t_ns, stack) = match before {
-            Some(before) if stack.frames.is_empty() => (before.t_ns, before.stack),
+            Some(before) if stack.frames.is_empty() => (if is_done { t_ns } else { before.t_ns }, before.stack),
             _ => (t_ns, stack),
         };
         let event = Event { t_ns, pid, tid, what, call, status, elapsed_ns, device, gpu, memory_bytes, stack };

@@ -231,7 +231,7 @@ impl Made {
         let uses = Uses { launches: 1000, ..Uses::default() };
         let gpus = worked_on.iter().map(|index| (uuid(*index), uses)).collect();
         let calls = [("cuInit".to_owned(), CallCount { calls: 1, errors: 0 })].into();
-        self.trace.counts.push(Counts { pid: self.pid, calls, gpus });
+        self.trace.counts.push(Counts { t_ns: 0, pid: self.pid, calls, gpus });
         self
     }
 }

@@ -187,7 +187,12 @@ pub(crate) fn trace() -> Trace {
     let calls = calls.map(|(name, calls, errors)| (name.to_owned(), CallCount { calls, errors }));
     let busy = Uses { launches: 48_210, copies: 310, allocations: 42 };
     let gpus = [(GPUS[0].to_owned(), Uses::default()), (GPUS[1].to_owned(), busy)];
-    take(Line::Counts(Counts { pid: 4711, calls: calls.into_iter().collect(), gpus: gpus.into_iter().collect() }));
+    take(Line::Counts(Counts {
+        t_ns: 0,
+        pid: 4711,
+        calls: calls.into_iter().collect(),
+        gpus: gpus.into_iter().collect(),
+    }));
     take(Line::Memory(Memory { t_ns: at(6.0), index: 0, used_bytes: 0 }));
     take(Line::Memory(Memory { t_ns: at(6.0), index: 1, used_bytes: 0 }));
     take(Line::End(End { t_ns: at(6.1), code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0 }));
@@ -361,7 +366,7 @@ pub(crate) fn hostile() -> Trace {
     let uses = Uses { launches: u64::MAX, copies: u64::MAX, allocations: u64::MAX };
     for pid in [u32::MAX, u32::MAX - 1] {
         let calls = BTreeMap::from([(HOSTILE.to_owned(), most)]);
-        trace.take(Line::Counts(Counts { pid, calls, gpus: BTreeMap::from([(HOSTILE.to_owned(), uses)]) }));
+        trace.take(Line::Counts(Counts { t_ns: 0, pid, calls, gpus: BTreeMap::from([(HOSTILE.to_owned(), uses)]) }));
     }
     trace
 }
