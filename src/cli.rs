@@ -105,6 +105,9 @@ enum Command {
         /// The form.
         #[arg(long = "as", value_enum, default_value_t = Format::Text)]
         form: Format,
+        /// The lines of a trace without paths and arguments, to be handed on.
+        #[arg(long, conflicts_with = "form")]
+        redact: bool,
     },
     /// Compare the claims of articles with measurements.
     ///
@@ -212,7 +215,8 @@ pub fn main() -> Exit {
         Command::Judge { report, files, json, verbose, allow_skip } => {
             judge::again(&report, &files, json, verbose, allow_skip)
         }
-        Command::Render { report, form } => render(&report, form),
+        Command::Render { report, redact: true, .. } => redact(&report),
+        Command::Render { report, form, .. } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
         Command::Schema { of } => {
@@ -311,6 +315,22 @@ fn render(path: &Path, form: Format) -> Exit {
     match status {
         Some(status) if shown == Exit::Ok => output::plugin(status),
         _ => shown,
+    }
+}
+
+/// The lines of a stored trace without what tells who made it.
+fn redact(path: &Path) -> Exit {
+    if !document::is_trace(path) {
+        return fail("--redact: this is no trace", Exit::Usage, false);
+    }
+    let mut exit = Exit::Ok;
+    let shown = document::lines(path, |line| {
+        let text = serde_json::to_string(&document::redacted(line)).unwrap_or_default();
+        exit = exit.worst(print(&format!("{text}\n")));
+    });
+    match shown {
+        Ok(()) => exit,
+        Err(error) => fail(&error.to_string(), Exit::Usage, false),
     }
 }
 

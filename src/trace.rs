@@ -12,9 +12,11 @@ pub(crate) mod fixture;
 mod read;
 mod redact;
 mod stack;
+#[path = "../shim/src/variable.rs"]
+pub(crate) mod variable;
 
 pub use contexts::{ContextLife, contexts};
-pub use read::{Trace, TraceError, is_trace};
+pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
 pub use stack::{Frame, Language, Owner, Stack};
 

@@ -9,8 +9,6 @@ mod place;
 mod processes;
 mod program;
 mod stacks;
-#[path = "../shim/src/variable.rs"]
-mod variable;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -259,7 +257,7 @@ impl Tracer {
         self.sampler.rest_us = REST_US;
         let _ = self.sampler.free_run();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
-        let variables = std::env::vars_os().filter(|(name, _)| variable::is_of_cuda(name.as_bytes()));
+        let variables = std::env::vars_os().filter(|(name, _)| trace::variable::is_of_cuda(name.as_bytes()));
         self.writer.write(Line::Start(Box::new(Start {
             schema: SchemaId { name: trace::SCHEMA.to_string(), major: trace::MAJOR, minor: trace::MINOR },
             provenance: Provenance::of(machine.is_simulated),

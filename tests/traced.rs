@@ -6,10 +6,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use common::traced::{Node, PROGRAMS, command, events, has, lines_of, run, traced};
-use common::{Ran, root};
+use common::root;
+use common::traced::{Node, PROGRAMS, Program, command, events, has, lines_of, run};
 
 /// How often a hook is called in the processes of a program that is run without arguments: once where nothing else stands here.
 const HOOKED: &[(&str, usize)] = &[

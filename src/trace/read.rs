@@ -65,6 +65,51 @@ pub fn is_trace(path: &Path) -> bool {
     read.is_ok() && compact.contains(&format!("\"name\":\"{SCHEMA}\""))
 }
 
+/// Hands over the lines of a trace one by one, as they are read.
+///
+/// # Errors
+/// As for [`Trace::open`].
+pub fn lines(path: &Path, mut take: impl FnMut(Line)) -> Result<(), TraceError> {
+    let path = file_of(path);
+    let file = std::fs::File::open(&path).map_err(|source| TraceError::File { path: path.clone(), source })?;
+    each(BufReader::new(file), &path, |line| {
+        take(line);
+        Ok(())
+    })
+}
+
+/// Reads line by line. Text after the last complete line is left out, as a writer leaves it that was
+/// killed.
+fn each(
+    mut text: impl BufRead,
+    path: &Path,
+    mut take: impl FnMut(Line) -> Result<(), String>,
+) -> Result<(), TraceError> {
+    let mut is_newer = false;
+    for number in 1.. {
+        let mut bytes = Vec::new();
+        let read = text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
+        read.map_err(|source| TraceError::File { path: path.to_path_buf(), source })?;
+        let wrong = |why: String| TraceError::Format { path: path.to_path_buf(), line: number, why };
+        if bytes.last() != Some(&b'\n') {
+            break;
+        }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        match serde_json::from_slice::<Line>(&bytes) {
+            Ok(line) => {
+                is_newer |= matches!(&line, Line::Start(start) if start.schema.minor > super::MINOR);
+                take(line).map_err(wrong)?;
+            }
+            // A newer minor may have lines that this version does not know.
+            Err(_) if is_newer => {}
+            Err(error) => return Err(wrong(format!("this is no line of a trace: {error}"))),
+        }
+    }
+    Ok(())
+}
+
 impl Trace {
     /// Reads a trace: a file, or the folder that it is in. Text after the last complete line is left
     /// out, as a writer leaves it that was killed.
@@ -82,33 +127,17 @@ impl Trace {
     ///
     /// # Errors
     /// As for [`Trace::open`].
-    pub fn read(mut text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
+    pub fn read(text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
         let mut trace: Option<Trace> = None;
-        for number in 1.. {
-            let mut bytes = Vec::new();
-            let read = text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
-            read.map_err(|source| TraceError::File { path: path.to_path_buf(), source })?;
-            let wrong = |why: String| TraceError::Format { path: path.to_path_buf(), line: number, why };
-            if bytes.last() != Some(&b'\n') {
-                // The end of the file, or what a killed writer left of a line.
-                break;
+        each(text, path, |line| match (&mut trace, line) {
+            (None, Line::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
+            (None, _) => Err("a trace begins with a line of the kind `start`".to_owned()),
+            (Some(_), Line::Start(_)) => Err("a second trace begins here".to_owned()),
+            (Some(trace), line) => {
+                trace.take(line);
+                Ok(())
             }
-            if bytes.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            let line = match serde_json::from_slice::<Line>(&bytes) {
-                Ok(line) => line,
-                // A newer minor may have lines that this version does not know.
-                Err(_) if trace.as_ref().is_some_and(|trace| trace.start.schema.minor > super::MINOR) => continue,
-                Err(error) => return Err(wrong(format!("this is no line of a trace: {error}"))),
-            };
-            match (&mut trace, line) {
-                (None, Line::Start(start)) => trace = Some(Trace::begin(*start).map_err(wrong)?),
-                (None, _) => return Err(wrong("a trace begins with a line of the kind `start`".to_owned())),
-                (Some(_), Line::Start(_)) => return Err(wrong("a second trace begins here".to_owned())),
-                (Some(trace), line) => trace.take(line),
-            }
-        }
+        })?;
         let none = || TraceError::Format { path: path.to_path_buf(), line: 1, why: "the trace is empty".to_owned() };
         let mut trace = trace.ok_or_else(none)?;
         trace.events.sort_by_key(|event| event.t_ns);

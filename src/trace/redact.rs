@@ -1,5 +1,7 @@
 //! A trace without what tells who made it: paths, arguments, environment.
 
+use std::collections::BTreeMap;
+
 use super::{Line, Stack, What};
 
 /// What stands for what was taken out.
@@ -14,6 +16,7 @@ pub fn redacted(line: Line) -> Line {
                 start.command.first().map(|program| vec![short(program), GONE.to_owned()]).unwrap_or_default();
             start.folder = GONE.to_owned();
             start.libcuda = start.libcuda.as_deref().map(short);
+            redact_variables(&mut start.environment);
             Line::Start(start)
         }
         Line::Process(mut process) => {
@@ -24,15 +27,18 @@ pub fn redacted(line: Line) -> Line {
         Line::Event(mut event) => {
             redact_stack(&mut event.stack);
             if let What::Init { variables, .. } = &mut event.what {
-                for (name, value) in variables {
-                    if value.contains('/') && !name.contains("VISIBLE") {
-                        *value = GONE.to_owned();
-                    }
-                }
+                redact_variables(variables);
             }
             Line::Event(event)
         }
         other => other,
+    }
+}
+
+/// Values that may hold a path; a mask never does.
+fn redact_variables(variables: &mut BTreeMap<String, String>) {
+    for (_, value) in variables.iter_mut().filter(|(_, value)| value.contains('/')) {
+        *value = GONE.to_owned();
     }
 }
 

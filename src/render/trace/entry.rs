@@ -9,7 +9,7 @@ use crate::diagnosis::Finding;
 use crate::policy::Violation;
 use crate::text::counts::counted;
 use crate::text::units;
-use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What, Witness};
+use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What, Witness, variable};
 
 /// The variables that `cuInit` reads, and nothing reads again in a process (docs/surveys/env.md).
 /// A later write of another one may still have an effect.
@@ -379,7 +379,8 @@ impl<'a> Builder<'a> {
                     let mask = place::value(variables.get(MASK).map(String::as_str));
                     entry.label = format!("cuInit with {MASK} {mask}");
                 }
-                let others = variables.iter().filter(|(name, _)| *name != MASK);
+                let matters = |name: &str| name != MASK && variable::is_of_cuda(name.as_bytes());
+                let others = variables.iter().filter(|(name, _)| matters(name));
                 let others: Vec<String> =
                     others.map(|(name, value)| format!("{}={}", place::short(name), place::short(value))).collect();
                 if !others.is_empty() && entry.details.is_empty() {
@@ -493,6 +494,7 @@ pub(super) fn late_write(trace: &Trace, late: &Late) -> String {
     let line = event.stack.users().and_then(crate::trace::Frame::line);
     let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));
     let does = match value {
+        Some(value) if value.is_empty() => format!("sets {} to nothing", place::short(name)),
         Some(value) => format!("sets {}={}", place::short(name), place::short(value)),
         None => format!("removes {}", place::short(name)),
     };

@@ -1,0 +1,17 @@
+import os
+import torch
+
+
+def setup():
+    if not torch.cuda.is_available():
+        raise SystemExit("no GPU")
+
+
+def choose():
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+setup()
+choose()
+model = torch.nn.Linear(64, 64).to("cuda")
+print(torch.cuda.device_count(), model(torch.ones(1, 64, device="cuda")).sum().item() == 0)

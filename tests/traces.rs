@@ -1,0 +1,69 @@
+//! Committed traces of real programs: measured, whole, and today's rules find in them what
+//! `tests/traces.txt` says.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use common::{bless, root};
+use cuda_pitfalls::trace::{Trace, What, contexts};
+use cuda_pitfalls::verdict::Provenance;
+use cuda_pitfalls::{diagnosis, policy, render};
+
+/// The folders of committed traces, by name.
+fn committed() -> Vec<PathBuf> {
+    let below = |folder: PathBuf| {
+        let mut found: Vec<PathBuf> = fs::read_dir(&folder).expect("a folder").flatten().map(|it| it.path()).collect();
+        found.sort();
+        found
+    };
+    let machines = below(root().join("reports/traces"));
+    machines.into_iter().flat_map(below).filter(|folder| folder.join("trace.ndjson").exists()).collect()
+}
+
+#[test]
+fn committed_traces_show_what_they_showed() {
+    let mut said = String::new();
+    let traces = committed();
+    assert!(traces.len() >= 8, "{traces:?}");
+    for folder in traces {
+        let name = folder.strip_prefix(root().join("reports/traces")).expect("below").to_string_lossy().into_owned();
+        let trace = Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(trace.start.provenance, Provenance::Measured, "{name}");
+        assert!(trace.end.is_some(), "{name} is not whole");
+        let hooked = trace.events.iter().filter_map(|event| match event.what {
+            What::MaskRead { after_hook, .. } => Some(after_hook),
+            _ => None,
+        });
+        let hooked: Vec<bool> = hooked.collect();
+        assert!(!hooked.is_empty() && hooked.iter().all(|after| *after), "{name}: the mask was read before the hook");
+        let _ = writeln!(said, "{name}");
+        for life in contexts(&trace) {
+            let frame = life.made.stack.users().or_else(|| life.made.stack.users_meanwhile());
+            let line = frame.and_then(|frame| frame.line()).unwrap_or_else(|| "no line of the program".to_owned());
+            let mib = life.bytes.map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20));
+            let _ = writeln!(said, "    context of {mib:.2} MiB at {line}, unused: {}", life.is_unused());
+        }
+        let findings = diagnosis::findings(&trace);
+        for finding in &findings {
+            let _ = writeln!(said, "    {}: {}", finding.rule, finding.says);
+        }
+        // Every form of it can be made.
+        let outcome = policy::Outcome::default();
+        for text in [
+            render::trace::text(&trace, &findings, &outcome, 80),
+            render::trace::html(&trace, &findings, &outcome),
+            render::trace::markdown(&trace, &findings, &outcome),
+        ] {
+            assert!(!text.contains("SIMULATED") && text.len() > 100, "{name}: {text}");
+        }
+    }
+    let path = root().join("tests/traces.txt");
+    if bless() {
+        fs::write(&path, &said).expect("it can be written");
+        return;
+    }
+    assert_eq!(said, fs::read_to_string(&path).unwrap_or_default(), "CUDA_PITFALLS_BLESS=1 writes it anew");
+}
