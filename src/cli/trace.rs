@@ -101,7 +101,9 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
 
 /// What the command line and the file of `--expect` forbid.
 fn policy(arguments: &Arguments) -> Result<Policy, String> {
-    let own = Policy::parse(&arguments.forbid, &arguments.max_bytes)?;
+    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(|why| format!("--forbid: {why}"))?;
+    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(|why| format!("--max-bytes: {why}"))?;
+    let own = forbid.merge(bounds);
     let Some(path) = &arguments.expect else { return Ok(own) };
     let name = path.to_string_lossy();
     let text = input::read_text(path, MOST_POLICY_BYTES).map_err(|error| format!("--expect {name}: {error}"))?;

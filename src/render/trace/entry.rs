@@ -122,7 +122,8 @@ impl Entry {
     fn new(kind: Kind, label: String, index: usize, event: &Event) -> Entry {
         let (gpu, bytes, times, first) = (None, None, 1, index);
         let (pids, events) = (vec![event.pid], vec![index]);
-        let (details, late, findings, violations) = Default::default();
+        let (late, findings, violations) = Default::default();
+        let details = place::meanwhile(event).into_iter().collect();
         Entry { kind, label, gpu, bytes, times, pids, first, events, details, late, findings, violations }
     }
 
@@ -383,7 +384,7 @@ impl<'a> Builder<'a> {
                 let others = variables.iter().filter(|(name, _)| matters(name));
                 let others: Vec<String> =
                     others.map(|(name, value)| format!("{}={}", place::short(name), place::short(value))).collect();
-                if !others.is_empty() && entry.details.is_empty() {
+                if !others.is_empty() && !entry.details.iter().any(|detail| detail.starts_with("with ")) {
                     entry.details.push(format!("with {}", others.join(", ")));
                 }
             }

@@ -24,7 +24,7 @@ pub(super) struct Place {
 
 /// The innermost line of the user's own code.
 pub(super) fn place(trace: &Trace, event: &Event) -> Option<Place> {
-    let frame = event.stack.users()?;
+    let frame = event.stack.users().or_else(|| event.stack.users_meanwhile())?;
     let file = frame.file.as_deref()?;
     let folder = trace.start.folder.trim_end_matches('/');
     let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')).filter(|_| !folder.is_empty());
@@ -55,6 +55,16 @@ pub(super) fn chain(event: &Event) -> Vec<String> {
         parts.push(call);
     }
     parts
+}
+
+/// Where the user's own code stood meanwhile, on another thread; none where this one has frames of it.
+pub(super) fn meanwhile(event: &Event) -> Option<String> {
+    let frame = event.stack.users_meanwhile()?;
+    let frames = event.stack.meanwhile.clone();
+    let beside = crate::trace::Stack { frames, ..crate::trace::Stack::default() };
+    let way: Vec<String> =
+        std::iter::once(own_frame(frame)).chain(beside.entry().map(|it| short(&it.name()))).collect();
+    Some(format!("meanwhile the program was at {}", way.join(" → ")))
 }
 
 fn own_frame(frame: &Frame) -> String {
