@@ -202,6 +202,7 @@ pub enum What {
         /// How many GPUs the process can see; null where it failed.
         visible: Option<u32>,
         /// Their UUIDs in the process's own order.
+        #[serde(default)]
         gpus: Vec<String>,
     },
     /// A variable that CUDA reads was written or removed.

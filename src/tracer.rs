@@ -28,7 +28,7 @@ use crate::supervisor::{self, SamplerClient, timespec};
 use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
 use crate::verdict::Provenance;
 use crate::{clock, libraries, simulated, traced};
-use message::{Message, Received, Said};
+use message::{Message, Other, Received, Said};
 use place::Place;
 use processes::Processes;
 use program::Program;
@@ -321,10 +321,10 @@ impl Tracer {
     /// One message: what is noted, and what is written.
     fn take(&mut self, received: Received) {
         let Received { message, pid, counts, waiting } = received;
-        let was_parked = message::is_parked(&waiting);
-        if let Said::Lost { program } = message.said {
+        if let Said::Other(Other::Lost { program }) = message.said {
             return self.processes.lost(pid, program);
         }
+        let was_parked = message::is_parked(&waiting);
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
             self.writer.write(Line::Process(process));
         }
@@ -332,9 +332,6 @@ impl Tracer {
         let tid = processes::thread_here(pid, tid);
         let gpu = uuid.as_deref().and_then(uuid_text);
         self.processes.name_gpu(pid, device, gpu.as_deref());
-        let key = (pid, number);
-        let is_before = matches!(said, Said::Before | Said::Init { witness: Witness::Forwarding, .. });
-        let reads_memory = is_before || matches!(said, Said::Context { .. } | Said::InitDone { .. } | Said::Module);
         let stack = match frames.is_empty() {
             true => Stack::default(),
             false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
@@ -342,69 +339,70 @@ impl Tracer {
         };
         // A thread that gave up waiting meanwhile was read while it moved.
         let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
-        let now = if reads_memory { self.look() } else { Vec::new() };
-        if is_before {
-            self.pending.insert(key, Pending { t_ns, used: now.clone(), stack: stack.clone() });
-        }
-        // The two libraries in a process number their messages each by itself.
-        let before = if reads_memory && !is_before { self.pending.remove(&key) } else { None };
-        let memory_bytes = match &before {
-            Some(before) => {
-                before.used.iter().zip(&now).map(|(before, now)| Some((*now)? as i64 - (*before)? as i64)).collect()
+        let what = match said {
+            Said::Event(what) => what,
+            Said::Other(Other::Before) => {
+                let used = self.look();
+                self.pending.insert((pid, number), Pending { t_ns, used, stack });
+                return;
             }
-            None => Vec::new(),
+            Said::Other(Other::Hello { devices, names }) => {
+                return counts.into_iter().for_each(|file| self.processes.count(pid, file, names.clone(), devices));
+            }
+            Said::Other(Other::Lost { .. }) => return,
         };
-        let Some(what) = self.what(pid, said, device, counts) else { return };
-        // An event bears the time at which its call was made; that cuInit is done has a time of its own.
-        let is_done = matches!(what, What::InitDone { .. });
-        let (t_ns, stack) = match before {
-            Some(before) if stack.frames.is_empty() => (if is_done { t_ns } else { before.t_ns }, before.stack),
-            _ => (t_ns, stack),
-        };
-        let event = Event { t_ns, pid, tid, what, call, status, elapsed_ns, device, gpu, memory_bytes, stack };
+        let Some(what) = self.noted(pid, what, device) else { return };
+        let event =
+            Event { t_ns, pid, tid, what, call, status, elapsed_ns, device, gpu, memory_bytes: Vec::new(), stack };
+        let event = self.with_memory(event, number);
         self.writer.write(Line::Event(Box::new(event)));
     }
 
-    /// What a message means; none if it is no event, or one that is known already.
-    fn what(&mut self, pid: u32, said: Said, device: Option<i32>, counts: Option<std::fs::File>) -> Option<What> {
-        Some(match said {
-            Said::Hello { devices, names } => {
-                self.processes.count(pid, counts?, names, devices);
-                return None;
-            }
-            Said::Before => return None,
-            Said::Init { witness, variables } => {
-                self.processes.initialises(pid, witness);
-                What::Init { witness, variables }
-            }
-            Said::InitDone { visible, uuids } => {
-                let gpus: Vec<String> = uuids.iter().map(|hex| uuid_text(hex).unwrap_or_default()).collect();
-                for (device, gpu) in gpus.iter().enumerate() {
-                    self.processes.name_gpu(pid, Some(device as i32), Some(gpu));
+    /// An event with what is known from before its call: the change of memory, when the call was made,
+    /// and its stack.
+    fn with_memory(&mut self, mut event: Event, number: u64) -> Event {
+        let key = (event.pid, number);
+        if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
+            let used = self.look();
+            self.pending.insert(key, Pending { t_ns: event.t_ns, used, stack: event.stack.clone() });
+            return event;
+        }
+        // That cuInit is done has a time of its own.
+        let is_done = matches!(event.what, What::InitDone { .. });
+        // The two libraries in a process number their messages each by itself: no others have a first half.
+        if !is_done && !matches!(event.what, What::Context { .. } | What::Module) {
+            return event;
+        }
+        let Some(before) = self.pending.remove(&key) else { return event };
+        let now = self.look();
+        let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
+        event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
+        if event.stack.frames.is_empty() {
+            event.stack = before.stack;
+            event.t_ns = if is_done { event.t_ns } else { before.t_ns };
+        }
+        event
+    }
+
+    /// Notes what an event means for its process. None if it is known already.
+    fn noted(&mut self, pid: u32, mut what: What, device: Option<i32>) -> Option<What> {
+        match &mut what {
+            What::Init { witness, .. } => self.processes.initialises(pid, *witness),
+            What::InitDone { gpus, .. } => {
+                for (device, gpu) in (0..).zip(gpus) {
+                    *gpu = uuid_text(gpu).unwrap_or_default();
+                    self.processes.name_gpu(pid, Some(device), Some(gpu));
                 }
-                What::InitDone { visible, gpus }
             }
-            Said::MaskRead { value, after_hook } => {
-                self.processes.reads_mask(pid, after_hook);
-                What::MaskRead { value, after_hook }
-            }
-            Said::Variable { name, before, value } => What::Variable { name, before, value },
-            Said::Context { change, primary, handle } => {
-                if !self.processes.context(pid, change, primary, device, handle) {
+            What::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
+            What::Context { change, primary, handle } => {
+                if !self.processes.context(pid, *change, *primary, device, *handle) {
                     return None;
                 }
-                What::Context { change, primary, handle }
             }
-            Said::FirstUse { usage } => What::FirstUse { usage },
-            Said::HostMemory { bytes } => What::HostMemory { bytes },
-            Said::Limit { limit, value, after_launch } => What::Limit { limit, value, after_launch },
-            Said::Lost { .. } => return None,
-            Said::Forked { parent, contexts } => What::Forked { parent, contexts },
-            Said::Peer => What::Peer,
-            Said::Ipc => What::Ipc,
-            Said::Module => What::Module,
-            Said::Error => What::Error,
-        })
+            _ => {}
+        }
+        Some(what)
     }
 
     /// What is done once a second: memory that was polled, counts of processes that have ended.

@@ -66,11 +66,21 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of a kind about a call, numbered.
-    pub fn new(kind: &str, call: &str, number: u64) -> Message {
+    /// A message of an event of the trace, by its name there, about a call; numbered.
+    pub fn event(event: &str, call: &str, number: u64) -> Message {
+        Message::begin("event", event, call, number)
+    }
+
+    /// A message of another kind.
+    #[allow(dead_code, reason = "each library has messages of its own")]
+    pub fn of(kind: &str, call: &str, number: u64) -> Message {
+        Message::begin("kind", kind, call, number)
+    }
+
+    fn begin(tag: &str, name: &str, call: &str, number: u64) -> Message {
         let mut message = Message { text: String::with_capacity(1024), is_parked: false };
         message.text.push('{');
-        message.word("kind", kind).word("call", call).number("number", number as i64);
+        message.word(tag, name).word("call", call).number("number", number as i64);
         message.number("t_ns", c::now_ns() as i64).number("tid", c::thread_id());
         message.number("pthread", c::pthread_id() as i64);
         message

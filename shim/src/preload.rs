@@ -33,7 +33,7 @@ const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 pub extern "C" fn InitializeInjection() -> c_int {
     let errno = c::Errno::kept();
     WAS_CALLED.store(true, Ordering::SeqCst);
-    let mut message = Message::new("init", "cuInit", post::number());
+    let mut message = Message::event("init", "cuInit", post::number());
     message.word("witness", "injection").pairs("variables", &c::variables(is_of_cuda)).parked().send(None);
     drop(errno);
     // SAFETY: the name of a library that the user chose, and a function of the type that the driver
@@ -73,7 +73,7 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
         return;
     }
     let _errno = c::Errno::kept();
-    let mut message = Message::new("variable", call, post::number());
+    let mut message = Message::event("variable", call, post::number());
     message.bytes("name", Some(name)).bytes("before", before.as_deref()).bytes("value", after);
     message.number("status", i64::from(status)).parked().send(None);
 }
@@ -198,7 +198,7 @@ unsafe fn tell_lost(call: &str, program: *const c_char, all: *const *const c_cha
             return;
         }
         let _errno = c::Errno::kept();
-        Message::new("lost", call, post::number()).bytes("program", Some(bytes_of(program))).send(None);
+        Message::of("lost", call, post::number()).bytes("program", Some(bytes_of(program))).send(None);
     }
 }
 
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
                 .any(|frame| loader::file_of(*frame).is_some_and(|file| is_libcuda(&file)))
             {
                 let value = (!found.is_null()).then(|| bytes_of(found).to_vec());
-                let mut message = Message::new("mask_read", "getenv", post::number());
+                let mut message = Message::event("mask_read", "getenv", post::number());
                 message.bytes("value", value.as_deref());
                 message.flag("after_hook", WAS_CALLED.load(Ordering::SeqCst)).send(None);
             }

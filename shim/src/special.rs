@@ -77,7 +77,7 @@ pub fn after_use(index: usize, status: u32, usage: Usage) {
 #[cold]
 fn tell_use(index: usize, device: i32, usage: Usage) {
     let _errno = c::Errno::kept();
-    let mut message = Message::new("first_use", name(index), post::number());
+    let mut message = Message::event("first_use", name(index), post::number());
     of_device(&mut message, device).word("usage", usage.word()).parked().send(None);
 }
 
@@ -88,7 +88,7 @@ fn tell_error(index: usize, status: u32) {
         return;
     }
     let _errno = c::Errno::kept();
-    let mut message = Message::new("error", name(index), post::number());
+    let mut message = Message::event("error", name(index), post::number());
     message.number("status", i64::from(status)).parked().send(None);
 }
 
@@ -100,7 +100,7 @@ fn tell_appeared(index: usize) {
     }
     for device in state::appeared() {
         let _errno = c::Errno::kept();
-        let mut message = Message::new("context", name(index), post::number());
+        let mut message = Message::event("context", name(index), post::number());
         message.word("change", "made").flag("primary", true).number("handle", 0).number("status", 0);
         of_device(&mut message, device).parked().send(None);
     }
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     let was_ready = state::is_ready();
     if !was_ready && post::is_heard() {
         let _errno = c::Errno::kept();
-        let mut message = Message::new("init", "cuInit", number);
+        let mut message = Message::event("init", "cuInit", number);
         message
             .word("witness", "forwarding")
             .pairs("variables", &c::variables(variable::is_of_cuda))
@@ -147,11 +147,11 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         let count = state::count().unwrap_or(0);
         state::set_ready(count);
         let uuids = (0..count.min(64)).map(|device| state::uuid(device as i32));
-        let mut message = Message::new("init_done", "cuInit", number);
-        message.number("visible", i64::from(count)).list("uuids", uuids);
+        let mut message = Message::event("init_done", "cuInit", number);
+        message.number("visible", i64::from(count)).list("gpus", uuids);
         message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
     } else if is_first_failure {
-        let mut message = Message::new("init_done", "cuInit", number);
+        let mut message = Message::event("init_done", "cuInit", number);
         message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
         // In a child of a process that was ready nothing was told before.
         let message = if was_ready { message.parked() } else { message.waiting() };
@@ -215,7 +215,7 @@ unsafe fn answered(index: usize, status: u32, function: *mut *mut c_void) -> u32
 fn before_context(call: &str, device: i32) -> u64 {
     let _errno = c::Errno::kept();
     let number = post::number();
-    let mut message = Message::new("before", call, number);
+    let mut message = Message::of("before", call, number);
     of_device(&mut message, device).parked().send(None);
     number
 }
@@ -223,7 +223,7 @@ fn before_context(call: &str, device: i32) -> u64 {
 /// Tells what became of it.
 fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
     let _errno = c::Errno::kept();
-    let mut message = Message::new("context", call, number);
+    let mut message = Message::event("context", call, number);
     message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
     message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
     of_device(&mut message, device).waiting().send(None);
@@ -262,7 +262,7 @@ fn tell_unseen(call: &str, device: i32, handle: usize) {
         return;
     }
     let _errno = c::Errno::kept();
-    let mut message = Message::new("context", call, post::number());
+    let mut message = Message::event("context", call, post::number());
     message.word("change", "made").flag("primary", true).number("handle", handle as i64).number("status", 0);
     of_device(&mut message, device).parked().send(None);
 }
@@ -274,7 +274,7 @@ fn after_primary(call: &'static str, index: usize, change: &str, device: i32, wa
         state::note_primary(device, false);
         if post::is_heard() {
             let _errno = c::Errno::kept();
-            let mut message = Message::new("context", call, post::number());
+            let mut message = Message::event("context", call, post::number());
             message.word("change", change).flag("primary", true).number("handle", 0).number("status", 0);
             of_device(&mut message, device).parked().send(None);
         }
@@ -377,7 +377,7 @@ macro_rules! destroy {
             after(index($text), status, false);
             if status == SUCCESS && let Some(device) = state::forget_other(context) && post::is_heard() {
                 let _errno = c::Errno::kept();
-                let mut message = Message::new("context", $text, post::number());
+                let mut message = Message::event("context", $text, post::number());
                 message.word("change", "destroyed").flag("primary", false).number("handle", context as i64);
                 message.number("status", 0);
                 of_device(&mut message, device).parked().send(None);
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     }
     if LIMITS.take() {
         let _errno = c::Errno::kept();
-        let mut message = Message::new("limit", "cuCtxSetLimit", post::number());
+        let mut message = Message::event("limit", "cuCtxSetLimit", post::number());
         message.number("limit", i64::from(limit)).number("value", value as i64).flag("after_launch", after_launch);
         if let Some(device) = device {
             of_device(&mut message, device);
@@ -417,7 +417,7 @@ fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u3
     after(index, status, false);
     if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {
         let _errno = c::Errno::kept();
-        let mut message = Message::new("host_memory", call, post::number());
+        let mut message = Message::event("host_memory", call, post::number());
         if let Some(device) = state::current_device() {
             of_device(&mut message, device);
         }
@@ -468,7 +468,7 @@ fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     tell_appeared(index);
     if IPC.take() {
         let _errno = c::Errno::kept();
-        Message::new("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
+        Message::event("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
     }
     status
 }
@@ -487,7 +487,7 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     let number = post::number();
     if kind == "module" {
         let _errno = c::Errno::kept();
-        Message::new("before", name(index), number).parked().send(None);
+        Message::of("before", name(index), number).parked().send(None);
     }
     number
 }
@@ -502,7 +502,7 @@ pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
         return;
     }
     let _errno = c::Errno::kept();
-    let mut message = Message::new(kind, name(index), number);
+    let mut message = Message::event(kind, name(index), number);
     if let Some(device) = state::current_device() {
         of_device(&mut message, device);
     }

@@ -55,7 +55,7 @@ pub fn watch_forks() {
             let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
             // SAFETY: it has no precondition.
             let parent = unsafe { getppid() };
-            let mut message = Message::new("forked", "fork", post::number());
+            let mut message = Message::event("forked", "fork", post::number());
             message.number("parent", i64::from(parent)).number("contexts", contexts).parked().send(None);
         }
     }

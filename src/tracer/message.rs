@@ -1,6 +1,5 @@
 //! What the libraries in a traced program send: one JSON object per connection (shim/src/post.rs).
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -12,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Deserialize;
 
-use crate::trace::{ContextChange, Usage, Witness};
+use crate::trace::What;
 
 /// Longer messages are not read: a stack has some kilobytes, the list of names twenty.
 const LONGEST: u64 = 1 << 20;
@@ -46,61 +45,24 @@ pub(super) struct Message {
 
 /// What it says.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(untagged)]
 pub(super) enum Said {
+    /// An event, as the document has it, but for UUIDs in hex.
+    Event(What),
+    /// Anything else.
+    Other(Other),
+}
+
+/// A message that is no event.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Other {
     /// A process counts from now on, in memory that comes with the message.
-    Hello {
-        devices: usize,
-        names: Vec<String>,
-    },
+    Hello { devices: usize, names: Vec<String> },
     /// A call is about to be made whose effect on memory is wanted.
     Before,
-    Init {
-        witness: Witness,
-        variables: BTreeMap<String, String>,
-    },
-    InitDone {
-        visible: Option<u32>,
-        #[serde(default)]
-        uuids: Vec<String>,
-    },
-    MaskRead {
-        value: Option<String>,
-        after_hook: bool,
-    },
-    Variable {
-        name: String,
-        before: Option<String>,
-        value: Option<String>,
-    },
-    Context {
-        change: ContextChange,
-        primary: bool,
-        handle: u64,
-    },
-    FirstUse {
-        usage: Usage,
-    },
-    HostMemory {
-        bytes: u64,
-    },
-    Limit {
-        limit: i32,
-        value: u64,
-        after_launch: bool,
-    },
     /// A program is about to be started without the trace's variables.
-    Lost {
-        program: String,
-    },
-    Forked {
-        parent: u32,
-        contexts: u32,
-    },
-    Peer,
-    Ipc,
-    Module,
-    Error,
+    Lost { program: String },
 }
 
 /// A message with who sent it, by the kernel's word. Dropping the connection lets its thread go on.
