@@ -58,7 +58,12 @@ fn file_of(path: &Path) -> PathBuf {
 
 /// Whether a path is that of a trace, by its first line.
 pub fn is_trace(path: &Path) -> bool {
-    let Ok(file) = std::fs::File::open(file_of(path)) else { return false };
+    let path = file_of(path);
+    // A pipe would wait for its writer, and what is taken from it is gone.
+    if !std::fs::metadata(&path).is_ok_and(|data| data.is_file()) {
+        return false;
+    }
+    let Ok(file) = std::fs::File::open(path) else { return false };
     let mut first = String::new();
     let read = BufReader::new(file.take(4096)).read_line(&mut first);
     let compact: String = first.split_whitespace().collect();
