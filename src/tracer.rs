@@ -396,9 +396,7 @@ impl Tracer {
             }
             What::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
             What::Context { change, primary, handle } => {
-                if !self.processes.context(pid, *change, *primary, device, *handle) {
-                    return None;
-                }
+                return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
             }
             _ => {}
         }
