@@ -186,6 +186,51 @@ fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
 }
 
 #[test]
+fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
+    let scratch = Scratch::new();
+    let script = root().join(traced("stray_context.py"));
+    let line = lines_of(Path::new("stray_context.py"))["stray"];
+    let (page, junit) = (scratch.path().join("page.html"), scratch.path().join("junit.xml"));
+    let (page_path, junit_path) = (page.to_string_lossy().into_owned(), junit.to_string_lossy().into_owned());
+    let options = ["--forbid", "stray", "--github", "--json", "--html", &page_path, "--junit", &junit_path];
+    let ran = scratch
+        .start(tracing(&scratch, &options, &["python3", &script.to_string_lossy()]))
+        .wait(Duration::from_secs(60));
+    ran.ended(1, "unexpected");
+    assert_eq!(ran.stdout, "model on cuda:1\ndone\n", "stdout is the program's");
+    let summary = ran.stderr.lines().find(|line| line.starts_with('{')).expect("a summary");
+    let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
+    assert_eq!(summary["violations"][0]["forbidden"], "stray", "{summary}");
+    let at = format!("tests/traced/stray_context.py,line={line}");
+    let annotation = ran.stderr.lines().find(|line| line.starts_with("::error") && line.contains(&at));
+    assert!(annotation.is_some(), "{at} is not annotated:\n{}", ran.stderr);
+    let xml = fs::read_to_string(&junit).expect("a file");
+    assert!(xml.contains("<failure") && xml.contains("cuda-pitfalls.simulated.trace"), "{xml}");
+    assert!(fs::read_to_string(&page).expect("a page").contains("stray_context.py"));
+}
+
+#[test]
+fn a_policy_that_cannot_be_decided_is_not_kept() {
+    let node = Node::new("h200-x2");
+    let library = node.links.join("libcuda.so.1").to_string_lossy().into_owned();
+    let script = root().join(traced("absolute_path.py")).to_string_lossy().into_owned();
+    let scratch = Scratch::new();
+    let command = tracing(&scratch, &["--forbid", "context"], &["python3", &script, &library]);
+    scratch.start(command).wait(Duration::from_secs(60)).ended(3, "inconclusive");
+    let command = tracing(&scratch, &["--forbid", "cuinit,context"], &["true"]);
+    assert_eq!(scratch.start(command).wait(Duration::from_secs(60)).code, Some(0));
+}
+
+#[test]
+fn code_that_python_was_given_as_text_is_the_programs_own() {
+    let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
+    let (_, trace) = trace(&[], &["python3", "-c", script]);
+    let init = trace.events.iter().find(|event| matches!(event.what, What::Init { .. })).expect("an init");
+    let users = init.stack.users().map(|frame| (frame.function.as_str(), frame.line));
+    assert_eq!(users, Some(("work", Some(3))), "{:?}", init.stack);
+}
+
+#[test]
 fn without_a_preload_writes_are_not_seen_and_that_is_said() {
     let script = root().join(traced("late_mask.py"));
     let (ran, trace) = trace(&["--no-preload"], &["python3", &script.to_string_lossy()]);

@@ -147,10 +147,13 @@ impl Processes {
         let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
         if !alive.is_empty() {
             let count = alive.len();
-            let (noun, verb) = if count == 1 { ("process", "goes") } else { ("processes", "go") };
+            let (noun, verb, what) = match count {
+                1 => ("process", "goes", "it does"),
+                _ => ("processes", "go", "they do"),
+            };
             let which = alive.iter().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ");
             self.not_seen.push(format!(
-                "{count} {noun} of the program (PID {which}) {verb} on after its end: what they do from now on is not seen"
+                "{count} {noun} of the program (PID {which}) {verb} on after its end: what {what} from now on is not seen"
             ));
         }
         let all: Vec<u32> = self.known.keys().copied().collect();

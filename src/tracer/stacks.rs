@@ -172,9 +172,19 @@ impl Stacks {
     }
 }
 
+/// Where code is that was given to Python as text: by `-c`, or on its standard input.
+const GIVEN: [&str; 2] = ["<string>", "<stdin>"];
+
 fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
-    let frame =
-        |frame: &py_spy::Frame| Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
+    // Packages make code of text too, but what Python itself began with is the user's own.
+    let given = frames.last().map(|first| first.filename.as_str()).filter(|file| GIVEN.contains(file));
+    let frame = |frame: &py_spy::Frame| {
+        let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
+        if given == Some(frame.filename.as_str()) {
+            named.owner = Owner::Program;
+        }
+        named
+    };
     frames.iter().map(frame).take(MOST_FRAMES).collect()
 }
 

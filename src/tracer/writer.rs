@@ -8,10 +8,10 @@ use std::path::Path;
 use crate::trace::{self, Line, redacted};
 
 /// More events are counted and left out: a program that makes and destroys contexts for a day would
-/// fill the disk.
-const MOST_EVENTS: u64 = 200_000;
+/// fill the disk, and its trace could not be read back.
+const MOST_EVENTS: u64 = 10_000;
 /// Likewise changes of memory.
-const MOST_MEMORY: u64 = 1_000_000;
+const MOST_MEMORY: u64 = 200_000;
 
 /// Writes lines. What cannot be written is reported at the end: the program goes on.
 pub(super) struct Writer {
