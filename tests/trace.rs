@@ -222,6 +222,22 @@ fn a_policy_that_cannot_be_decided_is_not_kept() {
 }
 
 #[test]
+fn a_process_that_changes_its_title_is_the_same_program() {
+    // prctl(PR_SET_MM) needs privileges; the memory of the command line can be written by anyone who has it.
+    let script = "import ctypes, sys\n\
+        cuda = ctypes.CDLL('libcuda.so.1')\ncontext, pointer = ctypes.c_void_p(), ctypes.c_uint64()\n\
+        cuda.cuInit(0)\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)\ncuda.cuCtxSetCurrent(context)\n\
+        start = int(open('/proc/self/stat').read().rsplit(') ', 1)[1].split()[45])\n\
+        ctypes.memmove(start, b'title', 5)\nassert open('/proc/self/cmdline').read().startswith('title')\n\
+        cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 20))";
+    let (ran, trace) = trace(&[], &["python3", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(trace.processes.len(), 1, "{:?}", trace.processes);
+    let uses: Vec<u64> = trace.counts.iter().flat_map(|counts| counts.gpus.values()).map(|it| it.allocations).collect();
+    assert_eq!(uses, [1], "{:?}", trace.counts);
+}
+
+#[test]
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
     let (_, trace) = trace(&[], &["python3", "-c", script]);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::stacks::Stacks;
 use crate::clock;
@@ -29,7 +29,7 @@ pub(super) struct Processes {
 #[derive(Default)]
 struct Known {
     /// What it runs: another program has other events.
-    image: Vec<u8>,
+    image: Option<(PathBuf, String)>,
     pages: Vec<Page>,
     /// UUIDs by ordinal.
     gpus: BTreeMap<i32, String>,
@@ -53,25 +53,26 @@ impl Processes {
     /// Notes that a process sent something. What is to be written of it, if it is new or has become
     /// another program.
     pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<Process> {
-        let image = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let image = image_of(pid);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
         self.elsewhere.remove(&pid);
-        // A process that has ended since has no command line.
-        if !is_new && (known.image == image || image.is_empty()) {
+        // A process that has ended since has none.
+        if !is_new && (image.is_none() || known.image == image) {
             return None;
         }
         let pages = std::mem::take(&mut known.pages);
-        *known = Known { image: image.clone(), pages, ..Known::default() };
+        *known = Known { image, pages, ..Known::default() };
         stacks.forget(pid);
         let (python, no_python) = stacks.python(pid);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         Some(Process {
             t_ns,
             pid,
             parent: parent_of(pid).unwrap_or(0),
             program: program_of(pid),
-            arguments: image.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
+            arguments: arguments.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
             python,
             no_python,
         })
@@ -278,6 +279,16 @@ fn is_alive(pid: u32) -> bool {
 fn parent_of(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+/// What tells a program in a process from the one before it: its file, and where the kernel put its
+/// stack. Its command line does not: programs write over their own, to show what they do.
+fn image_of(pid: u32) -> Option<(PathBuf, String)> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // proc_pid_stat(5): `startstack` is field 28; field 2 is in parentheses and may hold anything.
+    let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    Some((program, after_name.split(' ').nth(25).unwrap_or_default().to_owned()))
 }
 
 fn program_of(pid: u32) -> String {
