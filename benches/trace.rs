@@ -62,8 +62,8 @@ struct Bench {
 impl Bench {
     /// Where programs run: bare ones too, so that both meet the same driver.
     fn on(&self) -> &'static str {
-        let gpu = Path::new("/dev/nvidiactl").exists();
-        if gpu { "cuda" } else { "sim" }
+        let has_gpu = Path::new("/dev/nvidia0").exists();
+        if has_gpu { "cuda" } else { "sim" }
     }
 
     /// A command as it is, or traced.
