@@ -349,6 +349,11 @@ impl Tracer {
             Said::Other(Other::Hello { devices, names }) => {
                 return counts.into_iter().for_each(|file| self.processes.count(pid, file, names.clone(), devices));
             }
+            Said::Other(Other::Silent) => {
+                let why =
+                    format!("process {pid} writes variables again and again: what it writes from now on is not seen");
+                return self.not_seen.push(why);
+            }
             Said::Other(Other::Lost { .. }) => return,
         };
         let Some(what) = self.noted(pid, what, device) else { return };

@@ -238,6 +238,16 @@ fn a_process_that_changes_its_title_is_the_same_program() {
 }
 
 #[test]
+fn writes_that_are_told_no_more_are_said_to_be_unseen() {
+    let script = "import os\nfor n in range(300): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)";
+    let (ran, trace) = trace(&[], &["python3", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let writes = trace.events.iter().filter(|event| matches!(event.what, What::Variable { .. })).count();
+    let not_seen = trace.end.expect("a whole trace").not_seen;
+    assert!(writes == 256 && not_seen.iter().any(|why| why.contains("writes variables")), "{writes}, {not_seen:?}");
+}
+
+#[test]
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
     let (_, trace) = trace(&[], &["python3", "-c", script]);

@@ -69,10 +69,15 @@ fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 
 /// Tells of a change of a variable, after it was made.
 fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, status: c_int) {
-    if WRITES.fetch_add(1, Ordering::Relaxed) >= MOST_WRITES {
+    let writes = WRITES.fetch_add(1, Ordering::Relaxed);
+    if writes > MOST_WRITES {
         return;
     }
     let _errno = c::Errno::kept();
+    if writes == MOST_WRITES {
+        Message::of("silent", call, post::number()).send(None);
+        return;
+    }
     let mut message = Message::event("variable", call, post::number());
     message.bytes("name", Some(name)).bytes("before", before.as_deref()).bytes("value", after);
     message.number("status", i64::from(status)).parked().send(None);

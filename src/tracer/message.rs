@@ -61,6 +61,8 @@ pub(super) enum Other {
     Hello { devices: usize, names: Vec<String> },
     /// A call is about to be made whose effect on memory is wanted.
     Before,
+    /// A process has written so many variables that it tells no more of them.
+    Silent,
     /// A program is about to be started without the trace's variables.
     Lost { program: String },
 }
