@@ -146,6 +146,24 @@ pub struct Versions {
     pub unknown: Vec<String>,
 }
 
+impl Versions {
+    /// Whether the libraries are the simulated machine's. What was loaded decides, not what was asked
+    /// for; `nvml` is what the sampler says of its own library.
+    ///
+    /// # Errors
+    /// Why results could be taken for what they are not: real and simulated libraries, or unknown ones.
+    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, String> {
+        if let Some(path) = self.unknown.first() {
+            return Err(format!("{path} is mapped, and it is unknown whether it is simulated"));
+        }
+        let seen: Vec<bool> = self.libraries.iter().map(|library| library.simulated).chain(nvml).collect();
+        match seen.contains(&true) && seen.contains(&false) {
+            true => Err("real and simulated libraries are mixed".to_string()),
+            false => Ok(seen.contains(&true)),
+        }
+    }
+}
+
 /// What a call returned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Status {

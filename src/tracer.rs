@@ -4,6 +4,7 @@
 //! The program keeps its descriptors, its terminal and its process group. It is never waited for
 //! longer than a parked thread waits by itself (shim/src/post.rs).
 
+mod machine;
 mod message;
 mod place;
 mod processes;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::clock;
 use crate::folder::Folder;
 use crate::report::SchemaId;
 use crate::run::On;
@@ -27,7 +29,7 @@ use crate::sample::{Gpu, STEP_BYTES, Sweep};
 use crate::supervisor::{self, SamplerClient, timespec};
 use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
 use crate::verdict::Provenance;
-use crate::{clock, libraries, simulated, traced};
+use machine::Machine;
 use message::{Message, Other, Received, Said};
 use place::Place;
 use processes::Processes;
@@ -112,11 +114,18 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     let place = Place::lay_out(machine.libcuda.as_deref()).map_err(TracerError::Internal)?;
     let listener = place.listen().map_err(|error| internal(&error))?;
     let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
-    let environment = environment(&place, machine.links.as_deref().filter(|_| machine.is_simulated), options.preload);
+    let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
+    let environment = place.environment(simulated, options.preload);
     let started_ns = clock::now_ns();
-    let program_itself = Program::start(&options.command, &environment)?;
+    let program_itself = match Program::start(&options.command, &environment) {
+        Ok(started) => started,
+        Err(error) => {
+            writer.discard();
+            return Err(error);
+        }
+    };
     // It starts while the driver is asked about the GPUs: its first call waits until that is done.
-    let sampler = SamplerClient::start(program, machine.links.as_deref().unwrap_or(&home), &home);
+    let sampler = SamplerClient::start(program, &machine.links, &home);
     let mut tracer = Tracer {
         stacks: Stacks::new(place.path()),
         place,
@@ -137,70 +146,6 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     let lost = tracer.writer.finish();
     drop(private);
     Ok(Traced { ended, document: options.folder.join(trace::FILE), lost })
-}
-
-/// The machine that is traced on.
-struct Machine {
-    libcuda: Option<PathBuf>,
-    /// The folder of links to the libraries; none where the system has none.
-    links: Option<PathBuf>,
-    is_simulated: bool,
-    on: String,
-}
-
-impl Machine {
-    fn find(program: &Path, options: &Options, private: &Folder, home: &Path) -> Result<Machine, TracerError> {
-        let simulated = |name: Option<&str>| {
-            let name = name.unwrap_or("h200-x2");
-            let links = simulated::lay_out(name, &private.path().join("machine"))
-                .map_err(|error| TracerError::Usage(format!("--on: {error}")))?;
-            let libcuda = Some(links.join("libcuda.so.1"));
-            Ok(Machine { libcuda, links: Some(links), is_simulated: true, on: format!("sim:{name}") })
-        };
-        if let On::Sim(name) = &options.on {
-            return simulated(name.as_deref());
-        }
-        let found = supervisor::versions(program, None, home, None)
-            .map_err(|error| TracerError::Internal(error.to_string()))?;
-        let library = |name: &str| found.libraries.iter().find(|it| it.name == name).map(|it| PathBuf::from(&it.path));
-        let libcuda = library("libcuda");
-        if options.on == On::Auto && (libcuda.is_none() || library("libnvidia-ml").is_none()) {
-            return simulated(None);
-        }
-        let found = libraries::Libraries { found, runtimes: Vec::new() };
-        let links = libraries::link(&private.path().join("links"), &found, None)
-            .map_err(|error| TracerError::Internal(error.to_string()))?;
-        Ok(Machine { libcuda, links: Some(links), is_simulated: false, on: "cuda".to_string() })
-    }
-}
-
-/// What changes in the program's environment.
-fn environment(place: &Place, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
-    let before = |name: &str, parts: &[&Path], between: &str| {
-        let mut value = OsString::new();
-        let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
-        for part in parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()) {
-            if !value.is_empty() {
-                value.push(between);
-            }
-            value.push(part);
-        }
-        (OsString::from(name), value)
-    };
-    let mut all = Vec::new();
-    let search: Vec<&Path> = place.search.as_deref().into_iter().chain(simulated).collect();
-    if !search.is_empty() {
-        all.push(before("LD_LIBRARY_PATH", &search, ":"));
-    }
-    if preload {
-        all.push(before("LD_PRELOAD", &[&place.hook], ":"));
-    }
-    if let Some(earlier) = std::env::var_os("CUDA_INJECTION64_PATH").filter(|value| !value.is_empty()) {
-        all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
-    }
-    all.push((OsString::from("CUDA_INJECTION64_PATH"), place.hook.clone().into_os_string()));
-    all.push((OsString::from(traced::VARIABLE), place.path().as_os_str().to_os_string()));
-    all
 }
 
 /// Something that is known of a call before it is made.
@@ -235,8 +180,11 @@ impl Tracer {
     fn begin(&mut self, machine: &Machine, options: &Options, started_ns: u64) {
         let mut limits = Vec::new();
         let mut driver_version = None;
+        // What was loaded decides, not what was asked for: a simulated figure is never a measured one.
+        let mut is_simulated = machine.is_simulated;
         match &self.sampler.inventory {
             Ok(inventory) => {
+                is_simulated |= inventory.simulated;
                 self.gpus = inventory.gpus.clone();
                 driver_version = inventory.driver_version.clone();
             }
@@ -253,14 +201,26 @@ impl Tracer {
             limits
                 .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
         }
-        self.baseline = self.look();
+        let users = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
+        for (index, gpu) in
+            users.iter().enumerate().filter(|(_, gpu)| gpu.processes.as_ref().is_some_and(|it| !it.is_empty()))
+        {
+            let others = match gpu.processes.as_ref().map_or(0, Vec::len) {
+                1 => "another process has a context there".to_string(),
+                others => format!("{others} other processes have a context there"),
+            };
+            limits.push(format!(
+                "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
+            ));
+        }
+        self.baseline = self.read_memory();
         self.sampler.rest_us = REST_US;
         let _ = self.sampler.free_run();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let variables = std::env::vars_os().filter(|(name, _)| trace::variable::is_of_cuda(name.as_bytes()));
         self.writer.write(Line::Start(Box::new(Start {
             schema: SchemaId { name: trace::SCHEMA.to_string(), major: trace::MAJOR, minor: trace::MINOR },
-            provenance: Provenance::of(machine.is_simulated),
+            provenance: Provenance::of(is_simulated),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: option_env!("CUDA_PITFALLS_COMMIT").map(str::to_string),
             command: options.command.iter().map(text).collect(),
@@ -303,14 +263,14 @@ impl Tracer {
     fn answer(&mut self) {
         while let Ok((connection, _)) = self.listener.accept() {
             // What is not one of ours is dropped, which ends its wait.
-            if let Some(received) = message::receive(connection, &self.place.word) {
+            if let Some(received) = message::receive(connection, &self.place.token) {
                 self.take(received);
             }
         }
     }
 
     /// Reads every GPU, as far as it can be read.
-    fn look(&mut self) -> Vec<Option<u64>> {
+    fn read_memory(&mut self) -> Vec<Option<u64>> {
         match self.sampler.sweep() {
             Ok(Sweep { gpus, .. }) => self.used = gpus.iter().map(|gpu| gpu.used_bytes).collect(),
             Err(_) => self.used = vec![None; self.gpus.len()],
@@ -342,7 +302,7 @@ impl Tracer {
         let what = match said {
             Said::Event(what) => what,
             Said::Other(Other::Before) => {
-                let used = self.look();
+                let used = self.read_memory();
                 self.pending.insert((pid, number), Pending { t_ns, used, stack });
                 return;
             }
@@ -368,7 +328,7 @@ impl Tracer {
     fn with_memory(&mut self, mut event: Event, number: u64) -> Event {
         let key = (event.pid, number);
         if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
-            let used = self.look();
+            let used = self.read_memory();
             self.pending.insert(key, Pending { t_ns: event.t_ns, used, stack: event.stack.clone() });
             return event;
         }
@@ -379,7 +339,7 @@ impl Tracer {
             return event;
         }
         let Some(before) = self.pending.remove(&key) else { return event };
-        let now = self.look();
+        let now = self.read_memory();
         let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
         event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
         if event.stack.frames.is_empty() {

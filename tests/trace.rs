@@ -248,6 +248,53 @@ fn writes_that_are_told_no_more_are_said_to_be_unseen() {
 }
 
 #[test]
+fn a_simulated_driver_is_never_taken_for_a_real_one_whatever_was_asked_for() {
+    let node = Node::new("h200-x2");
+    let scratch = Scratch::new();
+    let out = scratch.path().join("traces").to_string_lossy().into_owned();
+    let script = root().join(traced("late_mask.py")).to_string_lossy().into_owned();
+    let mut command = scratch.command(&["trace", "--on", "cuda", "--out", &out, "--", "python3", &script]);
+    command.env("LD_LIBRARY_PATH", &node.links).env("PYTHONDONTWRITEBYTECODE", "1");
+    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("SIMULATED"), "{}", ran.stderr);
+    let trace = stored(&scratch);
+    assert_eq!(trace.start.provenance, cuda_pitfalls::verdict::Provenance::Simulated);
+    assert!(trace.events.iter().any(|event| matches!(event.what, What::Context { .. })), "{:?}", trace.events);
+}
+
+#[test]
+fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() {
+    let node = Node::new("h200-x1");
+    let hold = "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncontext = ctypes.c_void_p()\n\
+        cuda.cuInit(0)\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n";
+    let start = |name: &str, script: String| {
+        let out = node.file(name).to_string_lossy().into_owned();
+        let mut command =
+            node.scratch.command(&["trace", "--on", "cuda", "--out", &out, "--", "python3", "-c", &script]);
+        command.env("LD_LIBRARY_PATH", &node.links).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("it starts")
+    };
+    let (held, go) = (node.file("held"), node.file("go"));
+    let wait = format!("open({held:?}, 'w').close()\nwhile not os.path.exists({go:?}): time.sleep(0.01)\n");
+    let mut first = start("first", format!("{hold}{wait}"));
+    appears(&held);
+    assert!(start("second", hold.to_string()).wait().expect("it ends").success());
+    fs::write(&go, "").expect("a file");
+    assert!(first.wait().expect("it ends").success());
+    let open = |name: &str| {
+        let folder = fs::read_dir(node.file(name)).expect("a folder").flatten().next().expect("a trace").path();
+        Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"))
+    };
+    for (name, shared) in [("first", false), ("second", true)] {
+        let trace = open(name);
+        let made = trace.events.iter().filter(|event| matches!(event.what, What::Context { .. })).count();
+        assert_eq!((made, trace.processes.len()), (1, 1), "{name}");
+        assert_eq!(trace.start.limits.iter().any(|limit| limit.contains("shared")), shared, "{:?}", trace.start.limits);
+    }
+}
+
+#[test]
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
     let (_, trace) = trace(&[], &["python3", "-c", script]);
@@ -308,6 +355,8 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
     let ran = scratch.start(tracing(&scratch, &[], &["/no/such/program"])).wait(Duration::from_secs(20));
     assert_eq!(ran.code, Some(127), "{ran:?}");
     assert!(ran.stderr.contains("/no/such/program"), "{ran:?}");
+    let left = fs::read_dir(scratch.path().join("traces")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "an empty trace was left behind");
 }
 
 /// What the worker asks the driver on its own account after each step.

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How long a thread stays parked at most.
 const PATIENCE_NS: u64 = 2_000_000_000;
-/// The same after a wait that was in vain.
-const LESS_PATIENCE_NS: u64 = 250_000_000;
-/// After so many waits in vain, one after the other, the tracer is taken for lost.
-const MOST_IN_VAIN: u32 = 8;
+/// The same after a timeout.
+const SHORT_PATIENCE_NS: u64 = 250_000_000;
+/// After so many timeouts in a row the tracer is taken for lost.
+const MOST_TIMEOUTS: u32 = 8;
 
-/// Where the tracer listens and the word that it knows its own by, each ended by NUL. The tracer
+/// Where the tracer listens, and the token by which it knows its own messages, each ended by NUL. The tracer
 /// writes them into its copy of the library, behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
@@ -34,7 +34,7 @@ const MARK_BYTES: usize = 22;
 
 /// Whether the tracer is not there, or did not answer again and again.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
-static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+static TIMEOUTS: AtomicU32 = AtomicU32::new(0);
 
 /// Numbers the messages of a process, so that what came before a call is met with what came after.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -44,14 +44,14 @@ pub fn number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The parts of [`ADDRESS`]: the socket's path and the word.
+/// The parts of [`ADDRESS`]: the socket's path and the token.
 fn address() -> Option<(Vec<u8>, Vec<u8>)> {
     // SAFETY: the array is written by nobody while the library is loaded; the file was changed, so
     // the compiler must not take the value that it saw.
     let bytes = unsafe { std::ptr::read_volatile(&raw const ADDRESS) };
     let mut parts = bytes.get(MARK_BYTES..)?.split(|byte| *byte == 0);
-    let (path, word) = (parts.next()?.to_vec(), parts.next()?.to_vec());
-    (!path.is_empty()).then_some((path, word))
+    let (path, token) = (parts.next()?.to_vec(), parts.next()?.to_vec());
+    (!path.is_empty()).then_some((path, token))
 }
 
 /// Whether messages are worth being put together.
@@ -102,7 +102,7 @@ impl Message {
         self
     }
 
-    /// A truth.
+    /// A boolean.
     pub fn flag(&mut self, key: &str, flag: bool) -> &mut Message {
         self.key(key);
         self.text.push_str(if flag { "true" } else { "false" });
@@ -191,11 +191,11 @@ impl Message {
         if !is_heard() {
             return;
         }
-        let Some((path, word)) = address() else { return };
+        let Some((path, token)) = address() else { return };
         self.flag("parked", self.is_parked);
-        self.bytes("word", Some(&word));
+        self.bytes("token", Some(&token));
         self.text.push_str("}\n");
-        let patience = if IN_VAIN.load(Ordering::Relaxed) == 0 { PATIENCE_NS } else { LESS_PATIENCE_NS };
+        let patience = if TIMEOUTS.load(Ordering::Relaxed) == 0 { PATIENCE_NS } else { SHORT_PATIENCE_NS };
         let deadline = c::now_ns() + patience;
         let Some(connection) = Connection::open(&path, deadline) else {
             IS_LOST.store(true, Ordering::Relaxed);
@@ -203,8 +203,8 @@ impl Message {
         };
         let sent = connection.send(self.text.as_bytes(), descriptor);
         if sent && (!self.is_parked || connection.wait(deadline)) {
-            IN_VAIN.store(0, Ordering::Relaxed);
-        } else if IN_VAIN.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_IN_VAIN {
+            TIMEOUTS.store(0, Ordering::Relaxed);
+        } else if TIMEOUTS.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TIMEOUTS {
             IS_LOST.store(true, Ordering::Relaxed);
         }
     }

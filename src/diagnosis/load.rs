@@ -1,14 +1,12 @@
 //! Reading a rule: strict, every error of the file at once, each at its place.
 
-use toml::de::DeTable;
-
 use super::Severity;
 use super::clue::{Attribute, KINDS, Kind, Part, Type, Value, parts};
 use super::rule::{ANY, FRAMEWORKS, Rule, When};
 use crate::source::Diagnostic;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get, opening_comment};
-use crate::source::tree::{self, Entry, Node, Place};
+use crate::source::tree::{Entry, Node, Place};
 
 const MOST_SOURCE_BYTES: usize = 64 << 10;
 const KEYS: [&str; 8] = ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "workaround"];
@@ -25,30 +23,13 @@ const OF_STACKS: [&str; 2] = ["stack_has", "package"];
 pub fn load(name: &str, file: &str, source: &str) -> Result<Rule, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, &[]);
     let rule = read(&mut reader, name);
-    let mut errors = reader.errors;
-    errors.sort_by_key(|error| (error.span.start, error.span.end));
-    match rule {
-        Some(rule) if errors.is_empty() => Ok(rule),
-        _ => Err(errors),
-    }
+    reader.finish(rule)
 }
 
 fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
     let source = reader.source;
     let top = Place::at(0..0);
-    if source.len() > MOST_SOURCE_BYTES {
-        reader.error(&top, "a rule has at most 64 KiB", None);
-        return None;
-    }
-    let (table, errors) = DeTable::parse_recoverable(source);
-    for error in &errors {
-        let end = source.len()..source.len();
-        reader.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
-    }
-    if !errors.is_empty() {
-        return None;
-    }
-    let entries = tree::entries(table.get_ref());
+    let entries = reader.top("a rule", MOST_SOURCE_BYTES)?;
     let owner = entries.first().map_or(top, |entry| entry.key.place.clone());
     let entries = entries.as_slice();
     reader.known_keys(entries, &KEYS);

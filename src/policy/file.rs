@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use toml::de::DeTable;
-
 use super::Policy;
 use super::word::{GpuWord, Word};
 use crate::source::Diagnostic;
 use crate::source::reader::{Reader, get};
-use crate::source::tree::{self, Node, Place};
+use crate::source::tree::{Node, Place};
 
 const MOST_SOURCE_BYTES: usize = 64 << 10;
 const KEYS: [&str; 4] = ["forbid", "max-bytes", "contexts", "exit"];
@@ -16,29 +14,11 @@ const KEYS: [&str; 4] = ["forbid", "max-bytes", "contexts", "exit"];
 pub(super) fn read(file: &str, source: &str) -> Result<Policy, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, &[]);
     let policy = policy(&mut reader);
-    let mut errors = reader.errors;
-    errors.sort_by_key(|error| (error.span.start, error.span.end));
-    match policy {
-        Some(policy) if errors.is_empty() => Ok(policy),
-        _ => Err(errors),
-    }
+    reader.finish(policy)
 }
 
 fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
-    let source = reader.source;
-    if source.len() > MOST_SOURCE_BYTES {
-        reader.error(&Place::at(0..0), "a file of what is expected has at most 64 KiB", None);
-        return None;
-    }
-    let (table, errors) = DeTable::parse_recoverable(source);
-    for error in &errors {
-        let end = source.len()..source.len();
-        reader.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
-    }
-    if !errors.is_empty() {
-        return None;
-    }
-    let entries = tree::entries(table.get_ref());
+    let entries = reader.top("a file of what is expected", MOST_SOURCE_BYTES)?;
     reader.known_keys(&entries, &KEYS);
     if entries.is_empty() {
         // It would pass whatever the program does.

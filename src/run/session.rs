@@ -200,23 +200,16 @@ fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result
 /// cannot be told, and a real library where a simulated one was asked for.
 fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, Failure> {
     let inventory = supervisor.sampler.inventory.as_ref().ok();
-    let mut seen: Vec<bool> = found.libraries.iter().map(|library| library.simulated).collect();
-    seen.extend(inventory.map(|inventory| inventory.simulated));
-    let refuse = |why: String| Err(Failure::Internal(format!("{why}: refusing to measure")));
+    let refuse = |why: String| Failure::Internal(format!("{why}: refusing to measure"));
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
-    if let Some(path) = found.unknown.first() {
-        return refuse(format!("{path} is mapped, and it is unknown whether it is simulated"));
-    }
+    let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(refuse)?;
     if answers && found.libraries.is_empty() {
-        return refuse("a library answers that is not among those that are mapped".to_string());
+        return Err(refuse("a library answers that is not among those that are mapped".to_string()));
     }
-    let on_sim = on.starts_with("sim:");
-    match (seen.contains(&true), seen.contains(&false)) {
-        (true, true) => refuse("real and simulated libraries are mixed".to_string()),
-        (true, false) => Ok(true),
-        (false, _) if on_sim => refuse(format!("`--on {on}`, and no simulated library is mapped")),
-        (false, _) => Ok(false),
+    if !is_simulated && on.starts_with("sim:") {
+        return Err(refuse(format!("`--on {on}`, and no simulated library is mapped")));
     }
+    Ok(is_simulated)
 }
 
 fn why_not(supervisor: &Supervisor, found: &Versions) -> String {

@@ -13,7 +13,6 @@ mod parameters;
 pub(crate) use excerpt::Excerpts;
 
 use sha2::{Digest, Sha256};
-use toml::de::DeTable;
 
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
@@ -23,7 +22,7 @@ use super::{Gpus, Instance, Needs, Scenario};
 use crate::source::diagnostic::{self, Diagnostic, suggest};
 use crate::source::reader::{self, Reader, get, opening_comment};
 use crate::source::size;
-use crate::source::tree::{self, Entry, Node, Place};
+use crate::source::tree::{self, Entry, Node};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
@@ -56,30 +55,11 @@ const KEYS: [&str; 19] = [
 pub fn load(name: &str, file: &str, source: &str, known_kernels: &[&str]) -> Result<Scenario, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, known_kernels);
     let scenario = read(&mut reader, name);
-    let mut errors = reader.errors;
-    errors.sort_by(|a, b| (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message)));
-    match scenario {
-        Some(scenario) if errors.is_empty() => Ok(scenario),
-        _ => Err(errors),
-    }
+    reader.finish(scenario)
 }
 
 fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
-    let source = reader.source;
-    if source.len() > MOST_SOURCE_BYTES {
-        reader.error(&Place::at(0..0), "a scenario file has at most 256 KiB", None);
-        return None;
-    }
-    let (table, errors) = DeTable::parse_recoverable(source);
-    for error in &errors {
-        let end = source.len()..source.len();
-        reader.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
-    }
-    if !errors.is_empty() {
-        // What could be recovered lacks what stood at the errors, and would be blamed for it.
-        return None;
-    }
-    let entries = tree::entries(table.get_ref());
+    let entries = reader.top("a scenario file", MOST_SOURCE_BYTES)?;
     File { reader, entries: &entries }.read(name)
 }
 

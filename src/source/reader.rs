@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
+use toml::de::DeTable;
+
 use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::size;
-use super::tree::{Data, Entry, Node, Place};
+use super::tree::{self, Data, Entry, Node, Place};
 
 /// More errors do not help, and each costs a search for what was meant and a look at the whole file.
 pub(crate) const MOST_ERRORS: usize = 100;
@@ -31,6 +33,32 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
         let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
         Reader { file, source, kernels, errors: Vec::new(), seen: HashSet::new(), unfilled: Vec::new(), line_ends }
+    }
+
+    /// The entries at the top of the file. None where it is too large or no TOML: what could be
+    /// recovered lacks what stood at the errors, and would be blamed for it. `what` begins a sentence.
+    pub(crate) fn top(&mut self, what: &str, most_bytes: usize) -> Option<Vec<Entry>> {
+        let source = self.source;
+        if source.len() > most_bytes {
+            self.error(&Place::at(0..0), format!("{what} has at most {} KiB", most_bytes >> 10), None);
+            return None;
+        }
+        let (table, errors) = DeTable::parse_recoverable(source);
+        for error in &errors {
+            let end = source.len()..source.len();
+            self.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
+        }
+        errors.is_empty().then(|| tree::entries(table.get_ref()))
+    }
+
+    /// What was read, or everything that is wrong with the file, in its order.
+    pub(crate) fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Diagnostic>> {
+        let mut errors = self.errors;
+        errors.sort_by(|a, b| (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message)));
+        match read {
+            Some(read) if errors.is_empty() => Ok(read),
+            _ => Err(errors),
+        }
     }
 
     pub(crate) fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {

@@ -37,8 +37,8 @@ pub(super) struct Message {
     pub(super) uuid: Option<String>,
     pub(super) status: Option<i64>,
     pub(super) elapsed_ns: Option<u64>,
-    /// The word that says that the library was put there by this tracer.
-    pub(super) word: String,
+    /// The token of this trace: whoever has it was put there by this tracer.
+    pub(super) token: String,
     #[serde(flatten)]
     pub(super) said: Said,
 }
@@ -87,7 +87,7 @@ pub(super) fn is_parked(waiting: &UnixStream) -> bool {
 }
 
 /// Reads the message of a connection; none if it is not one of ours.
-pub(super) fn receive(connection: UnixStream, word: &str) -> Option<Received> {
+pub(super) fn receive(connection: UnixStream, token: &str) -> Option<Received> {
     let pid = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid.as_raw_nonzero().get() as u32;
     connection.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -107,6 +107,6 @@ pub(super) fn receive(connection: UnixStream, word: &str) -> Option<Received> {
         buffer.extend_from_slice(more.get(..read).filter(|more| !more.is_empty())?);
     }
     let message: Message = serde_json::from_slice(&buffer).ok()?;
-    let is_ours = message.word == word;
+    let is_ours = message.token == token;
     is_ours.then(|| Received { message, pid, counts: passed.pop().map(File::from), waiting: connection })
 }

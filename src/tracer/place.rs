@@ -1,6 +1,7 @@
 //! The folder of a trace: the two libraries, each with what this trace wrote into its copy.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -13,7 +14,7 @@ use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
 use crate::folder::Folder;
-use crate::traced::{CUDA_FOLDER, CUDA_NAME, PRELOAD_NAME};
+use crate::traced::{CUDA_FOLDER, CUDA_NAME, PRELOAD_NAME, VARIABLE};
 
 /// The forwarding libcuda and the hook, as built.
 const CUDA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
@@ -45,7 +46,7 @@ pub(super) struct Place {
     /// Where messages come in.
     pub(super) socket: PathBuf,
     /// By which messages are known.
-    pub(super) word: String,
+    pub(super) token: String,
 }
 
 impl Place {
@@ -67,9 +68,9 @@ impl Place {
         if socket.as_os_str().len() > LONGEST_SOCKET {
             return Err(format!("TMPDIR: the path {} is too long for a socket", socket.display()));
         }
-        let word = random_word();
+        let token = random_token();
         let failed = |error: io::Error| format!("the libraries of the trace could not be written: {error}");
-        let address = [socket.as_os_str().as_bytes(), b"\0", word.as_bytes()].concat();
+        let address = [socket.as_os_str().as_bytes(), b"\0", token.as_bytes()].concat();
         let hook = path.join(PRELOAD_NAME);
         write(&hook, &filled(PRELOAD.to_vec(), ADDRESS, &address)?).map_err(failed)?;
         let search = libcuda.map(|libcuda| -> Result<PathBuf, String> {
@@ -92,7 +93,7 @@ impl Place {
             }
             Ok(folder)
         });
-        Ok(Place { search: search.transpose()?, hook, socket, word, folder })
+        Ok(Place { search: search.transpose()?, hook, socket, token, folder })
     }
 
     /// Listens where messages come in. Other users may connect: a traced program may change its user.
@@ -105,14 +106,44 @@ impl Place {
         Ok(listener)
     }
 
+    /// What changes in the program's environment: `simulated` is the folder of the simulated machine's
+    /// libraries, which the program has to find too.
+    pub(super) fn environment(&self, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
+        let before = |name: &str, parts: &[&Path], between: &str| {
+            let mut value = OsString::new();
+            let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
+            for part in parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()) {
+                if !value.is_empty() {
+                    value.push(between);
+                }
+                value.push(part);
+            }
+            (OsString::from(name), value)
+        };
+        let mut all = Vec::new();
+        let search: Vec<&Path> = self.search.as_deref().into_iter().chain(simulated).collect();
+        if !search.is_empty() {
+            all.push(before("LD_LIBRARY_PATH", &search, ":"));
+        }
+        if preload {
+            all.push(before("LD_PRELOAD", &[&self.hook], ":"));
+        }
+        if let Some(earlier) = std::env::var_os("CUDA_INJECTION64_PATH").filter(|value| !value.is_empty()) {
+            all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
+        }
+        all.push((OsString::from("CUDA_INJECTION64_PATH"), self.hook.clone().into_os_string()));
+        all.push((OsString::from(VARIABLE), self.path().as_os_str().to_os_string()));
+        all
+    }
+
     /// Its path: frames of libraries below it are ours.
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// A word that nobody else knows.
-fn random_word() -> String {
+/// A token that cannot be guessed.
+fn random_token() -> String {
     // The hasher's keys are from the system's source of randomness.
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }

@@ -1,9 +1,9 @@
 //! The document on its way to the disk.
 
 use std::collections::BTreeMap;
-use std::fs::{File, create_dir_all};
+use std::fs::{File, create_dir_all, remove_dir, remove_file};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::trace::{self, Line, redacted};
 
@@ -15,6 +15,7 @@ const MOST_MEMORY: u64 = 200_000;
 
 /// Writes lines. What cannot be written is reported at the end: the program goes on.
 pub(super) struct Writer {
+    path: PathBuf,
     file: BufWriter<File>,
     failed: Option<String>,
     redact: bool,
@@ -33,7 +34,13 @@ impl Writer {
         let file = create_dir_all(folder).and_then(|()| File::create_new(&path));
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
         let (failed, events, memory, left_out, peaks) = (None, 0, 0, 0, BTreeMap::new());
-        Ok(Writer { file: BufWriter::new(file), failed, redact, events, memory, left_out, peaks })
+        Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, left_out, peaks })
+    }
+
+    /// Removes the file and its folder: there is nothing to be traced.
+    pub(super) fn discard(self) {
+        let _ = remove_file(&self.path);
+        let _ = self.path.parent().map(remove_dir);
     }
 
     pub(super) fn write(&mut self, line: Line) {

@@ -1,0 +1,62 @@
+//! The machine that is traced on, and whether its driver is real.
+
+use std::path::{Path, PathBuf};
+
+use super::{Options, TracerError};
+use crate::folder::Folder;
+use crate::run::On;
+use crate::supervisor::{self, SamplerClient};
+use crate::{libraries, simulated};
+
+/// The simulated machine if none is named.
+const DEFAULT: &str = "h200-x2";
+
+/// The libraries of the machine.
+pub(super) struct Machine {
+    /// The real libcuda; none where there is none.
+    pub(super) libcuda: Option<PathBuf>,
+    /// The folder of links that the sampler finds NVML in.
+    pub(super) links: PathBuf,
+    /// Whether the libraries are the simulated machine's.
+    pub(super) is_simulated: bool,
+    /// `cuda` or `sim:<machine>`.
+    pub(super) on: String,
+}
+
+impl Machine {
+    /// Finds the libraries in a process of its own, or lays out the simulated machine.
+    ///
+    /// # Errors
+    /// The machine is not known, or it cannot be told whether its driver is real.
+    pub(super) fn find(
+        program: &Path,
+        options: &Options,
+        private: &Folder,
+        home: &Path,
+    ) -> Result<Machine, TracerError> {
+        if let On::Sim(name) = &options.on {
+            return Machine::simulated(name.as_deref().unwrap_or(DEFAULT), private);
+        }
+        let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
+        let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
+        let is_simulated = found.is_simulated(None).map_err(|why| internal(&why))?;
+        let is_libcuda = |name: &str| name == "libcuda" || is_simulated;
+        let libcuda = found.libraries.iter().find(|library| is_libcuda(&library.name));
+        let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
+        let found = libraries::Libraries { found, runtimes: Vec::new() };
+        let links = libraries::link(&private.path().join("links"), &found, None).map_err(|error| internal(&error))?;
+        if options.on == On::Auto
+            && (libcuda.is_none() || SamplerClient::start(program, &links, home).inventory.is_err())
+        {
+            return Machine::simulated(DEFAULT, private);
+        }
+        Ok(Machine { libcuda, links, is_simulated, on: "cuda".to_string() })
+    }
+
+    fn simulated(name: &str, private: &Folder) -> Result<Machine, TracerError> {
+        let links = simulated::lay_out(name, &private.path().join("machine"))
+            .map_err(|error| TracerError::Usage(format!("--on: {error}")))?;
+        let libcuda = Some(links.join("libcuda.so.1"));
+        Ok(Machine { libcuda, links, is_simulated: true, on: format!("sim:{name}") })
+    }
+}
