@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let pairs = own.iter().position(|word| word == "--pairs").and_then(|at| own.get(at + 1));
     let pairs = pairs.and_then(|text| text.parse().ok()).unwrap_or(PAIRS);
-    let mut files = own.iter().map(PathBuf::from).filter(|path| path.is_file());
+    let mut files = own.iter().filter_map(|path| Path::new(path).canonicalize().ok()).filter(|path| path.is_file());
     let folder = tempfile::tempdir()?;
     let program = files.next().unwrap_or_else(|| env!("CARGO_BIN_EXE_cuda-pitfalls").into());
     let launches = match files.next() {
@@ -36,11 +36,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let bench = Bench { program, out: folder.path().to_path_buf() };
     let mut document = BTreeMap::from([("on".to_string(), json!(bench.on()))]);
-    document.insert("start of a program that does nothing, ms".to_string(), bench.starts());
+    document.insert("more for a program that does nothing, ms".to_string(), bench.starts());
     let launches = [launches.to_string_lossy().into_owned(), LAUNCHES.to_string()];
-    document.insert("a million launches, ratio".to_string(), bench.pairs(&launches, pairs, "ns_per_launch "));
+    // Within one process the machine's own noise cancels; without a trace both ways are one function.
+    let both_ways = |traced| spread((0..pairs).map(|_| bench.figure(&launches, traced, "of_the_real_one ")).collect());
+    let both_ways = json!({ "traced": both_ways(true), "not traced": both_ways(false) });
+    document.insert("a launch through the trace, of one past it, in one process".to_string(), both_ways);
+    document.insert("a million launches, ns of one".to_string(), bench.pairs(&launches, pairs, "ns_per_launch "));
     if !command.is_empty() {
-        document.insert(format!("{}, ratio", command.join(" ")), bench.pairs(command, pairs, "seconds "));
+        document.insert(command.join(" "), bench.pairs(command, pairs, "seconds "));
     }
     println!("{}", serde_json::to_string_pretty(&document)?);
     Ok(())
@@ -95,34 +99,45 @@ impl Bench {
     }
 
     fn pairs(&self, command: &[String], count: usize, word: &str) -> Value {
-        let mut ratios = Vec::new();
+        let (mut ratios, mut figures) = (Vec::new(), [Vec::new(), Vec::new()]);
         for turn in 0..count {
-            let (bare, traced) = if turn % 2 == 0 {
-                let bare = self.figure(command, false, word);
-                (bare, self.figure(command, true, word))
-            } else {
-                let traced = self.figure(command, true, word);
-                (self.figure(command, false, word), traced)
-            };
+            let is_traced_first = turn % 2 == 1;
+            let one = self.figure(command, is_traced_first, word);
+            let other = self.figure(command, !is_traced_first, word);
+            let (bare, traced) = if is_traced_first { (other, one) } else { (one, other) };
             ratios.push(traced / bare);
+            let [all_bare, all_traced] = &mut figures;
+            all_bare.push(bare);
+            all_traced.push(traced);
         }
-        spread(ratios)
+        let [bare, traced] = figures;
+        json!({ "ratio": spread(ratios), "bare": spread(bare), "traced": spread(traced) })
     }
 
-    /// How much longer a program takes that does nothing, in milliseconds.
+    /// How much longer it takes until a program begins, and until it is over, in milliseconds.
     fn starts(&self) -> Value {
-        let nothing = ["/bin/true".to_string()];
-        let more = (0..STARTS).map(|_| {
-            let bare = self.figure(&nothing, false, "\0");
-            1000.0 * (self.figure(&nothing, true, "\0") - bare)
-        });
-        spread(more.collect())
+        let now = ["/bin/date".to_string(), "+seconds %s.%N".to_string()];
+        let since_epoch = || {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.expect("the clock is past 1970").as_secs_f64()
+        };
+        let (mut begins, mut ends) = (Vec::new(), Vec::new());
+        for _ in 0..STARTS {
+            let [bare, traced] = [false, true].map(|traced| {
+                let began = since_epoch();
+                let at = self.figure(&now, traced, "seconds ") - began;
+                (at, since_epoch() - began)
+            });
+            begins.push(1000.0 * (traced.0 - bare.0));
+            ends.push(1000.0 * (traced.1 - bare.1));
+        }
+        json!({ "until it begins": spread(begins), "until it is over": spread(ends) })
     }
 }
 
 fn spread(mut all: Vec<f64>) -> Value {
     all.sort_by(f64::total_cmp);
-    let rounded = |value: Option<&f64>| value.map(|value| (value * 1000.0).round() / 1000.0);
+    let rounded = |value: Option<&f64>| value.map(|value| (value * 1e6).round() / 1e6);
     json!({
         "median": rounded(all.get(all.len() / 2)), "min": rounded(all.first()), "max": rounded(all.last()),
         "count": all.len(),

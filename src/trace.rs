@@ -173,6 +173,13 @@ pub struct Event {
     /// where it was not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_bytes: Vec<Option<i64>>,
+    /// What was in use on each GPU after the call, in NVML order; empty where it was not read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_bytes: Vec<Option<u64>>,
+    /// How the memory changed that NVML accounts to this process on this event's GPU; absent where NVML does
+    /// not list the process by the PID that the tracer knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_bytes: Option<i64>,
     /// Where in the program.
     #[serde(default)]
     pub stack: Stack,

@@ -25,7 +25,7 @@ use crate::clock;
 use crate::folder::Folder;
 use crate::report::SchemaId;
 use crate::run::On;
-use crate::sample::{Gpu, STEP_BYTES, Sweep};
+use crate::sample::{Gpu, Reading, STEP_BYTES};
 use crate::supervisor::{self, SamplerClient, timespec};
 use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
 use crate::verdict::Provenance;
@@ -110,7 +110,7 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     let private = Folder::create().map_err(|error| internal(&error))?;
     let home = private.path().join("home");
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
-    let machine = Machine::find(program, options, &private, &home)?;
+    let mut machine = Machine::find(program, options, &private, &home)?;
     let place = Place::lay_out(machine.libcuda.as_deref()).map_err(TracerError::Internal)?;
     let listener = place.listen().map_err(|error| internal(&error))?;
     let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
@@ -125,7 +125,7 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
         }
     };
     // It starts while the driver is asked about the GPUs: its first call waits until that is done.
-    let sampler = SamplerClient::start(program, &machine.links, &home);
+    let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let mut tracer = Tracer {
         stacks: Stacks::new(place.path()),
         place,
@@ -135,7 +135,6 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
         processes: Processes::default(),
         pending: BTreeMap::new(),
         gpus: Vec::new(),
-        used: Vec::new(),
         baseline: Vec::new(),
         written: BTreeMap::new(),
         not_seen: Vec::new(),
@@ -152,6 +151,7 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
 struct Pending {
     t_ns: u64,
     used: Vec<Option<u64>>,
+    own: Vec<u64>,
     stack: Stack,
 }
 
@@ -166,8 +166,7 @@ struct Tracer {
     /// Calls that are being made, by process and number.
     pending: BTreeMap<(u32, u64), Pending>,
     gpus: Vec<Gpu>,
-    /// The memory of each GPU as it was read last, and before the program was started.
-    used: Vec<Option<u64>>,
+    /// The memory of each GPU before the program was started.
     baseline: Vec<Option<u64>>,
     /// The memory of each GPU as it was written last.
     written: BTreeMap<usize, u64>,
@@ -213,7 +212,7 @@ impl Tracer {
                 "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
             ));
         }
-        self.baseline = self.read_memory();
+        self.baseline = self.read_memory(0).0;
         self.sampler.rest_us = REST_US;
         let _ = self.sampler.free_run();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -269,13 +268,18 @@ impl Tracer {
         }
     }
 
-    /// Reads every GPU, as far as it can be read.
-    fn read_memory(&mut self) -> Vec<Option<u64>> {
-        match self.sampler.sweep() {
-            Ok(Sweep { gpus, .. }) => self.used = gpus.iter().map(|gpu| gpu.used_bytes).collect(),
-            Err(_) => self.used = vec![None; self.gpus.len()],
+    /// Reads every GPU, as far as it can be read: what is in use there, and what NVML accounts to a process, which
+    /// is 0 where it is not listed.
+    fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
+        let gpus = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
+        if gpus.is_empty() {
+            return (vec![None; self.gpus.len()], Vec::new());
         }
-        self.used.clone()
+        let own = |gpu: &Reading| {
+            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
+            listed.filter_map(|process| process.used_bytes).sum()
+        };
+        (gpus.iter().map(|gpu| gpu.used_bytes).collect(), gpus.iter().map(own).collect())
     }
 
     /// One message: what is noted, and what is written.
@@ -302,8 +306,8 @@ impl Tracer {
         let what = match said {
             Said::Event(what) => what,
             Said::Other(Other::Before) => {
-                let used = self.read_memory();
-                self.pending.insert((pid, number), Pending { t_ns, used, stack });
+                let (used, own) = self.read_memory(pid);
+                self.pending.insert((pid, number), Pending { t_ns, used, own, stack });
                 return;
             }
             Said::Other(Other::Hello { devices, names }) => {
@@ -317,8 +321,21 @@ impl Tracer {
             Said::Other(Other::Lost { .. }) => return,
         };
         let Some(what) = self.noted(pid, what, device) else { return };
-        let event =
-            Event { t_ns, pid, tid, what, call, status, elapsed_ns, device, gpu, memory_bytes: Vec::new(), stack };
+        let event = Event {
+            t_ns,
+            pid,
+            tid,
+            what,
+            call,
+            status,
+            elapsed_ns,
+            device,
+            gpu,
+            memory_bytes: Vec::new(),
+            used_bytes: Vec::new(),
+            own_bytes: None,
+            stack,
+        };
         let event = self.with_memory(event, number);
         self.writer.write(Line::Event(Box::new(event)));
     }
@@ -328,8 +345,8 @@ impl Tracer {
     fn with_memory(&mut self, mut event: Event, number: u64) -> Event {
         let key = (event.pid, number);
         if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
-            let used = self.read_memory();
-            self.pending.insert(key, Pending { t_ns: event.t_ns, used, stack: event.stack.clone() });
+            let (used, own) = self.read_memory(event.pid);
+            self.pending.insert(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
             return event;
         }
         // That cuInit is done has a time of its own.
@@ -339,9 +356,15 @@ impl Tracer {
             return event;
         }
         let Some(before) = self.pending.remove(&key) else { return event };
-        let now = self.read_memory();
+        let (now, own) = self.read_memory(event.pid);
         let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
         event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
+        event.used_bytes = now;
+        let index = self.gpus.iter().position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
+        event.own_bytes = index.and_then(|index| {
+            let (before, now) = (*before.own.get(index)?, *own.get(index)?);
+            (before > 0 || now > 0).then_some(now as i64 - before as i64)
+        });
         if event.stack.frames.is_empty() {
             event.stack = before.stack;
             event.t_ns = if is_done { event.t_ns } else { before.t_ns };

@@ -4,14 +4,19 @@
 use crate::post::{self, Message};
 use crate::wrapped::{COUNT, NAMES};
 use crate::{c, shared};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// More devices than a process can see.
 pub const DEVICES: usize = 64;
 
-/// What there is for every process. The tracer reads it as an array of 64-bit words in this order.
+/// Threads that count for themselves; all others share the last lane. A count that no other thread
+/// writes needs no lock, which would take longer than all else that a wrapper does.
+const LANES: usize = 32;
+
+/// The counts of one thread.
 #[repr(C)]
-pub struct Page {
+struct Counts {
     /// Calls of each function.
     calls: [AtomicU64; COUNT],
     /// Of these, calls that returned an error.
@@ -20,14 +25,38 @@ pub struct Page {
     uses: [[AtomicU64; 3]; DEVICES],
 }
 
-/// Counts go here as long as there is no other page, and where none can be had.
-static PRIVATE: Page = Page {
-    calls: [const { AtomicU64::new(0) }; COUNT],
-    errors: [const { AtomicU64::new(0) }; COUNT],
-    uses: [const { [const { AtomicU64::new(0) }; 3] }; DEVICES],
-};
+/// What there is for every process. The tracer reads it as arrays of 64-bit words in this order, one
+/// for each lane, and adds them up.
+type Page = [Counts; LANES];
+
+/// Counts go here where no memory can be shared.
+static PRIVATE: Page = [const {
+    Counts {
+        calls: [const { AtomicU64::new(0) }; COUNT],
+        errors: [const { AtomicU64::new(0) }; COUNT],
+        uses: [const { [const { AtomicU64::new(0) }; 3] }; DEVICES],
+    }
+}; LANES];
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
+/// How many lanes are taken.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// What happened in this process at least once.
+static CALLED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+static FAILED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+static USED: [[AtomicBool; 3]; DEVICES] = [const { [const { AtomicBool::new(false) }; 3] }; DEVICES];
+
+/// Where a thread counts.
+#[derive(Clone, Copy)]
+pub struct Lane {
+    counts: Option<&'static Counts>,
+    is_shared: bool,
+}
+
+thread_local! {
+    static LANE: Cell<Lane> = const { Cell::new(Lane { counts: None, is_shared: false }) };
+}
 
 /// A way of using a GPU, as it is counted.
 #[derive(Clone, Copy)]
@@ -47,9 +76,24 @@ impl Usage {
     }
 }
 
-/// The page of this process; the first call makes it and tells the tracer.
+/// The lane of this thread; the first call takes one.
 #[inline]
-pub fn page() -> &'static Page {
+pub fn lane() -> Lane {
+    let lane = LANE.get();
+    if lane.counts.is_none() { take() } else { lane }
+}
+
+#[cold]
+fn take() -> Lane {
+    let page = page();
+    let number = TAKEN.fetch_add(1, Ordering::Relaxed).min(LANES - 1);
+    let lane = Lane { counts: page.get(number), is_shared: number == LANES - 1 };
+    LANE.set(lane);
+    lane
+}
+
+/// The page of this process; the first call makes it and tells the tracer.
+fn page() -> &'static Page {
     let page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         return make();
@@ -58,7 +102,6 @@ pub fn page() -> &'static Page {
     unsafe { &*page }
 }
 
-#[cold]
 fn make() -> &'static Page {
     let _errno = c::Errno::kept();
     let made = shared::memory(c"cuda-pitfalls-counts", size_of::<Page>());
@@ -80,35 +123,52 @@ fn make() -> &'static Page {
 /// A forked child has counts of its own.
 pub fn forget() {
     PAGE.store(std::ptr::null_mut(), Ordering::Release);
+    TAKEN.store(0, Ordering::Relaxed);
+    LANE.set(Lane { counts: None, is_shared: false });
+    let all = CALLED.iter().chain(&FAILED).chain(USED.as_flattened());
+    all.for_each(|happened| happened.store(false, Ordering::Relaxed));
 }
 
-impl Page {
-    /// Counts a call.
+impl Lane {
+    /// Counts one more. True if it is the first of this process.
     #[inline]
-    pub fn called(&self, index: usize) {
-        self.calls[index].fetch_add(1, Ordering::Relaxed);
+    fn count(self, of: impl Fn(&'static Counts) -> &'static AtomicU64, happened: &AtomicBool) -> bool {
+        let Some(counts) = self.counts else { return false };
+        let number = of(counts);
+        let before = if self.is_shared {
+            number.fetch_add(1, Ordering::Relaxed)
+        } else {
+            let before = number.load(Ordering::Relaxed);
+            number.store(before + 1, Ordering::Relaxed);
+            before
+        };
+        before == 0 && !happened.swap(true, Ordering::Relaxed)
     }
 
-    /// Counts an error. How many there were before.
-    pub fn failed(&self, index: usize) -> u64 {
-        self.errors[index].fetch_add(1, Ordering::Relaxed)
+    /// Counts a call. True for the first of this function.
+    #[inline]
+    pub fn called(self, index: usize) -> bool {
+        self.count(|counts| &counts.calls[index], &CALLED[index])
+    }
+
+    /// Counts an error. True for the first of this function.
+    pub fn failed(self, index: usize) -> bool {
+        self.count(|counts| &counts.errors[index], &FAILED[index])
     }
 
     /// Counts a use. True for the first of this device in this way.
     #[inline]
-    pub fn used(&self, device: i32, usage: Usage) -> bool {
-        let device = (device.max(0) as usize).min(DEVICES - 1);
-        self.uses[device][usage as usize].fetch_add(1, Ordering::Relaxed) == 0
+    pub fn used(self, device: i32, usage: Usage) -> bool {
+        let (device, usage) = (place(device), usage as usize);
+        self.count(|counts| &counts.uses[device][usage], &USED[device][usage])
     }
+}
 
-    /// Whether a kernel was launched on a device.
-    pub fn has_launched(&self, device: i32) -> bool {
-        let device = (device.max(0) as usize).min(DEVICES - 1);
-        self.uses[device][Usage::Launch as usize].load(Ordering::Relaxed) > 0
-    }
+/// Whether a kernel was launched on a device.
+pub fn has_launched(device: i32) -> bool {
+    USED[place(device)][Usage::Launch as usize].load(Ordering::Relaxed)
+}
 
-    /// How often a function was called.
-    pub fn calls(&self, index: usize) -> u64 {
-        self.calls[index].load(Ordering::Relaxed)
-    }
+fn place(device: i32) -> usize {
+    (device.max(0) as usize).min(DEVICES - 1)
 }

@@ -44,15 +44,22 @@ fn name(index: usize) -> &'static str {
 /// After a call that is only counted.
 #[inline]
 pub fn after(index: usize, status: u32, is_noisy: bool) {
-    let page = counts::page();
-    page.called(index);
+    let lane = counts::lane();
+    let is_first = lane.called(index);
     if status != SUCCESS {
-        if page.failed(index) == 0 && !is_noisy {
+        if lane.failed(index) && !is_noisy {
             tell_error(index, status);
         }
-    } else if page.calls(index) == 1 {
+    } else if is_first {
         tell_appeared(index);
     }
+}
+
+/// Counts a call. True if it is the function's first that failed.
+fn count(index: usize, status: u32) -> bool {
+    let lane = counts::lane();
+    lane.called(index);
+    status != SUCCESS && lane.failed(index)
 }
 
 /// After a call by which the thread may have another current context.
@@ -68,7 +75,7 @@ pub fn after_use(index: usize, status: u32, usage: Usage) {
     after(index, status, false);
     if status == SUCCESS
         && let Some(device) = state::current_device()
-        && counts::page().used(device, usage)
+        && counts::lane().used(device, usage)
     {
         tell_use(index, device, usage);
     }
@@ -139,9 +146,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     let began = c::now_ns();
     let status = call!("cuInit", fn(u32), flags);
     let elapsed = c::now_ns() - began;
-    let page = counts::page();
-    page.called(index("cuInit"));
-    let is_first_failure = status != SUCCESS && page.failed(index("cuInit")) == 0;
+    let is_first_failure = count(index("cuInit"), status);
     let _errno = c::Errno::kept();
     if status == SUCCESS && !was_ready {
         let count = state::count().unwrap_or(0);
@@ -239,11 +244,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     let began = c::now_ns();
     let status = call!("cuDevicePrimaryCtxRetain", fn(*mut usize, i32), context, device);
     let elapsed = c::now_ns() - began;
-    let page = counts::page();
-    page.called(index(CALL));
-    if status != SUCCESS {
-        page.failed(index(CALL));
-    }
+    count(index(CALL), status);
     // SAFETY: a call that succeeded has written the handle.
     let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
     let is_made = status == SUCCESS && state::note_primary(device, true);
@@ -308,11 +309,7 @@ fn create(call: &'static str, index: usize, context: *mut usize, device: i32, re
     let began = c::now_ns();
     let status = real();
     let elapsed = c::now_ns() - began;
-    let page = counts::page();
-    page.called(index);
-    if status != SUCCESS {
-        page.failed(index);
-    }
+    count(index, status);
     // SAFETY: a call that succeeded has written the handle.
     let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
     if handle != 0 {
@@ -393,13 +390,9 @@ destroy! { cuCtxDestroy "cuCtxDestroy", cuCtxDestroy_v2 "cuCtxDestroy_v2" }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     let device = state::current_device();
-    let after_launch = device.is_some_and(|device| counts::page().has_launched(device));
+    let after_launch = device.is_some_and(|device| counts::has_launched(device));
     let status = call!("cuCtxSetLimit", fn(i32, usize), limit, value);
-    let page = counts::page();
-    page.called(index("cuCtxSetLimit"));
-    if status != SUCCESS {
-        page.failed(index("cuCtxSetLimit"));
-    }
+    count(index("cuCtxSetLimit"), status);
     if LIMITS.take() {
         let _errno = c::Errno::kept();
         let mut message = Message::event("limit", "cuCtxSetLimit", post::number());

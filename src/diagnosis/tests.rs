@@ -5,7 +5,7 @@ mod near;
 
 use super::{Finding, Severity, findings, rules};
 use crate::trace::fixture::{CONTEXT, Made, PID, uuid};
-use crate::trace::{Event, Frame, Stack, Trace, What};
+use crate::trace::{Event, Frame, Stack, Trace, What, contexts};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
@@ -15,6 +15,7 @@ const CASES: &[Case] = &[
     ("late-variable", late_variable, || mask_written(&[], "CUDA_MODULE_LOADING", "EAGER", false)),
     ("late-launch-blocking", || launch_blocking(true), || launch_blocking(false)),
     ("stray-context", || synchronised(&[1]), || synchronised(&[0, 1])),
+    ("memory-question", || asked_about_memory(&[0]), || asked_about_memory(&[0, 1])),
     ("context-on-every-gpu", || on_every(&[1], &[0, 1, 2, 3]), || on_every(&[1, 2], &[0, 1, 2, 3])),
     ("fork-after-init", || forked(true), || forked(false)),
     ("guard-restores-device", || guard(&[1], "__exit__"), || guard(&[0, 1], "__exit__")),
@@ -99,6 +100,19 @@ fn synchronised(worked_on: &[usize]) -> Trace {
             ("__enter__", "torch/cuda/__init__.py", 3),
         ])
         .context(0, 0)
+        .ends(worked_on)
+        .done()
+}
+
+/// Works on GPU 0 and asks how much memory is free on GPU 1.
+fn asked_about_memory(worked_on: &[usize]) -> Trace {
+    Made::on(4)
+        .at(&[("<module>", "plan.py", 3), ("to", "torch/nn/modules/module.py", 5)])
+        .init(&[], &[0, 1])
+        .context(0, 0)
+        .launch(0)
+        .at(&[("<module>", "plan.py", 5), ("mem_get_info", "torch/cuda/memory.py", 3)])
+        .context(1, 1)
         .ends(worked_on)
         .done()
 }
@@ -205,6 +219,54 @@ fn ranks(visible: usize, one_parent: bool) -> Trace {
         .by(300)
         .ends(&[0])
         .done()
+}
+
+/// Two ranks that start at once on GPU 0, the second of which works on GPU 1 later, in time order.
+fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
+    let mut trace = Made::on(2)
+        .process(200, PID)
+        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
+        .init(&[], &[0, 1])
+        .process(300, PID)
+        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .at(&[("<module>", "rank.py", 6), ("load", "torch/serialization.py", 4)])
+        .context(0, 0)
+        .by(200)
+        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
+        .context(0, 0)
+        .ends(&[0])
+        .by(300)
+        .ends(&[0, 1])
+        .done();
+    for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
+        event.elapsed_ns = Some(200_000_000);
+        event.memory_bytes = vec![Some(2 * CONTEXT), Some(0)];
+        event.own_bytes = own_bytes;
+    }
+    trace
+}
+
+#[test]
+fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
+    let trace = ranks_at_once(Some(CONTEXT));
+    let on_first: Vec<_> = contexts(&trace).into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
+    assert!(on_first.len() == 2 && on_first.iter().all(|life| life.beside_another && life.bytes == Some(CONTEXT)));
+    let found = findings(&trace);
+    let shared = of("ranks-share-gpu", &found).expect("two ranks share GPU 0");
+    assert_eq!((shared.pid, shared.bytes), (300, Some(CONTEXT)), "the rank that has another GPU: {shared:?}");
+    assert!(shared.says.starts_with("rank.py:6 makes"), "{}", shared.says);
+    // Without NVML's word for each process each has an equal share of what they took together.
+    let mut shared_out = ranks_at_once(None);
+    let of_first = shared_out.events.iter_mut().filter(|event| event.gpu == Some(uuid(0)));
+    for (event, used) in of_first.zip([3 * CONTEXT, 4 * CONTEXT]) {
+        event.used_bytes = vec![u64::try_from(used).ok(), Some(0)];
+    }
+    let lives = contexts(&shared_out);
+    assert!(lives.iter().all(|life| life.bytes == Some(if life.beside_another { 3 * CONTEXT / 2 } else { CONTEXT })));
+    let unknown = ranks_at_once(None);
+    assert!(contexts(&unknown).iter().all(|life| life.beside_another == life.bytes.is_none()));
 }
 
 #[test]

@@ -9,8 +9,13 @@ pub struct ContextLife<'a> {
     pub made: &'a Event,
     /// The event that ended it; none if it stayed until its process ended.
     pub ended: Option<&'a Event>,
-    /// How the memory of its own GPU changed while it was made, in bytes.
+    /// How the memory of its own GPU changed while it was made, in bytes. Where another context was made there
+    /// meanwhile: what NVML accounts to its process, or an equal share of what they took together. None where
+    /// neither is known.
     pub bytes: Option<i64>,
+    /// Whether another context came or went on its GPU while it was made, so that the change of the GPU's memory
+    /// is not its own alone.
+    pub beside_another: bool,
     /// What its process did on that GPU; none where the counts of the process are not known.
     pub uses: Option<Uses>,
     /// Its place among the contexts that its process made, from 0.
@@ -26,6 +31,7 @@ impl ContextLife<'_> {
 
 /// Every context that was made, in the order of time.
 pub fn contexts(trace: &Trace) -> Vec<ContextLife<'_>> {
+    let neighbours = Neighbours::of(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
     for event in &trace.events {
         let What::Context { change, handle, .. } = event.what else { continue };
@@ -33,9 +39,14 @@ pub fn contexts(trace: &Trace) -> Vec<ContextLife<'_>> {
             ContextChange::Made => {
                 let ordinal = lives.iter().filter(|life| life.made.pid == event.pid).count();
                 let index = trace.gpu_index(event.gpu.as_deref());
-                let bytes = index.and_then(|index| event.memory_bytes.get(index).copied().flatten());
+                let change = index.and_then(|index| event.memory_bytes.get(index).copied().flatten());
+                let beside: Vec<&Event> = neighbours.beside(event).collect();
+                let is_own = beside.iter().all(|other| other.pid != event.pid);
+                let own = || event.own_bytes.filter(|_| is_own).or_else(|| neighbours.share(event, index?));
+                let bytes = if beside.is_empty() { change } else { own() };
+                let beside_another = !beside.is_empty();
                 let uses = event.gpu.as_deref().and_then(|gpu| uses_of(&trace.counts, event.pid, gpu));
-                lives.push(ContextLife { made: event, ended: None, bytes, uses, ordinal });
+                lives.push(ContextLife { made: event, ended: None, bytes, beside_another, uses, ordinal });
             }
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
@@ -52,6 +63,58 @@ pub fn contexts(trace: &Trace) -> Vec<ContextLife<'_>> {
         }
     }
     lives
+}
+
+/// The events of contexts in the order of time.
+struct Neighbours<'a> {
+    events: Vec<&'a Event>,
+    /// The longest that one of them took.
+    longest_ns: u64,
+}
+
+impl<'a> Neighbours<'a> {
+    fn of(trace: &'a Trace) -> Neighbours<'a> {
+        let is_context = |event: &&Event| matches!(event.what, What::Context { .. });
+        let mut events: Vec<&Event> = trace.events.iter().filter(is_context).collect();
+        events.sort_by_key(|event| event.t_ns);
+        let longest_ns = events.iter().filter_map(|event| event.elapsed_ns).max().unwrap_or(0);
+        Neighbours { events, longest_ns }
+    }
+
+    /// The contexts that came or went on the GPU of this one while it was made.
+    fn beside(&self, made: &Event) -> impl Iterator<Item = &'a Event> {
+        let from = self.events.partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
+        let to = self.events.partition_point(|event| event.t_ns <= until(made));
+        let near = self.events.get(from..to).unwrap_or_default().iter().copied();
+        near.filter(move |other| !std::ptr::eq(made, *other) && other.gpu == made.gpu && until(other) >= made.t_ns)
+    }
+
+    /// An equal share of what all contexts took that were made on a GPU at the same time as this one: contexts
+    /// on one GPU take the same. None if one went meanwhile.
+    fn share(&self, made: &'a Event, index: usize) -> Option<i64> {
+        let mut group: Vec<&Event> = vec![made];
+        // Each may bring in others that began before it or ended after it.
+        let mut at = 0;
+        while let Some(of) = group.get(at).copied() {
+            for other in self.beside(of) {
+                if !group.iter().any(|known| std::ptr::eq(*known, other)) {
+                    group.push(other);
+                }
+            }
+            at += 1;
+        }
+        let is_made = |event: &&Event| matches!(event.what, What::Context { change: ContextChange::Made, .. });
+        let used = |event: &Event| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
+        let first = group.iter().min_by_key(|event| event.t_ns)?;
+        let last = group.iter().max_by_key(|event| until(event))?;
+        let before = used(first)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
+        let taken = used(last)?.saturating_sub(before);
+        group.iter().all(is_made).then(|| taken / group.len() as i64)
+    }
+}
+
+fn until(event: &Event) -> u64 {
+    event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
 }
 
 fn uses_of(counts: &[Counts], pid: u32, gpu: &str) -> Option<Uses> {

@@ -139,6 +139,8 @@ impl Made {
             device: None,
             gpu: None,
             memory_bytes: Vec::new(),
+            used_bytes: Vec::new(),
+            own_bytes: None,
             stack: self.stack.clone(),
         };
         change(&mut event);

@@ -70,6 +70,9 @@ pub enum Owner {
 /// Folders that hold installed packages of Python.
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
+/// Functions that only pass a call on.
+const WRAPPERS: [&str; 6] = ["wrapper", "_wrapper", "wrapped", "inner", "_fn", "decorate_context"];
+
 impl Frame {
     /// A frame of Python. `name` is the function's, qualified where Python says so.
     pub fn python(function: &str, file: &str, line: u32) -> Frame {
@@ -128,8 +131,20 @@ impl Frame {
         match (&self.language, self.file.as_deref().and_then(dotted)) {
             (Language::Python, Some(module)) if function == "<module>" => module,
             (Language::Python, Some(module)) => format!("{module}.{function}"),
+            (Language::Native, _) => native_name(function),
             _ => function.to_owned(),
         }
+    }
+
+    /// Whether it only passes a call on, as the function inside a decorator does.
+    fn is_wrapper(&self) -> bool {
+        let last = self.function.rsplit('.').next().unwrap_or_default();
+        self.language == Language::Python && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
+    }
+
+    /// Whether it is code that was given to Python as text, with `-c` or on stdin.
+    fn is_given(&self) -> bool {
+        self.file.as_deref().is_some_and(|file| file.starts_with('<'))
     }
 
     /// `train.py:12`, with the last part of the path.
@@ -165,20 +180,33 @@ impl Stack {
     pub fn users_all(&self) -> Vec<&Frame> {
         let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == Owner::Program).collect();
         own.reverse();
+        // A child of multiprocessing begins with a line of text that nobody wrote.
+        if own.iter().any(|frame| frame.language == Language::Python && !frame.is_given()) {
+            own.retain(|frame| !frame.is_given());
+        }
         own
     }
 
-    /// The function of a package that the user's code called: the outermost below the user's line.
+    /// The function of a package that the user's code called: the outermost below the user's line that does
+    /// more than pass the call on.
     pub fn entry(&self) -> Option<&Frame> {
         let own = self.frames.iter().position(|frame| frame.owner == Owner::Program).unwrap_or(self.frames.len());
         let below = self.frames.get(..own)?;
         let of = |language| {
-            below
-                .iter()
-                .rev()
-                .find(|frame| frame.owner == Owner::Package && frame.language == language && !frame.function.is_empty())
+            let all = below.iter().rev().filter(move |frame| {
+                frame.owner == Owner::Package && frame.language == language && !frame.function.is_empty()
+            });
+            all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.clone().next())
         };
         of(Language::Python).or_else(|| of(Language::Native))
+    }
+
+    /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
+    /// entry may be no more than the package's own beginning.
+    pub fn innermost(&self) -> Option<&Frame> {
+        let is_named = |frame: &&Frame| frame.owner == Owner::Package && frame.language == Language::Python;
+        let is_public = |frame: &&Frame| !frame.is_wrapper() && !frame.function.starts_with(['_', '<']);
+        self.frames.iter().filter(is_named).find(is_public)
     }
 
     /// The package that made the call: the innermost Python frame's, or the innermost native one's.
@@ -196,11 +224,67 @@ impl Stack {
     /// stands before its last dot.
     pub fn has(&self, name: &str) -> bool {
         self.frames.iter().any(|frame| {
-            // A name of C++ may have its arguments behind it.
-            let function = frame.function.split('(').next().unwrap_or_default();
+            let function = match frame.language {
+                Language::Python => frame.function.clone(),
+                Language::Native => native_name(&frame.function),
+            };
             function == name || function.rsplit(['.', ':']).next() == Some(name) || frame.name() == name
         })
     }
+}
+
+/// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.
+fn native_name(function: &str) -> String {
+    if let Some(name) = of_cython(function) {
+        return name;
+    }
+    let Some(end) = function.rfind(')') else { return function.to_owned() };
+    let mut depth = 0_usize;
+    for (at, byte) in function.bytes().enumerate().take(end + 1).collect::<Vec<_>>().into_iter().rev() {
+        match byte {
+            b')' => depth += 1,
+            b'(' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let name = function.get(..at).unwrap_or_default();
+            // `(anonymous namespace)` is a part of the name.
+            let is_part = name.is_empty() || name.ends_with("::") || name.ends_with(' ');
+            return if is_part { function } else { name }.to_owned();
+        }
+    }
+    function.to_owned()
+}
+
+/// `cupy.cuda.device.Device.__exit__` of `__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__`: each part with its length
+/// before it, the last one with a number, or with nothing where only C calls it.
+fn of_cython(function: &str) -> Option<String> {
+    let kinds = [("pw_", false), ("pf_", false), ("f_", true), ("tp_dealloc_", true), ("tp_new_", true)];
+    let (mut rest, ends_bare) = kinds
+        .iter()
+        .find_map(|(kind, ends_bare)| Some((function.strip_prefix("__pyx_")?.strip_prefix(kind)?, *ends_bare)))?;
+    rest = rest.split('(').next().unwrap_or(rest);
+    let mut parts: Vec<&str> = Vec::new();
+    loop {
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let length: usize = rest.strip_suffix(after)?.parse().unwrap_or(0);
+        let part = after.get(..length).filter(|part| !part.is_empty());
+        match part.zip(after.get(length..).and_then(|more| more.strip_prefix('_'))) {
+            Some((part, more)) if is_next(more) || (ends_bare && more.starts_with(|c: char| c.is_alphabetic())) => {
+                parts.push(part);
+                rest = more;
+            }
+            _ => break,
+        }
+    }
+    let last = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    parts.push(last);
+    (parts.len() > 1 && !last.is_empty()).then(|| parts.join("."))
+}
+
+/// Whether another part follows.
+fn is_next(rest: &str) -> bool {
+    rest.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn file_name(path: &str) -> &str {
@@ -297,6 +381,61 @@ mod tests {
         let header = Some(("/cuda/include/cuda_runtime.h".to_owned(), Some(879)));
         let inlined = Frame::native("cudaMalloc<float>", Some("/home/me/a.out"), header, Some("/home/me/a.out"));
         assert_eq!((linked.owner, inlined.owner), (Owner::Cuda, Owner::Cuda));
+    }
+
+    #[test]
+    fn names_of_machine_code_are_short() {
+        let cupy = [
+            ("__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object*)", "cupy.cuda.device.Device.__exit__"),
+            (
+                "__pyx_pw_4cupy_5_core_4core_13_ndarray_base_215__int__(_object*)",
+                "cupy._core.core._ndarray_base.__int__",
+            ),
+            ("__pyx_pw_4cupy_9_creation_5basic_1empty", "cupy._creation.basic.empty"),
+            ("__pyx_f_4cupy_4cuda_6memory_malloc", "cupy.cuda.memory.malloc"),
+            ("__pyx_pw_4cupy_3foo_bar", "cupy.foo_bar"),
+            ("__pyx_tp_dealloc_4cupy_5_core_7_kernel_ufunc(_object*)", "cupy._core._kernel.ufunc"),
+        ];
+        let c = [
+            ("torch::autograd::THPVariable_ones(_object*, _object*)", "torch::autograd::THPVariable_ones"),
+            (
+                "c10::cuda::(anonymous namespace)::initGlobalStreamState()",
+                "c10::cuda::(anonymous namespace)::initGlobalStreamState",
+            ),
+            ("Guard::exchangeDevice(c10::Device) const", "Guard::exchangeDevice"),
+            ("run(void (*)(int))", "run"),
+            ("operator()", "operator"),
+            ("cuInit", "cuInit"),
+            ("__pyx_pw_", "__pyx_pw_"),
+            ("__pyx_pw_99", "__pyx_pw_99"),
+            ("__pyx_pw_4cupy", "__pyx_pw_4cupy"),
+            (")", ")"),
+            ("a)b", "a)b"),
+        ];
+        for (function, name) in cupy.iter().chain(&c) {
+            assert_eq!(Frame::native(function, Some("/x/a.so"), None, None).name(), *name);
+        }
+        let exit = Stack { frames: vec![Frame::native(cupy[0].0, Some("/x/a.so"), None, None)], ..Stack::default() };
+        assert!(exit.has("__exit__") && exit.has("cupy.cuda.device.Device.__exit__"));
+    }
+
+    #[test]
+    fn a_decorator_is_not_what_the_user_called() {
+        let file = "/l/site-packages/torch/distributed/c10d.py";
+        let mut stack = Stack {
+            frames: vec![
+                Frame::native("cuInit", Some("/x/libcuda.so.1"), None, None),
+                Frame::python("_helper", file, 9),
+                Frame::python("barrier", file, 9),
+                Frame::python("_logger.<locals>.wrapper", file, 83),
+                Frame::python("<module>", "/me/train.py", 6),
+            ],
+            ..Stack::default()
+        };
+        assert_eq!(stack.entry().map(Frame::name).as_deref(), Some("torch.distributed.c10d.barrier"));
+        stack.frames.remove(2);
+        stack.frames.remove(1);
+        assert_eq!(stack.entry().map(|frame| frame.function.as_str()), Some("_logger.<locals>.wrapper"));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Machine {
     pub(super) is_simulated: bool,
     /// `cuda` or `sim:<machine>`.
     pub(super) on: String,
+    /// The sampler, where one had to be asked whether there is a GPU.
+    pub(super) sampler: Option<SamplerClient>,
 }
 
 impl Machine {
@@ -45,18 +47,21 @@ impl Machine {
         let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
         let found = libraries::Libraries { found, runtimes: Vec::new() };
         let links = libraries::link(&private.path().join("links"), &found, None).map_err(|error| internal(&error))?;
-        if options.on == On::Auto
-            && (libcuda.is_none() || SamplerClient::start(program, &links, home).inventory.is_err())
-        {
-            return Machine::simulated(DEFAULT, private);
+        let mut sampler = None;
+        if options.on == On::Auto {
+            let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
+            sampler = started.filter(|started| started.inventory.is_ok());
+            if sampler.is_none() {
+                return Machine::simulated(DEFAULT, private);
+            }
         }
-        Ok(Machine { libcuda, links, is_simulated, on: "cuda".to_string() })
+        Ok(Machine { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
     }
 
     fn simulated(name: &str, private: &Folder) -> Result<Machine, TracerError> {
         let links = simulated::lay_out(name, &private.path().join("machine"))
             .map_err(|error| TracerError::Usage(format!("--on: {error}")))?;
         let libcuda = Some(links.join("libcuda.so.1"));
-        Ok(Machine { libcuda, links, is_simulated: true, on: format!("sim:{name}") })
+        Ok(Machine { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
     }
 }

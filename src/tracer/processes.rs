@@ -49,6 +49,23 @@ struct Page {
     devices: usize,
 }
 
+impl Page {
+    /// The words of one lane, added up over all lanes.
+    fn sums(&self) -> Vec<u64> {
+        let words = 2 * self.names.len() + 3 * self.devices;
+        let mut sums = vec![0u64; words];
+        let mut lane = vec![0u8; words * 8];
+        let mut at = 0;
+        while words > 0 && self.file.read_exact_at(&mut lane, at).is_ok() {
+            for (sum, bytes) in sums.iter_mut().zip(lane.as_chunks::<8>().0) {
+                *sum = sum.wrapping_add(u64::from_ne_bytes(*bytes));
+            }
+            at += lane.len() as u64;
+        }
+        sums
+    }
+}
+
 impl Processes {
     /// Notes that a process sent something. What is to be written of it, if it is new or has become
     /// another program.
@@ -240,15 +257,9 @@ impl Known {
             counts.gpus.entry(device.clone()).or_default();
         }
         for page in &self.pages {
+            let sums = page.sums();
             let (calls, errors) = (0, page.names.len());
-            let word = |index: usize| {
-                let mut bytes = [0; 8];
-                page.file
-                    .read_exact_at(&mut bytes, index as u64 * 8)
-                    .ok()
-                    .map(|()| u64::from_ne_bytes(bytes))
-                    .unwrap_or(0)
-            };
+            let word = |index: usize| sums.get(index).copied().unwrap_or(0);
             for (index, name) in page.names.iter().enumerate() {
                 let found = CallCount { calls: word(calls + index), errors: word(errors + index) };
                 if found.calls > 0 {

@@ -35,11 +35,14 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
     let grown = Grown::of(trace, gpu);
     let holders: Vec<&Holder> =
         all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
-    let strays = |holder: &&&Holder| {
-        holder.program.used(Some(gpu)) == Some(false)
-            && holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu))
-    };
-    let mut elsewhere: Vec<&&Holder> = holders.iter().filter(strays).collect();
+    // The one too many is of a process that has another GPU of its own, and does nothing or little here.
+    let has_other =
+        |holder: &Holder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
+    let is_idle = |holder: &Holder| holder.program.used(Some(gpu)) == Some(false);
+    let mut elsewhere: Vec<&&Holder> = holders.iter().filter(|it| has_other(it) && is_idle(it)).collect();
+    if elsewhere.is_empty() {
+        elsewhere = holders.iter().filter(|it| has_other(it)).collect();
+    }
     if elsewhere.is_empty() {
         elsewhere = holders.iter().skip(1).collect();
     }

@@ -133,7 +133,7 @@ impl Entry {
             return if self.times > 1 { format!("{} ({} times)", self.label, self.times) } else { self.label.clone() };
         };
         let memory = units::delta_or_unread(self.bytes);
-        let memory = if self.bytes.is_some() { memory } else { format!("memory {memory}") };
+        let memory = if self.bytes.is_some() { memory } else { "memory not known".to_owned() };
         let label = match self.label.strip_prefix("context") {
             Some(rest) if self.times > 1 => format!("{} contexts{rest}", self.times),
             _ => self.label.clone(),
@@ -462,6 +462,11 @@ impl<'a> Builder<'a> {
             entry.details.push(format!("{}{}", ended(*change), at.unwrap_or_default()));
         }
         let own = self.trace.gpu_index(event.gpu.as_deref());
+        if life.beside_another {
+            let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
+            let grown = grown.map_or_else(String::new, |grown| format!(": together {}", units::delta(grown)));
+            entry.details.push(format!("another context came or went there at the same time{grown}"));
+        }
         for (gpu, bytes) in event.memory_bytes.iter().enumerate().filter(|(gpu, _)| Some(*gpu) != own) {
             if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
                 entry.details.push(format!("at the same time GPU {gpu} {}", units::delta(bytes)));
@@ -660,6 +665,7 @@ mod tests {
         for pid in 0..199 {
             let mut event = stray.clone();
             event.pid = 20_000 + pid;
+            event.own_bytes = Some(524 << 20);
             trace.events.push(event);
         }
         let made = entries(&trace, &[], &[]);

@@ -85,6 +85,8 @@ fn event(seconds: f64, pid: u32, call: &str, what: What, frames: Vec<Frame>) -> 
         device,
         gpu,
         memory_bytes,
+        used_bytes: Vec::new(),
+        own_bytes: None,
         stack,
     }
 }
@@ -351,6 +353,8 @@ pub(crate) fn hostile() -> Trace {
             device: Some(i32::MIN),
             gpu: text(),
             memory_bytes: vec![Some(i64::MIN), None, Some(i64::MAX)],
+            used_bytes: Vec::new(),
+            own_bytes: None,
             stack,
         })));
     }

@@ -46,6 +46,10 @@ pub(super) fn chain(event: &Event) -> Vec<String> {
         }
     }
     parts.extend(stack.entry().map(|frame| short(&frame.name())));
+    if own.is_empty() {
+        let innermost = stack.innermost().map(|frame| short(&frame.name()));
+        parts.extend(innermost.filter(|name| !parts.contains(name)));
+    }
     if parts.is_empty() {
         // No code of the user's: the outermost function that has a name still says more than none.
         parts.extend(stack.frames.iter().rev().find(|frame| !frame.function.is_empty()).map(|it| short(&it.name())));

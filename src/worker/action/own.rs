@@ -45,14 +45,18 @@ fn real_driver() -> Result<(), i64> {
     if crate::mapped::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }
 }
 
-/// Base names of NVIDIA's libraries, without versions.
+/// Base names of NVIDIA's libraries, without versions. Those of a trace that this process may be part of are not
+/// NVIDIA's.
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
     let paths: Vec<String> = mapped::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
     let files = paths.iter().filter_map(|path| path.rsplit('/').next());
-    let ours = |name: &str| ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start));
-    let names = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).filter(|name| ours(name));
+    let is_nvidias = |name: &str| {
+        ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
+            && !name.starts_with("libcuda_pitfalls")
+    };
+    let names = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).filter(|name| is_nvidias(name));
     let names: BTreeSet<&str> = names.collect();
     let joined = names.into_iter().collect::<Vec<_>>().join(" ");
     Ok(Values::from([("libraries".to_string(), Value::Text(joined))]))
