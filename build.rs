@@ -115,6 +115,7 @@ fn build_all() -> Result<(), String> {
     let wrapped = out.join("wrapped.rs");
     let text = fs::read_to_string("shim/calls.txt").map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
     write_if_new(&wrapped, &wrapped::source(&text)?)?;
+    write_if_new(&out.join("questions.rs"), &wrapped::questions(&text))?;
     println!("cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}", wrapped.display());
     // A library under the stand-in's name, only for the linker to see that it is needed.
     let stand_in = format!("cuda-pitfalls:needed:{}", "-".repeat(STAND_IN_BYTES));

@@ -12,6 +12,7 @@ enum Way {
     Use(String),
     Told(String),
     Noisy,
+    Question,
     Switch,
     Plain,
 }
@@ -34,6 +35,7 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             Some(comment) if comment.starts_with('#') => continue,
             Some("special") => Way::Special,
             Some("noisy") => Way::Noisy,
+            Some("question") => Way::Question,
             Some("switch") => Way::Switch,
             Some("use") => Way::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
             Some("told") => Way::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
@@ -67,6 +69,13 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
     Ok(file(&all))
 }
 
+/// The names of the questions, for the tracer, which takes them out of its copy: a Rust array.
+pub(crate) fn questions(text: &str) -> String {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("question "));
+    let names: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    format!("{names:?}")
+}
+
 /// How many words a function takes; none where a struct is passed in memory.
 fn words_of(call: &Call) -> Option<usize> {
     let is_in_memory = call
@@ -82,7 +91,10 @@ fn file(all: &[(String, usize, Way)]) -> String {
     for (name, ..) in all {
         out += &format!("    \"{name}\\0\",\n");
     }
-    out += "];\n/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
+    out += "];\n/// Whether a function is a question that is wrapped only where all calls are counted.\n";
+    let questions: Vec<String> = all.iter().map(|(_, _, way)| (*way == Way::Question).to_string()).collect();
+    out += &format!("pub static QUESTIONS: [bool; COUNT] = [{}];\n", questions.join(", "));
+    out += "/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
     out += "// SAFETY: addresses of functions, which are never written.\nunsafe impl Sync for Ours {}\n";
     out += "pub static OURS: Ours = Ours([\n";
     for (name, _, way) in all {
@@ -132,7 +144,7 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
         }
         Way::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
         Way::Switch => format!("after_switch({index}, status)"),
-        Way::Noisy => format!("after({index}, status, true)"),
+        Way::Noisy | Way::Question => format!("after({index}, status, true)"),
         Way::Plain | Way::Special => format!("after({index}, status, false)"),
     };
     let before = match way {

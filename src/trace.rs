@@ -34,7 +34,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-trace";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 /// The file's name in the folder of a trace.
 pub const FILE: &str = "trace.ndjson";
 
@@ -92,6 +92,10 @@ pub struct Start {
     pub libcuda: Option<String>,
     /// Whether writes of variables are seen (not with `--no-preload`).
     pub preload: bool,
+    /// Whether questions were counted, too, that frameworks ask before each small operation, such as
+    /// `cuCtxGetDevice` (with `--all-calls`). Where they were not, counts say nothing about them.
+    #[serde(default = "yes")]
+    pub all_calls: bool,
     /// What is known from the start not to be seen, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
@@ -141,6 +145,11 @@ impl Process {
         };
         script.map_or(program.clone(), |script| format!("{program} {script}"))
     }
+}
+
+/// Traces of before there was a choice counted all calls.
+fn yes() -> bool {
+    true
 }
 
 /// Something that a process did.

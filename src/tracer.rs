@@ -66,6 +66,8 @@ pub struct Options {
     pub preload: bool,
     /// Whether paths and arguments are left out of the document.
     pub redact: bool,
+    /// Whether questions are counted, too, that frameworks ask before each small operation.
+    pub all_calls: bool,
 }
 
 /// A trace that came to its end.
@@ -111,7 +113,7 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     let home = private.path().join("home");
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
     let mut machine = Machine::find(program, options, &private, &home)?;
-    let place = Place::lay_out(machine.libcuda.as_deref()).map_err(TracerError::Internal)?;
+    let place = Place::lay_out(machine.libcuda.as_deref(), options.all_calls).map_err(TracerError::Internal)?;
     let listener = place.listen().map_err(|error| internal(&error))?;
     let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
     let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
@@ -233,6 +235,7 @@ impl Tracer {
             environment: variables.map(|(name, value)| (text(&name), text(&value))).collect(),
             libcuda: machine.libcuda.as_ref().map(|path| path.to_string_lossy().into_owned()),
             preload: options.preload,
+            all_calls: options.all_calls,
             limits,
         })));
     }

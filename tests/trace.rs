@@ -378,7 +378,7 @@ fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() 
     let reports = scratch.reports().to_string_lossy().into_owned();
     let mut command = vec![PROGRAM, "run", "--on", "cuda", "--quick", "--out", &reports];
     command.extend(names);
-    let ran = scratch.start(tracing(&scratch, &[], &command)).wait(Duration::from_secs(120));
+    let ran = scratch.start(tracing(&scratch, &["--all-calls"], &command)).wait(Duration::from_secs(120));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report = scratch.stored().unwrap_or_else(|| panic!("no report: {ran:?}"));
     assert!(report.run.warnings.iter().any(|warning| warning.contains("traced")), "{:?}", report.run.warnings);
@@ -412,6 +412,22 @@ fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() 
         }
     }
     assert!(compared > 50, "{compared} counts compared");
+}
+
+#[test]
+fn questions_of_a_program_are_counted_only_where_all_calls_are() {
+    let ask = "import ctypes\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nflags, active = ctypes.c_uint(), \
+               ctypes.c_int()\nassert cuda.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(active)) == 0";
+    for (options, asked) in [(&[][..], None), (&["--all-calls"][..], Some(1))] {
+        let scratch = Scratch::new();
+        let ran = scratch.start(tracing(&scratch, options, &["python3", "-c", ask])).wait(Duration::from_secs(30));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let trace = stored(&scratch);
+        assert_eq!(trace.start.all_calls, asked.is_some());
+        let counts = &trace.counts.first().expect("counts").calls;
+        assert_eq!(counts.get("cuDevicePrimaryCtxGetState").map(|it| it.calls), asked, "{counts:?}");
+        assert_eq!(counts.get("cuInit").map(|it| it.calls), Some(1));
+    }
 }
 
 /// Waits for a file.

@@ -1,14 +1,14 @@
 //! The functions of the real libcuda.
 
 use crate::c;
-use crate::wrapped::{COUNT, NAMES, OURS};
+use crate::wrapped::{COUNT, NAMES, OURS, QUESTIONS};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const RTLD_NOLOAD: i32 = 4;
 
-/// The path of the real library, ended by NUL. The tracer writes it into its copy of this library,
+/// The path of the real library, ended by NUL, and [`ALL_CALLS`] if questions are counted too. The tracer writes it into its copy of this library,
 /// behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
@@ -23,6 +23,7 @@ static REAL: [u8; 1280] = {
     bytes
 };
 const MARK_BYTES: usize = 22;
+const ALL_CALLS: &[u8] = b"all calls";
 
 /// Where the real functions are; 0 for one that this driver does not have.
 static FUNCTIONS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
@@ -41,12 +42,13 @@ pub fn find() {
     if library.is_null() {
         return;
     }
+    let counts_all = bytes.get(MARK_BYTES + path.count_bytes() + 1..).is_some_and(|rest| rest.starts_with(ALL_CALLS));
     let mut by_address = Vec::with_capacity(COUNT);
     for (index, name) in NAMES.iter().enumerate() {
         // SAFETY: the names end in NUL.
         let found = unsafe { c::dlsym(library, name.as_ptr().cast::<c_char>()) } as usize;
         FUNCTIONS[index].store(found, Ordering::Relaxed);
-        if found != 0 {
+        if found != 0 && (counts_all || !QUESTIONS[index]) {
             by_address.push((found, index));
         }
     }

@@ -59,6 +59,10 @@ pub(super) struct Arguments {
     /// Leave paths and arguments out of the document.
     #[arg(long)]
     redact: bool,
+    /// Count questions too that frameworks ask before each small operation, such as cuCtxGetDevice: counting them
+    /// would show in the time of a program that launches many small kernels.
+    #[arg(long)]
+    all_calls: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -81,6 +85,7 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
         folder,
         preload: !arguments.no_preload,
         redact: arguments.redact,
+        all_calls: arguments.all_calls,
     };
     let traced = match tracer::trace(&program, &options) {
         Ok(traced) => traced,

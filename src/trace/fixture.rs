@@ -78,6 +78,7 @@ impl Made {
             environment: BTreeMap::new(),
             libcuda: Some("/usr/lib/libcuda.so.1".to_owned()),
             preload: true,
+            all_calls: false,
             limits: Vec::new(),
         };
         let trace = Trace::begin(start).expect("this version's own schema");

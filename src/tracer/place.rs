@@ -20,6 +20,9 @@ use crate::traced::{CUDA_FOLDER, CUDA_NAME, PRELOAD_NAME, VARIABLE};
 const CUDA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
 const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_preload.so"));
 
+/// Functions that are wrapped only where all calls are counted (shim/calls.txt).
+const QUESTIONS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/questions.rs"));
+
 /// A second name for programs that open libcuda by it, where the real one has it too.
 const CUDA_SHORT: &str = "libcuda.so";
 const SOCKET_NAME: &str = "socket";
@@ -28,6 +31,8 @@ const SOCKET_NAME: &str = "socket";
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
+/// What stands behind the path of libcuda where questions are counted too (shim/src/original.rs).
+const ALL_CALLS: &[u8] = b"\0all calls";
 /// The longest path of a libcuda: what the mark of the needed library has room for.
 const LONGEST_PATH: usize = 1200;
 /// The longest path of a socket, without its NUL.
@@ -50,11 +55,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Lays the folder out for the libcuda at a path.
+    /// Lays the folder out for the libcuda at a path. `all_calls` is whether questions are counted, too, that
+    /// frameworks ask before each small operation.
     ///
     /// # Errors
     /// What the system refused, in words.
-    pub(super) fn lay_out(libcuda: Option<&Path>) -> Result<Place, String> {
+    pub(super) fn lay_out(libcuda: Option<&Path>, all_calls: bool) -> Result<Place, String> {
         let folder = Folder::create_open().map_err(|error| format!("no private folder could be made: {error}"))?;
         let path = folder.path().to_path_buf();
         if path.as_os_str().as_bytes().contains(&b' ') {
@@ -78,9 +84,12 @@ impl Place {
             if real.len() >= LONGEST_PATH {
                 return Err(format!("the path of libcuda is too long: {}", libcuda.display()));
             }
-            let exported = exports(libcuda).map_err(|why| format!("cannot read {}: {why}", libcuda.display()))?;
+            let mut exported = exports(libcuda).map_err(|why| format!("cannot read {}: {why}", libcuda.display()))?;
+            if !all_calls {
+                exported.retain(|name| !QUESTIONS.contains(&name.as_str()));
+            }
             let mut library = filled(CUDA.to_vec(), ADDRESS, &address)?;
-            library = filled(library, LIBCUDA, real)?;
+            library = filled(library, LIBCUDA, &[real, if all_calls { ALL_CALLS } else { b"" }].concat())?;
             fill_needed(&mut library, real)?;
             leave_out(&mut library, &exported)?;
             let folder = path.join(CUDA_FOLDER);

@@ -55,6 +55,7 @@ fn start() -> Start {
         environment: BTreeMap::new(),
         libcuda: Some("/usr/lib/x86_64-linux-gnu/libcuda.so.1".to_owned()),
         preload: true,
+        all_calls: false,
         limits: Vec::new(),
     }
 }
