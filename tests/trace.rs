@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::counts;
 use common::traced::{Node, PROGRAMS, Program, events, has, lines_of, traced};
 use common::{PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::trace::{ContextChange, Event, Trace, Usage, What, Witness};
@@ -360,10 +361,6 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
     assert_eq!(left, 0, "an empty trace was left behind");
 }
 
-/// What the worker asks the driver on its own account after each step.
-const PROBES: [&str; 5] =
-    ["cuDeviceGetCount", "cuDeviceGetUuid_v2", "cuDevicePrimaryCtxGetState", "cuCtxGetCurrent", "cuCtxGetDevice"];
-
 #[test]
 fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() {
     let scratch = Scratch::new();
@@ -383,35 +380,11 @@ fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() 
     let report = scratch.stored().unwrap_or_else(|| panic!("no report: {ran:?}"));
     assert!(report.run.warnings.iter().any(|warning| warning.contains("traced")), "{:?}", report.run.warnings);
     let trace = stored(&scratch);
-    let selected = cuda_pitfalls::catalogue::select(&names.map(String::from)).unwrap_or_else(|_| panic!("they exist"));
-    let instances: Vec<_> = selected.iter().flat_map(|scenario| &scenario.instances).collect();
-    let mut compared = 0;
     for scenario in &report.scenarios {
         assert_eq!(scenario.verdict.kind.name(), "reproduced", "{}", scenario.name);
-        let instance = instances.iter().find(|instance| instance.name == scenario.name).expect("an instance");
-        for case in &scenario.cases {
-            let steps = &instance.cases.iter().find(|of| of.name == case.name).expect("a case").steps;
-            for attempt in &case.attempts {
-                let counts = trace.counts.iter().find(|counts| counts.pid == attempt.recording.pid);
-                let counts = &counts.unwrap_or_else(|| panic!("{}: no counts", scenario.name)).calls;
-                for (name, count) in counts {
-                    let listed = steps.iter().filter(|step| step.call == *name).count() as u64;
-                    let place =
-                        format!("{} {}: {name} {} times, listed {listed}", scenario.name, case.name, count.calls);
-                    assert!(
-                        count.calls == listed || (PROBES.contains(&name.as_str()) && count.calls > listed),
-                        "{place}"
-                    );
-                    compared += 1;
-                }
-                let made = |step: &&cuda_pitfalls::scenario::Step| {
-                    step.call.starts_with("cu") && !step.call.starts_with("cuda") && !counts.contains_key(&step.call)
-                };
-                assert!(!steps.iter().any(|step| made(&step)), "{} {}: {counts:?}", scenario.name, case.name);
-            }
-        }
     }
-    assert!(compared > 50, "{compared} counts compared");
+    let compared = counts::compare(&report, &trace);
+    assert!(compared.wrong.is_empty() && compared.counts > 50, "{compared:?}");
 }
 
 #[test]

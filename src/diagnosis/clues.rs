@@ -38,7 +38,9 @@ pub(crate) fn line(event: &Event) -> String {
 /// A clue about an event, with what is known of every one.
 fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
     let clue = Clue::new(kind, event.pid, event.t_ns)?;
-    let through = event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name());
+    // A process of a package's own program says no more by its entry than its name.
+    let public = || event.stack.innermost().filter(|_| event.stack.users().is_none());
+    let through = public().or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name());
     let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through);
     clue.events.push(index);
     clue.stacks.push(&event.stack);
@@ -76,7 +78,7 @@ pub(crate) fn is_error(status: Option<i64>) -> bool {
 fn leaves_guard(stack: &Stack) -> bool {
     let innermost = stack.frames.iter().position(|frame| frame.language == Language::Python);
     stack.frames.iter().enumerate().any(|(place, frame)| {
-        let (function, file) = (frame.function.as_str(), frame.file.as_deref().unwrap_or_default());
+        let (function, file) = (frame.name(), frame.file.as_deref().unwrap_or_default());
         let is_of_devices = frame.owner == Owner::Package && ["cuda", "device"].iter().any(|word| file.contains(word));
         let is_exit = function.ends_with("__exit__");
         match frame.language {

@@ -15,6 +15,7 @@ const CASES: &[Case] = &[
     ("late-variable", late_variable, || mask_written(&[], "CUDA_MODULE_LOADING", "EAGER", false)),
     ("late-launch-blocking", || launch_blocking(true), || launch_blocking(false)),
     ("stray-context", || synchronised(&[1]), || synchronised(&[0, 1])),
+    ("copy-opens-every-gpu", || copied(&[2, 3]), || copied(&[1, 2, 3])),
     ("memory-question", || asked_about_memory(&[0]), || asked_about_memory(&[0, 1])),
     ("context-on-every-gpu", || on_every(&[1], &[0, 1, 2, 3]), || on_every(&[1, 2], &[0, 1, 2, 3])),
     ("fork-after-init", || forked(true), || forked(false)),
@@ -100,6 +101,27 @@ fn synchronised(worked_on: &[usize]) -> Trace {
             ("__enter__", "torch/cuda/__init__.py", 3),
         ])
         .context(0, 0)
+        .ends(worked_on)
+        .done()
+}
+
+/// Copies from GPU 3 to GPU 2, which makes a context on GPU 1 too.
+fn copied(worked_on: &[usize]) -> Trace {
+    let to = [
+        "torch::autograd::dispatch_to(at::Tensor const&, c10::Device, bool)",
+        "torch::autograd::THPVariable_to(_object*)",
+    ];
+    let to =
+        to.map(|function| Frame::native(function, Some("/l/site-packages/torch/lib/libtorch_python.so"), None, None));
+    let own = Frame::python("<module>", "/me/copy.py", 5);
+    Made::on(4)
+        .at(&[("<module>", "copy.py", 3), ("set_device", "torch/cuda/__init__.py", 5)])
+        .init(&[], &[0, 1, 2, 3])
+        .context(3, 3)
+        .on_stack(Stack { frames: to.into_iter().chain([own]).collect(), ..Stack::default() })
+        .context(2, 2)
+        .context(1, 1)
+        .launch(3)
         .ends(worked_on)
         .done()
 }

@@ -1,5 +1,5 @@
 import cupy
 
-with cupy.cuda.Device(0):
+with cupy.cuda.Device(1):
     a = cupy.arange(10)
 print(int(a.sum()))

@@ -8,7 +8,7 @@ def setup():
 
 
 def choose():
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "1"
 
 
 setup()

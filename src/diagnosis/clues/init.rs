@@ -4,7 +4,7 @@ use super::super::clue::Clue;
 use super::program::Program;
 use super::{UNSET, about, gpu_name};
 use crate::mask;
-use crate::trace::Trace;
+use crate::trace::{Event, Trace, What};
 
 /// What `cuInit` takes on a GPU is more than this: less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
@@ -54,11 +54,31 @@ fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> 
     Some(clue)
 }
 
+/// Whether another process of the program initialised CUDA, or made or ended a context, while `cuInit` ran: what it
+/// took is in the same figures then.
+fn is_beside_another(trace: &Trace, done: &Event) -> bool {
+    let (began, until) = span(done);
+    trace.events.iter().any(|other| {
+        let is_one = matches!(other.what, What::Context { .. } | What::InitDone { .. });
+        let (from, to) = span(other);
+        is_one && other.pid != done.pid && from <= until && to >= began
+    })
+}
+
+/// From when until when the call of an event ran: `cuInit` is told when it is done, a context by when it began.
+fn span(event: &Event) -> (u64, u64) {
+    let elapsed = event.elapsed_ns.unwrap_or(0);
+    match event.what {
+        What::InitDone { .. } => (event.t_ns.saturating_sub(elapsed), event.t_ns),
+        _ => (event.t_ns, event.t_ns.saturating_add(elapsed)),
+    }
+}
+
 /// What `cuInit` took where no context followed.
 fn memory<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
     let read = [program.initialised, program.init].into_iter().flatten();
     let (index, event) = read.into_iter().find(|(_, event)| !event.memory_bytes.is_empty())?;
-    if !is_whole(trace) {
+    if !is_whole(trace) || is_beside_another(trace, event) {
         return None;
     }
     let has_context = |uuid: &str| program.contexts.iter().any(|(_, life)| life.made.gpu.as_deref() == Some(uuid));

@@ -3,7 +3,7 @@
 use super::{CASES, Made, PID, findings, of, on_every, pinned, ranks};
 use crate::diagnosis::Severity;
 use crate::trace::fixture::{CONTEXT, uuid};
-use crate::trace::{Trace, What, Witness};
+use crate::trace::{Frame, Stack, Trace, What, Witness};
 
 fn rules_of(trace: &Trace) -> Vec<String> {
     findings(trace).into_iter().map(|finding| finding.rule).collect()
@@ -145,6 +145,19 @@ fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
 }
 
 #[test]
+fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
+    let with = |elapsed_ns: u64| {
+        let made = Made::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+        let mut trace = made.process(200, PID).init(&[], &[0, 1]).context(1, 1).launch(1).ends(&[1]).done();
+        for event in trace.events.iter_mut().filter(|event| matches!(event.what, What::InitDone { .. })) {
+            event.elapsed_ns = Some(elapsed_ns);
+        }
+        rules_of(&trace).into_iter().filter(|rule| rule == "memory-of-init").count()
+    };
+    assert_eq!((with(1), with(60_000_000)), (2, 0), "one after the other, and at once");
+}
+
+#[test]
 fn what_a_timer_calls_at_its_end_is_no_device_guard() {
     let with = |frames: &[(&str, &str, u32)]| {
         let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
@@ -155,6 +168,16 @@ fn what_a_timer_calls_at_its_end_is_no_device_guard() {
     let profiler = [own, ("__exit__", "torch/profiler/profiler.py", 9), ("sync", "torch/profiler/profiler.py", 7)];
     assert_eq!(with(&profiler), ["stray-context"]);
     assert_eq!(with(&[own, exit]), ["guard-restores-device"], "a guard of the user's own");
+    let compiled = "__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object* const*, long, _object*)";
+    let stack = Stack {
+        frames: vec![
+            Frame::native(compiled, Some("/l/site-packages/cupy/cuda/device.cpython-312.so"), None, None),
+            Frame::python("<module>", "/me/train.py", 3),
+        ],
+        ..Stack::default()
+    };
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).on_stack(stack);
+    assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["guard-restores-device"]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
     }
     for finding in made.findings.iter().take(FEW).filter_map(|index| seen.findings.get(*index)) {
         out.push_str(&sentence("", &said(finding), width));
-        out.push_str(&self::finding(&[finding], width));
+        out.push_str(&workaround(finding, width));
     }
     for violation in made.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
         out.push_str(&sentence("", &forbidden(&violation.forbidden, &violation.says), width));
@@ -121,27 +121,28 @@ fn entry(seen: &Seen, entry: &Entry, one_process: bool, width: usize) -> String 
         let is_late = entry.late.iter().any(|late| finding.events.contains(&late.event));
         is_late || title.contains(&finding.title.to_lowercase())
     };
-    for finding in findings.iter().filter(|finding| !is_told(finding)).take(1) {
-        out.push_str(&sentence(INDENT, &said(finding), width));
+    let mut known: Vec<(&str, &str)> = Vec::new();
+    for finding in findings {
+        // Equal findings of several processes are one.
+        let both = (finding.workaround.as_str(), finding.scenario.as_str());
+        if known.contains(&both) || known.len() == FEW {
+            continue;
+        }
+        known.push(both);
+        if !is_told(finding) {
+            out.push_str(&sentence(INDENT, &said(finding), width));
+        }
+        out.push_str(&workaround(finding, width));
     }
-    out.push_str(&finding(&findings, width));
     for violation in entry.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
         out.push_str(&sentence(INDENT, &forbidden(&violation.forbidden, &violation.says), width));
     }
     out
 }
 
-/// The workarounds of findings, each with the scenario that proves it at the right.
-fn finding(findings: &[&Finding], width: usize) -> String {
-    let mut known: Vec<(&str, &str)> = Vec::new();
-    for finding in findings {
-        let both = (finding.workaround.as_str(), finding.scenario.as_str());
-        if !known.contains(&both) {
-            known.push(both);
-        }
-    }
-    let shown = known.iter().take(FEW);
-    shown.map(|(workaround, scenario)| aside(INDENT, &format!("workaround: {workaround}"), scenario, width)).collect()
+/// The workaround of a finding, with the scenario that proves it at the right.
+fn workaround(finding: &Finding, width: usize) -> String {
+    aside(INDENT, &format!("workaround: {}", finding.workaround), &finding.scenario, width)
 }
 
 /// The way to the call, broken before arrows.
