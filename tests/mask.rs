@@ -150,13 +150,33 @@ fn the_simulated_driver_reads_the_forms_of_the_survey_alike() {
 struct Asked {
     mask: Option<String>,
     order: Option<String>,
+    hook: Hook,
+}
+
+/// The hook of `CUDA_INJECTION64_PATH`, which the first `cuInit` calls before it reads the mask.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Hook {
+    is_named: bool,
+    /// What it sets the mask to.
+    mask: Option<String>,
 }
 
 impl Asked {
     fn at_exec(case: &CasePlan) -> Asked {
         let mask = case.mask.as_ref().map(|uuids| uuids.join(","));
         let of = |name: &str| case.env.get(name).cloned();
-        Asked { mask: mask.or_else(|| of("CUDA_VISIBLE_DEVICES")), order: of("CUDA_DEVICE_ORDER") }
+        Asked {
+            mask: mask.or_else(|| of("CUDA_VISIBLE_DEVICES")),
+            order: of("CUDA_DEVICE_ORDER"),
+            hook: Hook::default(),
+        }
+    }
+
+    /// The first `cuInit` of a process begins.
+    fn init(&mut self) {
+        if let Hook { is_named: true, mask: Some(mask) } = std::mem::take(&mut self.hook) {
+            self.mask = Some(mask);
+        }
     }
 
     /// Whether a step changes the environment at most; it is changed here, too.
@@ -166,7 +186,7 @@ impl Asked {
             "setenv" | "environ" => text("value"),
             "unsetenv" => None,
             "clearenv" => {
-                *self = Asked { mask: None, order: None };
+                *self = Asked { mask: None, order: None, hook: Hook::default() };
                 return true;
             }
             "mark" => return true,
@@ -175,6 +195,10 @@ impl Asked {
         match text("name").as_deref() {
             Some("CUDA_VISIBLE_DEVICES") => self.mask = value,
             Some("CUDA_DEVICE_ORDER") => self.order = value,
+            Some("CUDA_INJECTION64_PATH") => {
+                self.hook.is_named = value.is_some_and(|path| path.starts_with("libcuda_"))
+            }
+            Some("CUDA_PITFALLS_HOOK_MASK") => self.hook.mask = value,
             _ => {}
         }
         true
@@ -221,6 +245,7 @@ fn inits(case: &CasePlan, attempt: &Attempt) -> Vec<Init> {
             break;
         }
         let Some(status) = returned(at) else { break };
+        asked.init();
         let visible = looked(at).and_then(|probe| probe.visible.clone());
         found.push(Init { asked: asked.clone(), status: status.name.clone().unwrap_or_default(), visible });
         // After 100 the next one reads the environment again; after 101 nobody knows.
@@ -249,7 +274,7 @@ fn the_rule_says_what_every_committed_attempt_showed() {
                     .filter(|attempt| attempt.judged.invalid.is_empty())
                     .flat_map(|it| inits(planned, it))
                 {
-                    let Init { asked: Asked { mask, order }, status, visible } = &init;
+                    let Init { asked: Asked { mask, order, .. }, status, visible } = &init;
                     let answer = mask::parse(mask.as_deref(), order.as_deref(), &uuids);
                     let shown: Vec<String> = answer.gpus.iter().map(|gpu| uuids[*gpu].clone()).collect();
                     let visible_agrees = visible.as_ref().is_none_or(|visible| *visible == shown);
