@@ -99,6 +99,14 @@ pub enum Event {
         /// Bytes that other processes of the attempt may need (an IPC handle), in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<String>,
+        /// Driver calls that the process made since the step began, by name; absent where they are not
+        /// counted. Those that read its state are left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calls: Option<BTreeMap<String, u64>>,
+        /// Names of values that may differ from attempt to attempt, beside those that the tables of calls
+        /// know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        varying: Vec<String>,
     },
     /// What the process saw when it looked around after a step.
     Probe {

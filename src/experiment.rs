@@ -8,6 +8,8 @@ use cuda_pitfalls_calls::{self as calls, Call, Effect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::python::{LINE, LINE_TEXT, Python};
+
 /// One experiment. Every attempt makes it in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
@@ -30,6 +32,8 @@ pub struct Experiment {
 pub enum Program {
     /// This program's worker, which makes the listed steps and no other calls.
     Worker,
+    /// A Python interpreter that runs the listed lines, one after the other, as a worker does.
+    Python(Python),
     /// A command and its arguments. It knows nothing of the harness and makes its own calls, so its
     /// recording has no events; it is read from outside like any.
     Command(Vec<OsString>),
@@ -47,7 +51,7 @@ pub struct Timeouts {
 /// One call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// The exact C name; one of [`cuda_pitfalls_calls`].
+    /// The exact C name; one of [`cuda_pitfalls_calls`], or `py` for a Python line.
     pub call: String,
     /// The inputs that the file gives, by parameter name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -71,6 +75,14 @@ impl Step {
     /// Whether its call has an effect.
     pub fn has(&self, effect: Effect) -> bool {
         calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
+
+    /// The Python that it runs; none for a call.
+    pub fn python_line(&self) -> Option<&str> {
+        match self.args.get(LINE_TEXT) {
+            Some(Scalar::Text(text)) if self.call == LINE => Some(text),
+            _ => None,
+        }
     }
 
     /// Whether its call starts a process, one that is forked or a fresh one.

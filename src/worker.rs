@@ -207,6 +207,8 @@ impl Worker {
             status: outcome.status,
             values: outcome.values,
             bytes: outcome.bytes,
+            calls: None,
+            varying: Vec::new(),
         });
         if self.probes {
             let started = clock::now_ns();

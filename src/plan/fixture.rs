@@ -46,6 +46,7 @@ pub(crate) fn instance(cases: &[(&str, Gpus)]) -> Instance {
         gpus,
         env: Default::default(),
         probes: true,
+        python: None,
         steps: vec![Step {
             call: "cuInit".into(),
             args: Default::default(),
