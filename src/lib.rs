@@ -67,6 +67,7 @@ pub mod verdict;
 // The program.
 pub mod cli;
 mod folder;
+mod forwarding;
 mod input;
 mod output;
 mod random;

@@ -3,6 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The program that runs lines, for any interpreter from [`OLDEST`] on.
+pub const WORKER: &str = include_str!("python/worker.py");
+
+/// The oldest version of Python that the worker is written for.
+pub const OLDEST: (u32, u32) = (3, 8);
+
 /// What a case asks of the interpreter that runs its lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Python {

@@ -7,7 +7,9 @@
 use cuda_pitfalls_calls::{self as calls, Library};
 
 use crate::machine::Machine;
-use crate::scenario::{Gpus, Instance, Range, Scenario};
+use crate::python;
+use crate::scenario::python::{INTERPRETER, Package, Requirement};
+use crate::scenario::{Gpus, Instance, Python, Range, Scenario};
 use crate::verdict::Reason;
 
 use super::options::{Options, Unmet};
@@ -105,6 +107,8 @@ const NEEDS: &[Need] = &[
         outside(asked.scenario.needs.libcudart.as_ref(), version)
     }),
     need("compute_capability", Reason::ComputeCapability, |asked| asked.compute_capability()),
+    need("python", Reason::NoPython, |asked| asked.python()),
+    need("package", Reason::NoPackage, |asked| asked.package().map(|(detail, _)| detail)),
     // What was not allowed need not be root.
     need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
     need("root", Reason::NotRoot, |asked| {
@@ -112,7 +116,8 @@ const NEEDS: &[Need] = &[
     }),
 ];
 
-const KNOWN: [&str; 6] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart"];
+const KNOWN: [&str; 7] =
+    ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart", "no_python"];
 
 const fn need(name: &'static str, reason: Reason, probe: fn(&NeedContext) -> Option<String>) -> Need {
     Need { name, reason, probe }
@@ -135,6 +140,8 @@ impl NeedContext<'_> {
             Reason::ComputeCapability => range("compute capability", needs.compute_capability.as_ref()),
             Reason::HazardNotAllowed => self.refused().join(" "),
             Reason::NoGpu => counted(1, "GPU"),
+            Reason::NoPython => "a Python interpreter".to_string(),
+            Reason::NoPackage => self.package().map(|(_, lacks)| lacks).unwrap_or_default(),
             _ => need.name.to_string(),
         }
     }
@@ -153,6 +160,48 @@ impl NeedContext<'_> {
             None if self.options.libcudart.is_none() => Some(format!("{} needs one", needed_by.call)),
             None => None,
         }
+    }
+
+    /// What the cases of Python lines need.
+    fn python_cases(&self) -> impl Iterator<Item = &Python> {
+        self.instances.iter().flat_map(|instance| &instance.cases).filter_map(|case| case.python.as_ref())
+    }
+
+    /// Whether there is an interpreter on which the worker runs.
+    fn python(&self) -> Option<String> {
+        self.python_cases().next()?;
+        let Some(found) = &self.machine.python else {
+            return self.unavailable(|word| word == "no_python").or(Some("none was looked for".to_string()));
+        };
+        let (major, minor) = python::OLDEST;
+        let oldest = Range(format!(">= {major}.{minor}"));
+        let words = || format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version);
+        (!oldest.matches(&found.version)).then(words)
+    }
+
+    /// The first package that is not there as it is needed: in words, and as it was asked for.
+    fn package(&self) -> Option<(String, String)> {
+        let found = self.machine.python.as_ref()?;
+        let mut needs = self.python_cases().flat_map(|python| &python.needs);
+        needs.find_map(|text| {
+            let Ok(Requirement(packages)) = Requirement::parse(text) else {
+                return Some((format!("`{text}` is not a package and its versions"), text.clone()));
+            };
+            let version = |package: &Package| match package.name.as_str() {
+                INTERPRETER => Some(found.version.clone()),
+                name => found.packages.get(name).cloned().flatten(),
+            };
+            if packages.iter().any(|package| version(package).is_some_and(|version| package.holds(&version))) {
+                return None;
+            }
+            let there = packages.iter().find_map(|package| Some((&package.name, version(package)?)));
+            let detail = match there {
+                Some((name, version)) if version.is_empty() => format!("`{text}`: {name} has no version"),
+                Some((name, version)) => format!("{name} {version} is outside `{text}`"),
+                None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),
+            };
+            Some((detail, text.clone()))
+        })
     }
 
     fn restricted(&self) -> Option<String> {

@@ -110,6 +110,8 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::ComputeCapability => "it needs another GPU architecture",
         Reason::NoPeerAccess => "the GPUs have no peer access",
         Reason::Restricted => "it needs a worker without a mask",
+        Reason::NoPython => "it needs a Python interpreter",
+        Reason::NoPackage => "a Python package that it needs is not installed",
         Reason::MissingSymbol => "a call or library that it needs was not found",
         Reason::NotRoot => "it needs root",
         Reason::HazardNotAllowed => "its hazard was not allowed",
