@@ -85,6 +85,29 @@ impl Step {
         }
     }
 
+    /// What Python does in the step: its line, or what stands for a step of another name.
+    pub fn in_python(&self) -> String {
+        if let Some(line) = self.python_line() {
+            return line.to_string();
+        }
+        let text = |name: &str| self.args.get(name).map(|value| format!("{:?}", value.to_string())).unwrap_or_default();
+        let plain = |name: &str| self.args.get(name).map(ToString::to_string).unwrap_or_default();
+        let bound = self.bind.as_deref().unwrap_or_default();
+        match self.call.as_str() {
+            "mark" => "# (look)".to_string(),
+            "setenv" => format!("os.environ[{}] = {}", text("name"), text("value")),
+            "unsetenv" => format!("del os.environ[{}]", text("name")),
+            "getenv" => format!("os.environ.get({})", text("name")),
+            "getpid" => "os.getpid()".to_string(),
+            "nanosleep" => format!("time.sleep({} / 1000)", plain("milliseconds")),
+            "pthread_create" => format!("# thread {bound} starts"),
+            "pthread_join" => format!("# thread {} ends", plain("actor")),
+            "fork" => format!("# os.fork(): process {bound} starts"),
+            "waitpid" => format!("# os.waitpid(): process {} ends", plain("actor")),
+            other => format!("# {other}"),
+        }
+    }
+
     /// Whether its call starts a process, one that is forked or a fresh one.
     pub fn starts_process(&self) -> bool {
         calls::find(&self.call).is_some_and(Call::starts_process)

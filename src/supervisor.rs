@@ -18,8 +18,8 @@ mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
 pub(crate) use end::timespec;
-pub(crate) use interrupt::is_ignored;
 pub use interpreter::{PythonWorker, ask_python};
+pub(crate) use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
 pub use spawn::{begin, begin_fresh};

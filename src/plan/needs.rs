@@ -116,8 +116,7 @@ const NEEDS: &[Need] = &[
     }),
 ];
 
-const KNOWN: [&str; 7] =
-    ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart", "no_python"];
+const KNOWN: [&str; 7] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart", "no_python"];
 
 const fn need(name: &'static str, reason: Reason, probe: fn(&NeedContext) -> Option<String>) -> Need {
     Need { name, reason, probe }
@@ -175,7 +174,8 @@ impl NeedContext<'_> {
         };
         let (major, minor) = python::OLDEST;
         let oldest = Range(format!(">= {major}.{minor}"));
-        let words = || format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version);
+        let words =
+            || format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version);
         (!oldest.matches(&found.version)).then(words)
     }
 

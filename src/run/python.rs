@@ -116,9 +116,8 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
 /// The file that a name means, as a shell finds it: on PATH, unless it has a slash. Links stay, because by
 /// its own name an interpreter knows its virtual environment.
 fn on_path(name: &Path) -> Result<PathBuf, String> {
-    let is_program = |path: &Path| {
-        fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
+    let is_program =
+        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if name.components().count() > 1 {
         let path = std::path::absolute(name).map_err(|error| error.to_string())?;
         return if is_program(&path) { Ok(path) } else { Err("there is no such program".to_string()) };
