@@ -377,14 +377,21 @@ class Worker:
             end["status"] = {"code": 1, "name": text_of(type(raised).__name__, MOST_MESSAGE)}
             end["values"] = {"message": message_of(raised)}
             end["varying"] = ["message"]
-            try:
-                sys.excepthook(type(raised), raised, raised.__traceback__)
-            except BaseException:
-                pass
+            self.print(raised)
         elif "as_value" in args:
             end["value"] = [value]
         self.flush()
         return end
+
+    def print(self, raised):
+        """Prints an exception as the interpreter would, without the frames of this file."""
+        frames = raised.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+            frames = frames.tb_next
+        try:
+            sys.excepthook(type(raised), raised.with_traceback(frames), frames)
+        except BaseException:
+            pass
 
     def flush(self):
         for stream in (sys.stdout, sys.stderr):

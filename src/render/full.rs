@@ -104,7 +104,8 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
         out.push_str(&wrap(&head, &facts, " · ", width));
         let plan = report.plan.as_ref().and_then(|plan| plan.case(&case.name));
         for line in lines::of_case(plan, case).unwrap_or_default() {
-            out.push_str(&sentence("        ", &line, width));
+            let text = line.trim_start_matches(' ');
+            out.push_str(&sentence(&" ".repeat(8 + line.len() - text.len()), text, width));
         }
     }
     for failed in &report.verdict.unexpected {
