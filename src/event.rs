@@ -104,6 +104,9 @@ pub enum Event {
         /// counted. Those that read its state are left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calls: Option<BTreeMap<String, u64>>,
+        /// Processes that the step's process has started and that still run, and theirs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        processes: Vec<u32>,
         /// Names of values that may differ from attempt to attempt, beside those that the tables of calls
         /// know.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

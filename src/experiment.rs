@@ -72,8 +72,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether its call has an effect.
+    /// Whether its call has an effect. Of a line is told only what it may do.
     pub fn has(&self, effect: Effect) -> bool {
+        if self.call == LINE {
+            // A line may set the mask, and a child that it starts may have another.
+            return effect == Effect::MayUnmask;
+        }
         calls::find(&self.call).is_some_and(|call| call.has(effect))
     }
 

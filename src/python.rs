@@ -59,6 +59,38 @@ pub fn is_exception(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_calls::{Library, status};
+
+    /// The entries of a table of the worker, by the text in front of the colon.
+    fn keys(name: &str) -> Vec<&'static str> {
+        let (_, table) = WORKER.split_once(&format!("\n{name} = {{\n")).expect("the worker has the table");
+        let (table, _) = table.split_once("\n}").expect("the table ends");
+        table.lines().filter_map(|row| row.trim().split_once(':').map(|(key, _)| key)).collect()
+    }
+
+    #[test]
+    fn the_worker_makes_the_steps_that_a_case_may_have() {
+        let made: Vec<&str> = keys("ACTIONS").into_iter().map(|key| key.trim_matches('"')).collect();
+        assert_eq!(made, STEPS);
+        assert!(STEPS.iter().all(|name| cuda_pitfalls_calls::find(name).is_some()));
+    }
+
+    #[test]
+    fn the_worker_knows_statuses_by_their_names() {
+        let codes = keys("STATUSES");
+        assert!(codes.len() > 5);
+        for code in codes {
+            let name = status::name(Library::Driver, code.parse().unwrap()).unwrap();
+            assert!(WORKER.contains(&format!("\n    {code}: \"{name}\",\n")), "{code} is {name}");
+        }
+    }
+
+    #[test]
+    fn the_worker_takes_the_arguments_by_their_names() {
+        for name in [LINE, LINE_TEXT, LINE_VALUE, LINE_VARIES, LINE_MESSAGE, OK] {
+            assert!(WORKER.contains(&format!("\"{name}\"")), "{name}");
+        }
+    }
 
     #[test]
     fn statuses_of_c_are_no_exceptions() {

@@ -208,6 +208,7 @@ impl Worker {
             values: outcome.values,
             bytes: outcome.bytes,
             calls: None,
+            processes: Vec::new(),
             varying: Vec::new(),
         });
         if self.probes {

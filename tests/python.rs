@@ -166,6 +166,11 @@ fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
     assert_eq!(step("by-forkserver").values["said"], text("(True, 0)"));
     assert_eq!(step("by-subprocess").values["count"], text("2"));
     assert_eq!(step("os-wait").values["code"], Value::Int(0));
+    // A child that a line starts is a process of the attempt: its memory is counted as the worker's, and no
+    // co-tenant's.
+    let bytes = |label: &str| step(label).memory["gpu1"].process_bytes.unwrap_or(0);
+    assert!(bytes("held") > bytes("main") + (500 << 20), "{} {}", bytes("held"), bytes("main"));
+    assert_eq!((step("released").values["code"].clone(), bytes("released")), (Value::Int(0), bytes("main")));
     let events = &attempt(&report, name, "trap").recording.events;
     let by = |process: Option<&str>| {
         events
@@ -174,7 +179,7 @@ fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
             .count()
     };
     // The child of the step is heard as such; no child of a line is heard at all.
-    assert_eq!((by(Some("C")), by(None)), (1, 16));
+    assert_eq!((by(Some("C")), by(None)), (1, 19));
     assert_eq!(seen(&report, name, "control", "child").values["count"], Value::Int(2));
 }
 

@@ -114,6 +114,7 @@ impl Script {
             values,
             bytes: None,
             calls: None,
+            processes: Vec::new(),
             varying: Vec::new(),
         });
     }

@@ -263,7 +263,7 @@ fn outside(range: Option<&Range>, version: Option<&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Runtime, Unavailable};
+    use crate::machine::{Interpreter, Runtime, Unavailable};
     use crate::plan::fixture::{instance, machine, scenario};
     use crate::scenario::{Hazard, Needs};
 
@@ -271,6 +271,13 @@ mod tests {
         let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
         change(&mut scenario, &mut machine, &mut options);
         unmet(&scenario, &machine, &options).map(|unmet| unmet.reason)
+    }
+
+    fn reason_and_words(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Unmet> {
+        let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
+        scenario.instances = vec![instance(&[("trap", Gpus::Masked(1))])];
+        change(&mut scenario, &mut machine, &mut options);
+        unmet(&scenario, &machine, &options)
     }
 
     fn range(text: &str) -> Option<Range> {
@@ -339,6 +346,36 @@ mod tests {
             o.libcudart = Some(there);
         });
         assert_eq!(found, None);
+    }
+
+    #[test]
+    fn python_lines_need_an_interpreter_and_packages() {
+        let found = |needs: &[&str], python: Option<&str>| {
+            let found = reason_and_words(|s, m, _| {
+                let needs = needs.iter().map(ToString::to_string).collect();
+                s.instances[0].cases[0].python = Some(Python { needs });
+                let packages = [("torch", Some("2.9.0+cu130")), ("local", Some("")), ("jax", None)];
+                m.python = python.map(|version| Interpreter {
+                    executable: "/usr/bin/python3".into(),
+                    implementation: "cpython".into(),
+                    version: version.into(),
+                    packages: packages.map(|(name, version)| (name.into(), version.map(str::to_string))).into(),
+                });
+            });
+            found.map(|unmet| (unmet.reason, unmet.detail, unmet.lacks))
+        };
+        assert_eq!(found(&["torch >= 2.0", "jax | local", "python >= 3.9"], Some("3.12.1")), None);
+        let lacks = |needs: &str| found(&[needs], Some("3.12.1")).map(|(reason, detail, _)| (reason, detail));
+        let package = |detail: &str| Some((Reason::NoPackage, format!("package: {detail}")));
+        assert_eq!(lacks("torch < 2"), package("torch 2.9.0+cu130 is outside `torch < 2`"));
+        assert_eq!(lacks("local >= 1"), package("`local >= 1`: local has no version"));
+        assert_eq!(lacks("python >= 3.13"), package("python 3.12.1 is outside `python >= 3.13`"));
+        let words = "`jax >= 0.4` is not installed for /usr/bin/python3 (Python 3.12.1)";
+        assert_eq!(lacks("jax >= 0.4"), package(words));
+        let (reason, detail, needed) = found(&[], Some("3.7.16")).unwrap();
+        assert_eq!((reason, needed.as_str()), (Reason::NoPython, "a Python interpreter"));
+        assert!(detail.ends_with("is Python 3.7.16, and at least 3.8 is needed"), "{detail}");
+        assert_eq!(found(&["torch"], None).map(|(reason, ..)| reason), Some(Reason::NoPython));
     }
 
     #[test]

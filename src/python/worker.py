@@ -336,6 +336,9 @@ class Worker:
             return
         after = self.driver.counts()
         value = end.pop("value", None)
+        started = descendants(os.getpid())
+        if started:
+            end["processes"] = started
         end.update({"event": "end", "step": number, "t_ns": time.monotonic_ns()})
         if before is not None and after is not None:
             made = {name: count - before.get(name, 0) for name, count in after.items()}
@@ -475,6 +478,23 @@ ACTIONS = {
     "fork": Worker.fork,
     "waitpid": Worker.waitpid,
 }
+
+
+def descendants(pid):
+    """Processes that a process has started and that still run, and theirs."""
+    found = []
+    try:
+        tasks = os.listdir("/proc/%d/task" % pid)
+    except OSError:
+        return found
+    for task in tasks:
+        try:
+            with open("/proc/%d/task/%s/children" % (pid, task)) as children:
+                for child in map(int, children.read().split()):
+                    found += [child] + descendants(child)
+        except (OSError, ValueError):
+            pass
+    return sorted(set(found))
 
 
 def libraries():
