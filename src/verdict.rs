@@ -147,6 +147,10 @@ pub enum Reason {
     NoPeerAccess,
     /// The question needs a worker without a mask, and the GPUs to use are restricted.
     Restricted,
+    /// There is no Python interpreter that could run the lines.
+    NoPython,
+    /// A package that the lines need is not installed, or is outside the range.
+    NoPackage,
     /// A symbol that a step needs is not there.
     MissingSymbol,
     /// Root is needed.
@@ -208,6 +212,8 @@ impl Reason {
                     | Reason::ComputeCapability
                     | Reason::NoPeerAccess
                     | Reason::Restricted
+                    | Reason::NoPython
+                    | Reason::NoPackage
                     | Reason::MissingSymbol
                     | Reason::NotRoot
                     | Reason::HazardNotAllowed
