@@ -50,12 +50,12 @@ fn todays_expectations_hold_on_committed_reports() {
 }
 
 /// Questions that were added and are to be measured next. A name goes when its report comes.
-const TO_BE_MEASURED: [&str; 80] = [
+const TO_BE_MEASURED: [&str; 83] = [
     "framework/accelerate-partialstate-then-fork",
     "framework/accelerate-partialstate-then-mask",
     "framework/cuda-core-device-then-mask",
     "framework/cuda-core-set-current-makes-context",
-    "framework/cupy-beside-torch-takes-no-context",
+    "framework/cupy-beside-torch-costs-again",
     "framework/cupy-count-makes-contexts",
     "framework/cupy-del-keeps-the-memory",
     "framework/cupy-device-count-then-mask",
@@ -66,13 +66,14 @@ const TO_BE_MEASURED: [&str; 80] = [
     "framework/cupy-kernel-memory-stays",
     "framework/cupy-kernel-on-a-second-gpu",
     "framework/cupy-managed-array-takes-nothing-yet",
+    "framework/cupy-managed-arrays-beyond-one-gpu",
     "framework/cupy-managed-pool-makes-contexts",
     "framework/cupy-rawkernel-on-every-gpu",
     "framework/cupy-rawmodule-at-import",
     "framework/cupy-with-device-1",
     "framework/cupy-with-device-3",
+    "framework/jax-cpu-device-initialises-cuda",
     "framework/jax-devices-opens-every-gpu",
-    "framework/jax-on-the-cpu-then-mask",
     "framework/jax-preallocate-variable-late",
     "framework/jax-random-key-then-mask",
     "framework/llama-cpp-in-a-child-of-torch",
@@ -97,6 +98,7 @@ const TO_BE_MEASURED: [&str; 80] = [
     "framework/torch-dataloader-pins-then-mask",
     "framework/torch-dataloader-worker-uses-cuda",
     "framework/torch-del-keeps-the-memory",
+    "framework/torch-device-block-again",
     "framework/torch-device-block-restores-gpu0",
     "framework/torch-device-count-then-mask",
     "framework/torch-eager-loading-takes-memory",
@@ -124,6 +126,7 @@ const TO_BE_MEASURED: [&str; 80] = [
     "framework/torch-spawned-child-costs-again",
     "framework/torch-stream-without-a-device",
     "framework/torch-synchronize-takes-gpu0",
+    "framework/torch-tensor-in-another-thread",
     "framework/torch-tensor-on-1-makes-context-on-0",
     "framework/torch-tensors-of-two-gpus",
     "framework/torch-to-the-same-device",
