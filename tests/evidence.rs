@@ -85,7 +85,7 @@ const TO_BE_MEASURED: [&str; 83] = [
     "framework/numba-is-available-then-fork",
     "framework/numba-new-thread-is-on-gpu0",
     "framework/numba-signature-compiles-at-import",
-    "framework/rmm-current-resource-takes-gpu0",
+    "framework/rmm-current-resource-initialises-cuda",
     "framework/torch-allocator-variable-after-import",
     "framework/torch-compile-of-cpu-code-then-mask",
     "framework/torch-copy-makes-contexts-on-others",
