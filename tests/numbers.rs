@@ -34,16 +34,18 @@ fn every_number_is_asked_or_says_why_not() {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let asked: BTreeSet<String> = scenarios.iter().flat_map(|scenario| scenario.tags.iter().cloned()).collect();
     let page = fs::read_to_string(root().join("docs/not-asked.md")).expect("the page");
-    let rows = page.lines().filter(|line| line.starts_with("| ")).map(|line| line.split('|').collect::<Vec<_>>());
-    // Of both tables the first column is what has no scenario, the last of the second what has.
-    let (mut without, mut instead) = (BTreeSet::new(), BTreeSet::new());
-    for row in rows {
-        let (first, last) = (row.get(1).copied().unwrap_or_default(), row.get(3).copied().unwrap_or_default());
-        without.extend(named(first));
-        if named(first).iter().all(|number| number.starts_with('G')) && !first.contains('–') {
-            instead.extend(named(last));
-        }
-    }
+    let tables: Vec<&str> = page.split("The pitfalls of frameworks").collect();
+    let &[without, frameworks] = tables.as_slice() else { panic!("the page has two tables") };
+    let column = |table: &str, number: usize| -> BTreeSet<String> {
+        let rows = table.lines().filter(|line| line.starts_with("| "));
+        rows.flat_map(|row| named(row.split('|').nth(number).unwrap_or_default())).collect()
+    };
+    // The first columns name what has no scenario, and every framework's pitfall; the last one of the
+    // second table names what its calls are tested as.
+    let (without, instead) = (column(without, 1), column(frameworks, 3));
+    let frameworks: Vec<String> = column(frameworks, 1).into_iter().collect();
+    let all: Vec<String> = numbers().into_iter().filter(|it| it.starts_with('G')).collect();
+    assert_eq!(frameworks, all, "the second table names every number of a framework");
     let silent: Vec<String> = numbers().into_iter().filter(|it| !asked.contains(it) && !without.contains(it)).collect();
     assert!(silent.is_empty(), "no scenario, and no word why: {silent:?}");
     let stale: Vec<&String> = without.intersection(&asked).collect();
