@@ -44,6 +44,8 @@ pub struct Scenario {
     pub remedy: String,
     /// Why there can be no control. Empty where there is one.
     pub no_control: String,
+    /// The scenario that asks the same with CUDA calls alone, if there is one.
+    pub twin: Option<String>,
     /// Words to select by; catalogue numbers among them.
     pub tags: Vec<String>,
     /// The symptoms that people see, by id of [`symptom`].

@@ -56,6 +56,18 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
 }
 
 #[test]
+fn every_twin_is_a_scenario_about_calls() {
+    let all = cuda_pitfalls::catalogue::select(&[]).expect("valid scenarios");
+    let named = all.iter().filter_map(|scenario| Some((scenario, scenario.twin.as_ref()?)));
+    let unknown: Vec<String> = named
+        .clone()
+        .filter(|(_, twin)| !all.iter().any(|other| other.name == **twin && other.twin.is_none()))
+        .map(|(scenario, twin)| format!("{}: {twin}", scenario.name))
+        .collect();
+    assert!(unknown.is_empty() && named.count() >= 40, "{unknown:?}");
+}
+
+#[test]
 fn every_scenario_that_comes_with_the_program_validates() {
     let validator = validator("scenario");
     let mut seen = 0;

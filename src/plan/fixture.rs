@@ -78,6 +78,7 @@ pub(crate) fn scenario() -> Scenario {
         answer: String::new(),
         remedy: String::new(),
         no_control: String::new(),
+        twin: None,
         tags: Vec::new(),
         symptoms: Vec::new(),
         sources: Vec::new(),

@@ -26,11 +26,12 @@ use crate::source::tree::{self, Entry, Node};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "question",
     "folklore",
     "answer",
     "remedy",
+    "twin",
     "tags",
     "symptoms",
     "sources",
@@ -76,6 +77,7 @@ impl<'r> File<'r, '_> {
         let folklore = self.required("folklore").and_then(|node| self.reader.sentence(node));
         let answer = self.sentence("answer");
         let remedy = self.sentence("remedy");
+        let twin = self.twin();
         let tags = self.tags();
         let symptoms = self.symptoms();
         let sources = self.sources();
@@ -121,6 +123,7 @@ impl<'r> File<'r, '_> {
             answer: answer.unwrap_or_default(),
             remedy: remedy.unwrap_or_default(),
             no_control: no_control.unwrap_or_default(),
+            twin,
             tags,
             symptoms,
             sources,
@@ -213,6 +216,21 @@ impl<'r> File<'r, '_> {
             }
         }
         found
+    }
+
+    /// Whether there is a scenario of this name is known to who has them all.
+    fn twin(&mut self) -> Option<String> {
+        let node = get(self.entries, "twin")?;
+        let name = self.reader.text(node)?;
+        let is_part = |part: &str| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        };
+        if name.split('/').count() == 2 && name.split('/').all(is_part) {
+            return Some(name.to_string());
+        }
+        let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
+        self.reader.error(&node.place, format!("`{name}` is not the name of a scenario"), Some(help));
+        None
     }
 
     fn sources(&mut self) -> Vec<String> {

@@ -24,6 +24,10 @@ fn whole() -> Value {
             "folklore": sentence("The common belief."),
             "answer": sentence("What was measured, in a sentence or two."),
             "remedy": sentence("The workaround: the order or call that works."),
+            "twin": {
+                "description": "The scenario that asks the same with CUDA calls alone, such as visibility/mask-after-cuinit.",
+                "type": "string", "pattern": "^[a-z0-9-]+/[a-z0-9-]+$",
+            },
             "tags": {
                 "description": "Words to select by.",
                 "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },

@@ -116,6 +116,7 @@ impl Draft {
             answer: String::new(),
             remedy: String::new(),
             no_control: no_control.to_string(),
+            twin: None,
             tags: Vec::new(),
             symptoms: Vec::new(),
             sources: Vec::new(),

@@ -67,6 +67,7 @@ pub fn page(scenario: &Scenario, measured: &[Measurement]) -> String {
     answer(&mut out, scenario);
     see(&mut out, scenario, instance, standing);
     why(&mut out, scenario);
+    twin(&mut out, scenario);
     order::section(&mut out, scenario, instance, standing);
     since::section(&mut out, scenario, &own);
     measured::section(&mut out, scenario, &own);
@@ -138,6 +139,14 @@ fn why(out: &mut String, scenario: &Scenario) {
     }
     for reason in reasons {
         bullet(out, &reason);
+    }
+}
+
+/// Where the calls behind the lines are a question of their own.
+fn twin(out: &mut String, scenario: &Scenario) {
+    if let Some(twin) = &scenario.twin {
+        let up = "../".repeat(scenario.name.matches('/').count());
+        paragraph(out, &format!("The same with CUDA calls alone: {}.", link(&prose(twin), &format!("{up}{twin}.md"))));
     }
 }
 
