@@ -271,6 +271,34 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
     }
 
     #[test]
+    fn python_lines_validate() {
+        const LINES: &str = r#"
+question = "Is it?"
+folklore = "It is."
+no_control = "one case is enough here"
+effect = [ { at = "ask", status = ["OK", "RuntimeError"], calls = { cuInit = { ge = 1 } } } ]
+[cases.trap]
+does = "asks"
+python = { needs = ["torch >= 2.0"] }
+env = { LOCAL_RANK = "1", TORCH_LOGS = "all" }
+steps = [ { py = "import torch" }, { py = "1 + 1", as_value = "two", varies = true, label = "ask", on = "B" } ]
+"#;
+        let validator = jsonschema::validator_for(&file_schema()).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&value(LINES)).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        for (from, to) in [
+            ("needs = [\"torch >= 2.0\"]", "need = []"),
+            ("LOCAL_RANK", "PYTHONPATH"),
+            ("RuntimeError", "runtime_error"),
+            ("py = \"import torch\"", "py = 1"),
+            ("varies = true", "varies = 1"),
+        ] {
+            assert!(LINES.contains(from), "{from}");
+            assert!(!validator.is_valid(&value(&LINES.replace(from, to))), "{from} -> {to}");
+        }
+    }
+
+    #[test]
     fn every_step_is_described() {
         let schema = whole();
         for kind in calls::all() {
