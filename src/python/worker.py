@@ -183,6 +183,7 @@ class Lines:
         self.module = type(sys)("__main__")
         self.module.__dict__.update({"__builtins__": __builtins__, "__file__": path})
         self.path = path
+        self.sources = {}
         sys.modules["__main__"] = self.module
         sys.argv = [path]
 
@@ -195,10 +196,18 @@ class Lines:
                 raise Misuse("`as_value`, and the last statement is no expression")
             last = _ast.Expression(tree.body[-1].value)
         self._keep_definitions(source, tree)
+        self._keep_source(name, source)
         if last is not None:
             tree.body.pop()
         exec(compile(tree, name, "exec", 0, True), self.module.__dict__)
         return eval(compile(last, name, "eval", 0, True), self.module.__dict__) if last is not None else None
+
+    def _keep_source(self, name, source):
+        """Kernels are compiled from their source, which `inspect` takes from `linecache`: what imports that has it."""
+        self.sources[name] = len(source), None, source.splitlines(True), name
+        cache = sys.modules.get("linecache")
+        if cache is not None:
+            cache.cache.update(self.sources)
 
     def _keep_definitions(self, source, tree):
         kinds = _ast.Import, _ast.ImportFrom, _ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef
@@ -361,7 +370,7 @@ class Worker:
             return "its repr raises %s" % type(broken).__name__
 
     def line(self, number, step, args):
-        name = "<%s>" % step.get("label", "line")
+        name = "<step %d: %s>" % (number, step.get("label", "line"))
         value, raised = None, None
         started = time.monotonic_ns()
         try:
