@@ -106,7 +106,7 @@ fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
     let kept = &attempt(&report, name, "trap").recording;
     assert_eq!(kept.stdout_tail, "{\"event\": \"bye\"}\n");
     // As the interpreter prints it: nothing of the worker's own frames.
-    assert!(kept.stderr_tail.contains("  File \"<raises>\", line 1, in <module>\n"), "{}", kept.stderr_tail);
+    assert!(kept.stderr_tail.contains("  File \"<step 7: raises>\", line 1, in <module>\n"), "{}", kept.stderr_tail);
     assert!(kept.stderr_tail.contains("words\n") && !kept.stderr_tail.contains("worker.py"), "{}", kept.stderr_tail);
     // With the mask in time another GPU gets the context.
     let zeros = seen(&report, name, "control", "zeros");
@@ -246,7 +246,7 @@ fn code_that_did_not_come_with_the_program_is_allowed_by_name() {
     assert_eq!(verdict.reason, Some(Reason::HazardNotAllowed));
     assert!(verdict.detail.contains("`--allow code`"), "{}", verdict.detail);
     // What came with the program needs no allowance, also by its path.
-    let ran = scratch.run(&["run", "--dry-run", "--on", TWO_GPUS, "scenarios/framework/torch-late-mask.toml"]);
+    let ran = scratch.run(&["run", "--dry-run", "--on", TWO_GPUS, "scenarios/framework/torch-is-available-then-mask.toml"]);
     assert!(!ran.stdout.contains("--allow"), "{}", ran.stdout);
 }
 
