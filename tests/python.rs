@@ -101,7 +101,7 @@ fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
     assert_eq!(step("raises").varying["message"], text("first"));
     assert_eq!(status(step("syntax")), (1, "SyntaxError"));
     assert_eq!(step("prints").varying["half"], Value::Float(2.5));
-    assert_eq!(step("pair").values["pair"], text("(None, True)"));
+    assert_eq!(step("pair").values["pair"], text("(None, True, ' at 0x12', <object object>)"));
     assert_eq!(status(step("exits")), (1, "SystemExit"));
     let kept = &attempt(&report, name, "trap").recording;
     assert_eq!(kept.stdout_tail, "{\"event\": \"bye\"}\n");
