@@ -290,16 +290,23 @@ class Worker:
 
     def _forked(self):
         """A child that a line made must not be heard, and must not hide this process's end: it holds no channel."""
-        for fd in [self.channel.fd] + [fd for name, fd in self.set_aside.items() if name != self.forking]:
-            try:
-                os.close(fd)
-            except OSError:
-                pass
-        if self.forking is not None:
-            self.channel = Channel(self.set_aside[self.forking])
-            self.process, self.pid = self.forking, os.getpid()
-            self.children = {}
-        self.set_aside = {}
+        ours = self.set_aside.pop(self.forking, (None, None))[0]
+        close(self.channel.fd)
+        if ours is None:
+            self.close_ends(lambda forked_by: True)
+            return
+        # What this child is to fork has its ends here.
+        self.close_ends(lambda forked_by: forked_by != self.forking)
+        self.channel = Channel(ours)
+        self.process, self.pid = self.forking, os.getpid()
+        self.children = {}
+
+    def close_ends(self, is_others):
+        """Closes the ends of processes that others fork: held open here, they would hide a death."""
+        for name, (fd, forked_by) in list(self.set_aside.items()):
+            if is_others(forked_by):
+                del self.set_aside[name]
+                close(fd)
 
     def serve(self):
         """Makes steps until the parent says that there are no more."""
@@ -406,12 +413,13 @@ class Worker:
                 pass
 
     def action(self, step, args):
+        action = ACTIONS.get(step["call"])
+        if action is None:
+            raise Misuse("`%s` is no step of a case of Python lines" % step["call"])
         started = time.monotonic_ns()
         status, values = None, {}
         try:
-            values = ACTIONS[step["call"]](self, step, args) or {}
-        except KeyError:
-            raise Misuse("`%s` is no step of a case of Python lines" % step["call"])
+            values = action(self, step, args) or {}
         except OSError as error:
             status = {"code": error.errno or 0, "name": None}
         return {"elapsed_ns": time.monotonic_ns() - started, "status": status, "values": values}
@@ -456,8 +464,8 @@ class Worker:
             self.flush()
             os._exit(0)
         self.forking = None
-        # Held open here, the child's end would hide the child's death.
-        os.close(self.set_aside.pop(name))
+        close(self.set_aside.pop(name)[0])
+        self.close_ends(lambda forked_by: forked_by == name)
         self.children[name] = pid
         return {"pid": pid}
 
@@ -540,6 +548,14 @@ def has(library, symbol):
         return False
 
 
+def close(fd):
+    """Closes a descriptor that a line may have closed already."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass
+
+
 def move(fd, to):
     """Moves a descriptor out of the way, and keeps it from programs that lines start."""
     try:
@@ -605,7 +621,7 @@ def main(arguments):
     channel = Channel(move(int(fd), HIGH_FD))
     prepare = channel.receive()
     aside = sorted(prepare["channels"].items())
-    set_aside = {name: move(end["fd"], HIGH_FD + 1 + at) for at, (name, end) in enumerate(aside)}
+    set_aside = {name: (move(end["fd"], HIGH_FD + 1 + at), end["forked_by"]) for at, (name, end) in enumerate(aside)}
     os.chdir(home)
     lines = Lines(os.path.join(home, "lines-%d.py" % os.getpid()))
     worker = Worker(channel, Driver(forwarding, real), lines, set_aside, prepare["probes"])
