@@ -101,7 +101,7 @@ fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
     assert_eq!(step("raises").varying["message"], text("first"));
     assert_eq!(status(step("syntax")), (1, "SyntaxError"));
     assert_eq!(step("prints").varying["half"], Value::Float(2.5));
-    assert_eq!(step("pair").values["pair"], text("(None, True)"));
+    assert_eq!(step("pair").values["pair"], text("(None, True, ' at 0x12', <object object>)"));
     assert_eq!(status(step("exits")), (1, "SystemExit"));
     let kept = &attempt(&report, name, "trap").recording;
     assert_eq!(kept.stdout_tail, "{\"event\": \"bye\"}\n");
@@ -158,6 +158,8 @@ fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
     // A child counts its own calls from nothing.
     assert_eq!(status(step("child")), (1, "DriverError"));
     assert_eq!(calls(step("child")), [("cuInit", 1)]);
+    assert_eq!(step("grandchild").varying["message"], text("cuDeviceGetCount returned 3"));
+    assert_eq!(step("wait-grandchild").values["code"], Value::Int(0));
     assert_eq!((&step("wait").values["code"], &step("wait").values["signal"]), (&Value::Int(0), &Value::Int(0)));
     // Children that a line starts: one that inherits the driver, and ones that find the function that an
     // earlier line defined.
@@ -179,7 +181,7 @@ fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
             .count()
     };
     // The child of the step is heard as such; no child of a line is heard at all.
-    assert_eq!((by(Some("C")), by(None)), (1, 19));
+    assert_eq!((by(Some("D")), by(Some("C")), by(None)), (1, 3, 19));
     assert_eq!(seen(&report, name, "control", "child").values["count"], Value::Int(2));
 }
 
