@@ -16,7 +16,7 @@ mod sampling;
 mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
-pub(crate) use end::timespec;
+pub(crate) use end::{adopt_orphans, children, reap_orphans, timespec};
 pub(crate) use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
@@ -38,6 +38,8 @@ pub mod role {
     pub const SAMPLER: &str = "__sampler";
     /// A command that a run starts.
     pub const COMMAND: &str = "__command";
+    /// The tracer of one row of `survey python`.
+    pub const TRACER: &str = "__tracer";
     /// The look at libraries and versions.
     pub const VERSIONS: &str = "__versions";
 }
@@ -96,6 +98,11 @@ impl Supervisor {
             lost: None,
             provenance: None,
         })
+    }
+
+    /// This program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The PID of a worker or a sampler that could not be ended, if there is one.

@@ -81,6 +81,7 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
         folder,
         preload: !arguments.no_preload,
         redact: arguments.redact,
+        apart: None,
     };
     let traced = match tracer::trace(&program, &options) {
         Ok(traced) => traced,
