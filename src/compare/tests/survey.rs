@@ -52,6 +52,7 @@ fn survey(which: Which, row: Value, gpus: usize) -> Survey {
         Which::Calls => Survey::Calls(document(&[row], gpus)),
         Which::Mask => Survey::Mask(document(&[row], gpus)),
         Which::Env => Survey::Env(document(&[row], gpus)),
+        Which::Python => Survey::Python(document(&[row], gpus)),
     }
 }
 
