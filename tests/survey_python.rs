@@ -186,6 +186,29 @@ fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
 }
 
 #[test]
+fn rows_see_the_gpus_that_may_be_used() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    survey(&scratch, &["plain", "def", "--quick"]);
+    let uuid = stored(&scratch).expect("a survey").machine.gpus[1].uuid.clone();
+    fs::remove_dir_all(scratch.reports()).expect("it is our own");
+    let chosen = ["framework.device_count*", "framework.on_every_gpu, eager", "framework.zeros", "--quick"];
+    survey(&scratch, &[&chosen[..], &["--gpus", &uuid]].concat()).ended(3, "inconclusive");
+    let rows = rows(&scratch);
+    let row = &rows["framework.device_count"];
+    assert_eq!((row.mask.as_deref(), row.value.as_deref()), (Some(uuid.as_str()), Some("1")));
+    // GPUs are named by their indices on the machine.
+    assert_eq!(rows["framework.on_every_gpu, eager"].context_before, Some(vec![1]));
+    let why = |id: &str| rows[id].standing.unmeasured.clone().map(|why| why.reason.name());
+    assert_eq!(why("framework.device_count, masked").as_deref(), Some("restricted"));
+    assert_eq!(why("framework.zeros").as_deref(), Some("too_few_gpus"));
+    let control = &rows["instrument: a context on the last GPU"];
+    assert_eq!((control.context_on.as_deref(), control.as_expected), (Some(&[1][..]), Some(true)));
+}
+
+#[test]
 fn a_survey_that_was_stopped_goes_on_with_the_rest() {
     if !has("python3") {
         return;

@@ -149,6 +149,9 @@ impl Compared for PythonRow {
         if let (Some(one), Some(another)) = (&self.at, &other.at) {
             changes.fact("at", Some(without_line(one)), Some(without_line(another)));
         }
+        if let (Some(one), Some(another)) = (&self.entry, &other.entry) {
+            changes.fact("from", Some(without_line(one)), Some(without_line(another)));
+        }
         if let (Some(one), Some(another)) = (&self.init_status, &other.init_status) {
             changes.fact("status of cuInit", Some(one.clone()), Some(another.clone()));
         }

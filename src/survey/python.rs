@@ -65,6 +65,8 @@ pub struct PythonRow {
     /// The innermost public function of a package on the way to `cuInit`, and where it stood:
     /// `torch/cuda/__init__.py:180 is_available`. `ask.py:1` is the asked code itself.
     pub at: Option<String>,
+    /// The function of a package that the line called on that way: `accelerate/state.py:180 PartialState.__init__`.
+    pub entry: Option<String>,
     /// The packages' functions on that way, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub way: Vec<String>,
@@ -117,6 +119,8 @@ pub struct PythonSeen {
     pub in_child: Option<bool>,
     /// As in the row.
     pub at: Option<String>,
+    /// As in the row.
+    pub entry: Option<String>,
     /// As in the row.
     pub through: Option<String>,
     /// As in the row.
@@ -201,7 +205,7 @@ impl PythonRow {
                 self.$fact = standing.agreed(stringify!($fact), counting.iter().map(|seen| seen.$fact.clone())).flatten();
             )*};
         }
-        agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child at through);
+        agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child at entry through);
         agree!(context_on context_at left);
         let kinds = counting.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();

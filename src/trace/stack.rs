@@ -136,9 +136,14 @@ impl Frame {
         }
     }
 
-    /// The file below the folder of packages: `torch/cuda/__init__.py`; none if it is no package's.
+    /// The file below the folder of packages, of machine code the library: `torch/cuda/__init__.py`; none if it is no
+    /// package's.
     pub fn package_file(&self) -> Option<&str> {
-        self.file.as_deref().and_then(below_packages)
+        let file = match self.language {
+            Language::Python => self.file.as_deref(),
+            Language::Native => self.module.as_deref(),
+        };
+        file.and_then(below_packages)
     }
 
     /// Whether it is a function of a package's Python that is meant for users.

@@ -16,11 +16,16 @@ happened from the moment at which it began. No mask was set unless the row's cod
 
 - **Reads the mask**: it is the line that calls `cuInit`. `CUDA_VISIBLE_DEVICES` is read once, there: a mask that is set \
 later has no effect. A dash means that the lines before it had called `cuInit` already.
-- **At**: the innermost public function of a package on the way to `cuInit`, with its file and line; in parentheses \
-the call of libcudart (or another library of CUDA's) that came to `cuInit`. `ask.py` is the line itself.
+- **At**: the innermost public function of a package on the way to `cuInit`, with its file and line; behind `from` \
+the function that the line called, if that is in another file; in parentheses the call of libcudart (or another library of CUDA's) that came to `cuInit`. `ask.py` is the line itself.
 - **Context on**: the GPUs on which the line makes a context, by NVML index.
 - **Memory**: by how much NVML's `used` grew on each GPU from right before the line on, while nothing else ran.
 - **Result**: its value (of anything but plain values the type), or the exception that it raised.";
+
+/// What has to be known of a survey without a GPU.
+const NO_GPU: &str = "\
+There was no GPU. What is seen of a line it does; but a line that finds no GPU, or a driver that is older than its \
+libcudart, may stop before it does what it does elsewhere: there `no` proves nothing.";
 
 /// Values and exceptions are cut to this many bytes in a table.
 const LONGEST: usize = 80;
@@ -52,8 +57,12 @@ fn interpreters(documents: &[&Document<PythonRow>]) -> Section {
         let own = format!("{} {}", interpreter.implementation, interpreter.version);
         vec![own, if packages.is_empty() { "none of those that rows need".to_string() } else { packages.join(", ") }]
     };
+    // A GPU that is not there is a reason to stop early.
+    let has_none = documents.iter().any(|document| document.machine.gpus.is_empty());
+    let note = has_none.then(|| NO_GPU.to_string());
     Section {
         title: "Interpreter".to_string(),
+        text: note.into_iter().collect(),
         header: ["Python", "packages"].map(str::to_string).to_vec(),
         rows: documents.iter().filter_map(|document| document.survey.python.as_ref()).map(row).collect(),
         ..Section::default()
@@ -141,7 +150,7 @@ fn at(row: &PythonRow) -> String {
     let through = row.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
     // Where a framework asks another one, that is the line to know about.
     let file = |place: &str| place.split(':').next().unwrap_or_default().to_string();
-    let from = row.way.first().filter(|from| row.at.as_ref().is_some_and(|at| file(at) != file(from)));
+    let from = row.entry.as_ref().filter(|from| row.at.as_ref().is_some_and(|at| file(at) != file(from)));
     let from = from.map(|from| format!(", from {from}")).unwrap_or_default();
     match &row.at {
         Some(at) => format!("{at}{from}{through}"),

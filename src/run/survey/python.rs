@@ -222,6 +222,7 @@ impl SurveyRun<'_> {
             pool::Event::Tick => console.tick(),
         });
         document.survey.attempts_ns += attempts.spent_ns();
+        document.survey.host_unsafe = attempts.unkillable();
         failed.map_or(Ok(()), |error| Err(Failure::from(error)))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::INSTRUMENT;
 use super::need::Need;
 use crate::catalogue::Invalid;
 use crate::source::reader::{Reader, get};
@@ -77,6 +78,9 @@ fn list(reader: &mut Reader<'_>) -> Option<List> {
     let (mut list, mut known) = (List::default(), BTreeSet::new());
     for node in reader.one_or_more(rows) {
         let Some(line) = line(reader, node) else { continue };
+        if line.framework == INSTRUMENT {
+            reader.error(&node.place, format!("`{INSTRUMENT}` is the framework of the controls"), None);
+        }
         if !known.insert(line.id.clone()) {
             reader.error(&node.place, format!("`{}` occurs twice", line.id), Some("give it another `id`".to_string()));
         }
@@ -194,6 +198,8 @@ mod tests {
             .collect::<Vec<_>>()
         );
         assert_eq!(wrong(&format!("{ROW}{ROW}")), ["rows.toml:6:1: `a` occurs twice"]);
+        let control = ROW.replace("torch", "instrument");
+        assert_eq!(wrong(&control), ["rows.toml:1:1: `instrument` is the framework of the controls"]);
         assert_eq!(wrong(&format!("{ROW}aks = \"x\"\n")), ["rows.toml:6:1: unknown key `aks`"]);
         assert_eq!(
             wrong(&ROW.replace("[]", "[\"torch 2\"]")),

@@ -13,8 +13,8 @@ use crate::verdict::{Invalidation, Reason};
 
 /// A name of a function or a file, and the text of an exception or a value, are cut to this many bytes.
 const LONGEST: usize = 200;
-/// The most functions on the way to a call.
-const MOST_FRAMES: usize = 24;
+/// The most functions on the way to a call: so many of the outermost, and so many of the innermost.
+const MOST_FRAMES: (usize, usize) = (8, 16);
 
 /// An exception.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -210,6 +210,7 @@ impl Own<'_> {
         seen.init_status = done.and_then(|done| done.status).map(named);
         seen.in_child = Some(init.pid != self.pid);
         seen.at = self.at(&init.stack);
+        seen.entry = init.stack.entry().map(|frame| self.named(frame));
         seen.through = through(&init.stack);
         made.way = self.way(&init.stack);
     }
@@ -278,6 +279,7 @@ impl Own<'_> {
         let found = frames().find(|frame| frame.is_public());
         let found = found.or_else(|| frames().filter(is_python).find(of_package));
         let found = found.or_else(|| frames().filter(of_package).find(|frame| !frame.function.is_empty()));
+        let found = found.or_else(|| frames().find(of_package));
         found.or_else(|| stack.users()).map(|frame| self.named(frame))
     }
 
@@ -288,8 +290,11 @@ impl Own<'_> {
             is_code && !self.is_own(frame)
         };
         let mut way: Vec<String> = stack.frames.iter().filter(is_shown).map(|frame| self.named(frame)).collect();
-        way.truncate(MOST_FRAMES);
         way.reverse();
+        let (outer, inner) = MOST_FRAMES;
+        if way.len() > outer + inner {
+            way.splice(outer..way.len() - inner, ["…".to_string()]);
+        }
         way
     }
 
@@ -298,12 +303,14 @@ impl Own<'_> {
         frame.file.as_deref().is_some_and(|file| file.starts_with(self.folder) || file.starts_with('<'))
     }
 
-    /// `torch/cuda/__init__.py:180 is_available`; of the row's own code `ask.py:1`; of machine code the function.
+    /// `torch/cuda/__init__.py:180 is_available`; of the row's own code `ask.py:1`; of machine code the function, or the
+    /// library where its functions have no names.
     fn named(&self, frame: &Frame) -> String {
         let name = match (frame.package_file(), frame.line, frame.language) {
             (Some(file), Some(line), Language::Python) => format!("{file}:{line} {}", frame.function),
             _ if self.is_own(frame) => frame.line().unwrap_or_default(),
             (_, _, Language::Python) => format!("{} {}", frame.line().unwrap_or_default(), frame.function),
+            (Some(file), ..) if frame.function.is_empty() => file.to_string(),
             _ => frame.name(),
         };
         shorten(&name, LONGEST)

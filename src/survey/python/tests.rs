@@ -54,6 +54,7 @@ fn what_the_line_did_is_told_with_its_place_in_the_framework() {
     assert_eq!((seen.initialised_before, seen.calls_cuinit, seen.reads_mask), (Some(false), Some(true), Some(true)));
     assert_eq!((seen.mask.as_deref(), seen.init_status.as_deref()), (Some("0,1"), Some("CUDA_SUCCESS")));
     assert_eq!(seen.at.as_deref(), Some("torch/cuda/__init__.py:129 is_available"));
+    assert_eq!(seen.entry.as_deref(), Some("accelerate/state.py:180 __init__"));
     assert_eq!(
         made.way,
         [
@@ -155,6 +156,25 @@ fn the_call_of_libcudart_is_told() {
     let seen = shown(&trace, &said(1, 90), true).seen;
     assert_eq!(seen.through.as_deref(), Some("cudaGetDeviceCount"));
     assert_eq!(seen.at.as_deref(), Some("torch/cuda/__init__.py:129 is_available"));
+}
+
+#[test]
+fn machine_code_of_a_package_is_known_by_its_library_where_it_has_no_names() {
+    let mut stack = asked(&[]);
+    let library = "/v/lib/python3.12/site-packages/cuda/bindings/driver.so";
+    stack.frames.insert(0, Frame::native("", Some(library), None, None));
+    let trace = init(Trial::on(2).on_stack(stack), "").done();
+    assert_eq!(shown(&trace, &said(1, 90), true).seen.at.as_deref(), Some("cuda/bindings/driver.so"));
+}
+
+#[test]
+fn of_a_long_way_the_ends_are_kept() {
+    let functions: Vec<String> = (0..40).map(|number| format!("f{number}")).collect();
+    let frames: Vec<(&str, &str, u32)> = functions.iter().map(|name| (name.as_str(), "jax/core.py", 1)).collect();
+    let trace = init(Trial::on(2).on_stack(asked(&frames)), "").done();
+    let way = shown(&trace, &said(1, 90), true).way;
+    assert_eq!((way.len(), way[7].as_str(), way[8].as_str()), (25, "jax/core.py:1 f7", "…"));
+    assert_eq!((way[9].as_str(), way[24].as_str()), ("jax/core.py:1 f24", "jax/core.py:1 f39"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,8 @@ pub(super) struct Attempts {
     spent_ns: AtomicU64,
     /// Whether the user wants to stop.
     pub(super) stop: AtomicBool,
+    /// A tracer that could not be killed, if there is one; nothing more is asked then.
+    unkillable: AtomicU32,
 }
 
 impl Attempts {
@@ -81,12 +83,19 @@ impl Attempts {
             number: AtomicU64::new(0),
             spent_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            unkillable: AtomicU32::new(0),
         }
     }
 
     /// How many rows run at once.
     pub(super) fn jobs(&self) -> usize {
         self.jobs
+    }
+
+    /// A process that could not be killed, in words.
+    pub(super) fn unkillable(&self) -> Option<String> {
+        let pid = self.unkillable.load(Ordering::Relaxed);
+        (pid != 0).then(|| format!("process {pid} could not be killed"))
     }
 
     /// The wall time of all attempts, added up.
@@ -191,6 +200,11 @@ impl Attempts {
                     // It passes it on to its program, and tidies up.
                     let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
                     asked = Some(Instant::now());
+                }
+                Some(asked) if asked.elapsed() > 3 * PATIENCE => {
+                    self.unkillable.store(child.id(), Ordering::Relaxed);
+                    self.stop.store(true, Ordering::Relaxed);
+                    return Ok(None);
                 }
                 Some(asked) if asked.elapsed() > PATIENCE => child.kill()?,
                 _ => {}
