@@ -97,6 +97,7 @@ fn attempts(survey: &Survey) -> u64 {
         Survey::Calls(document) => sum(&document.rows),
         Survey::Mask(document) => sum(&document.rows),
         Survey::Env(document) => sum(&document.rows),
+        Survey::Python(document) => sum(&document.rows),
     }
 }
 
@@ -106,6 +107,7 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
     let init = || vec!["libcuda.so.1".to_string(), "cuInit".to_string(), "0".to_string()];
     let one_gpu = uuids.first().cloned().unwrap_or_default();
     Ok(match survey {
+        Survey::Python(_) => return Err("a line of Python has no bare C process to be compared with".into()),
         Survey::Env(document) => {
             let environment = BTreeMap::from([("CUDA_VISIBLE_DEVICES", one_gpu)]);
             let of = |times| Bare { arguments: init(), environment: environment.clone(), times };

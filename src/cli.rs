@@ -8,6 +8,7 @@ mod run;
 mod started;
 mod survey;
 mod trace;
+mod tracer;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -48,7 +49,7 @@ enum Command {
     /// Run scenarios and write a report.
     #[command(after_help = DURATIONS)]
     Run(Box<run::Arguments>),
-    /// Ask one question of every call, mask or environment variable, and write a table.
+    /// Ask one question of every call, mask, environment variable or line of Python, and write a table.
     Survey(Box<survey::Arguments>),
     /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
     ///
@@ -153,6 +154,14 @@ enum Command {
         #[arg(last = true)]
         command: Vec<OsString>,
     },
+    /// The tracer of one row (started by `survey python`).
+    #[command(name = role::TRACER, hide = true)]
+    Tracer {
+        #[command(flatten)]
+        started: Started,
+        #[command(flatten)]
+        row: tracer::Arguments,
+    },
     /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
@@ -177,6 +186,8 @@ enum SchemaOf {
     SurveyMask,
     /// What `survey env` writes.
     SurveyEnv,
+    /// What `survey python` writes.
+    SurveyPython,
     /// A line of a trace.
     Trace,
     /// What `trace --json` prints.
@@ -226,6 +237,7 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
                 SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+                SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
                 SchemaOf::Trace => document::schema(),
                 SchemaOf::TraceSummary => render::trace::schema(),
                 SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
@@ -245,6 +257,10 @@ pub fn main() -> Exit {
         Command::Watched { started, command } => {
             started.begin();
             started::become_command(&command)
+        }
+        Command::Tracer { started, row } => {
+            started.begin();
+            tracer::trace(row)
         }
         Command::Versions { fd, libcudart, started } => {
             started.begin();

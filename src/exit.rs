@@ -167,7 +167,7 @@ impl Exit {
             Exit::Inconclusive => {
                 rows().any(|row| !row.is_conclusive() && !row.standing().is_left_out(document.provenance))
             }
-            Exit::NothingMeasured => rows().all(|row| row.standing().attempts == 0),
+            Exit::NothingMeasured => rows().all(|row| row.standing().attempts == 0 || row.is_control()),
             Exit::Ok => document.complete,
             Exit::NotDurable | Exit::Usage | Exit::Skipped => false,
         };

@@ -17,6 +17,7 @@ mod survey;
 
 pub use lock::{FOLDER as LOCK_FOLDER, Locking, WAIT};
 pub use session::On;
+pub use survey::python::{PythonOptions, list as python_list};
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ mod sampling;
 mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
-pub(crate) use end::timespec;
+pub(crate) use end::{adopt_orphans, children, reap_orphans, timespec};
 pub use interpreter::{PythonWorker, ask_python};
 pub(crate) use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
@@ -40,6 +40,8 @@ pub mod role {
     pub const SAMPLER: &str = "__sampler";
     /// A command that a run starts.
     pub const COMMAND: &str = "__command";
+    /// The tracer of one row of `survey python`.
+    pub const TRACER: &str = "__tracer";
     /// The look at libraries and versions.
     pub const VERSIONS: &str = "__versions";
 }
@@ -101,6 +103,11 @@ impl Supervisor {
             provenance: None,
             python: None,
         })
+    }
+
+    /// This program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The PID of a worker or a sampler that could not be ended, if there is one.

@@ -12,12 +12,13 @@ mod program;
 mod stacks;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -68,6 +69,15 @@ pub struct Options {
     pub redact: bool,
     /// Whether questions are counted, too, that frameworks ask before each small operation.
     pub all_calls: bool,
+    /// Whether the program runs apart from its caller; as its caller would start it if none.
+    pub apart: Option<Apart>,
+}
+
+/// A program apart from its caller: without input and output, and ended with all that it started.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart {
+    /// How long it may run; then it is killed.
+    pub limit: Duration,
 }
 
 /// A trace that came to its end.
@@ -119,7 +129,15 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
     let environment = place.environment(simulated, options.preload);
     let started_ns = clock::now_ns();
-    let program_itself = match Program::start(&options.command, &environment) {
+    // Before the program: what it leaves behind comes to us.
+    let before = match options.apart {
+        Some(_) => {
+            supervisor::adopt_orphans().map_err(|error| internal(&error))?;
+            supervisor::children()
+        }
+        None => BTreeSet::new(),
+    };
+    let program_itself = match Program::start(&options.command, &environment, options.apart.is_some()) {
         Ok(started) => started,
         Err(error) => {
             writer.discard();
@@ -141,6 +159,9 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
         written: BTreeMap::new(),
         not_seen: Vec::new(),
         round_ns: clock::now_ns(),
+        deadline_ns: options.apart.map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
+        overdue: false,
+        before,
     };
     tracer.begin(&machine, options, started_ns);
     let ended = tracer.serve(program_itself);
@@ -174,6 +195,11 @@ struct Tracer {
     written: BTreeMap<usize, u64>,
     not_seen: Vec<String>,
     round_ns: u64,
+    /// When a program that runs apart is killed.
+    deadline_ns: Option<u64>,
+    overdue: bool,
+    /// Our children before a program that runs apart.
+    before: BTreeSet<i32>,
 }
 
 impl Tracer {
@@ -254,7 +280,15 @@ impl Tracer {
             if clock::now_ns() - self.round_ns > ROUND_NS {
                 self.round(program.pid());
             }
+            if self.deadline_ns.is_some_and(|deadline| clock::now_ns() > deadline) && !self.overdue {
+                self.overdue = true;
+                program.kill();
+            }
             if has_ended && let Some(ended) = program.ended() {
+                if self.deadline_ns.is_some() {
+                    let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
+                    supervisor::reap_orphans(&self.before, &ours);
+                }
                 self.finish(&ended, program.pid());
                 return ended;
             }

@@ -124,6 +124,8 @@ pub enum Reason {
     Interrupted,
     /// Too few attempts count.
     TooFewAttempts,
+    /// A line of Python before the one that is asked about raised an exception.
+    SetupRaised,
     // Skipped: it did not run.
     /// NVML is not installed.
     NoNvml,
@@ -153,6 +155,8 @@ pub enum Reason {
     NoPackage,
     /// A symbol that a step needs is not there.
     MissingSymbol,
+    /// A Python package is not installed, or in no version that will do.
+    MissingPackage,
     /// Root is needed.
     NotRoot,
     /// The hazard was not allowed.
@@ -215,6 +219,7 @@ impl Reason {
                     | Reason::NoPython
                     | Reason::NoPackage
                     | Reason::MissingSymbol
+                    | Reason::MissingPackage
                     | Reason::NotRoot
                     | Reason::HazardNotAllowed
             )

@@ -248,7 +248,8 @@ fn code_that_did_not_come_with_the_program_is_allowed_by_name() {
     assert_eq!(verdict.reason, Some(Reason::HazardNotAllowed));
     assert!(verdict.detail.contains("`--allow code`"), "{}", verdict.detail);
     // What came with the program needs no allowance, also by its path.
-    let ran = scratch.run(&["run", "--dry-run", "--on", TWO_GPUS, "scenarios/framework/torch-is-available-then-mask.toml"]);
+    let ran =
+        scratch.run(&["run", "--dry-run", "--on", TWO_GPUS, "scenarios/framework/torch-is-available-then-mask.toml"]);
     assert!(!ran.stdout.contains("--allow"), "{}", ran.stdout);
 }
 

@@ -1,11 +1,14 @@
 //! `survey`: its arguments.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::output::{fail, print};
 use super::run::Asked;
 use super::with_workers;
 use crate::exit::Exit;
-use crate::run::{self, MOST_GENERATED, SurveyOptions};
+use crate::render::survey as render;
+use crate::run::{self, MOST_GENERATED, PythonOptions, SurveyOptions};
 use crate::survey::SurveyKind;
 
 #[derive(Debug, clap::Args)]
@@ -13,8 +16,8 @@ pub(super) struct Arguments {
     /// Which survey.
     #[arg(value_enum)]
     kind: SurveyKind,
-    /// Names or globs of calls, masks or variables, or names of groups (`start-up`, `Numbers`); all if
-    /// none. `!SELECTOR` leaves out what it matches.
+    /// Names or globs of calls, masks, variables or lines, or names of groups (`start-up`, `Numbers`, `torch`);
+    /// all if none. `!SELECTOR` leaves out what it matches.
     selectors: Vec<String>,
     #[command(flatten)]
     asked: Asked,
@@ -28,6 +31,34 @@ pub(super) struct Arguments {
     /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     visible_gpus: u32,
+    #[command(flatten)]
+    python: Python,
+}
+
+/// What only `survey python` takes.
+#[derive(Debug, clap::Args)]
+struct Python {
+    /// `python`: the interpreter; without it CUDA_PITFALLS_PYTHON, or the first python3 on PATH.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// `python`: how many rows run at once; without it a quarter of the CPUs, at most 16.
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    jobs: Option<usize>,
+    /// `python`: kill a process that runs longer, with its children, such as 90s or 5m; 60s if not given.
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
+    timeout: Option<Duration>,
+    /// `python`: ask the rows of this file instead of those that come with the program.
+    #[arg(long, value_name = "FILE")]
+    rows: Option<PathBuf>,
+    /// Allow what --rows needs: code.
+    #[arg(long, value_name = "HAZARD", value_parser = ["code"])]
+    allow: Vec<String>,
+    /// `python`: keep the trace of each attempt in the run's folder.
+    #[arg(long)]
+    keep_traces: bool,
+    /// `python`: print the rows with their code, and ask nothing.
+    #[arg(long)]
+    list: bool,
 }
 
 fn parse_generate(text: &str) -> Result<usize, String> {
@@ -35,9 +66,47 @@ fn parse_generate(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))
 }
 
+/// More at once would only wait for each other.
+fn parse_jobs(text: &str) -> Result<usize, String> {
+    text.parse::<usize>()
+        .ok()
+        .filter(|jobs| (1..=256).contains(jobs))
+        .ok_or_else(|| "a number from 1 to 256".to_string())
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    super::run::parse_duration(text).and_then(
+        |limit| {
+            if limit.is_zero() { Err("at least 1s".to_string()) } else { Ok(limit) }
+        },
+    )
+}
+
 /// Asks.
 pub(super) fn survey(arguments: Arguments) -> Exit {
-    let Arguments { kind, selectors, asked, resume, generate, visible_gpus } = arguments;
-    let options = SurveyOptions { kind, run: asked.options(selectors), resume, generate, visible_gpus };
+    let Arguments { kind, selectors, asked, resume, generate, visible_gpus, python } = arguments;
+    if python.list {
+        return list(kind, python.rows.as_deref());
+    }
+    let python = PythonOptions {
+        interpreter: python.python,
+        jobs: python.jobs,
+        timeout: python.timeout,
+        rows: python.rows,
+        allow_code: !python.allow.is_empty(),
+        keep_traces: python.keep_traces,
+    };
+    let options = SurveyOptions { kind, run: asked.options(selectors), resume, generate, visible_gpus, python };
     with_workers(options.run.json, |program, interrupt| run::survey(&options, program, interrupt))
+}
+
+/// Prints the rows of a list.
+fn list(kind: SurveyKind, rows: Option<&Path>) -> Exit {
+    if kind != SurveyKind::Python {
+        return fail("--list belongs to `survey python`", Exit::Usage, false);
+    }
+    match run::python_list(rows) {
+        Ok(list) => print(&render::listed(&list)),
+        Err(why) => fail(&why, Exit::Usage, false),
+    }
 }

@@ -86,6 +86,7 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
         preload: !arguments.no_preload,
         redact: arguments.redact,
         all_calls: arguments.all_calls,
+        apart: None,
     };
     let traced = match tracer::trace(&program, &options) {
         Ok(traced) => traced,

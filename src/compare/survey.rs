@@ -5,9 +5,11 @@ use super::{Change, Comparison, Difference, Relation, Side, yes_or_no};
 use crate::machine::Machine;
 use crate::survey::Standing;
 use crate::survey::calls::CallRow;
+use crate::survey::document::Interpreter;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
+use crate::survey::python::PythonRow;
 use crate::text::units;
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
@@ -125,6 +127,66 @@ impl Compared for EnvRow {
     }
 }
 
+impl Compared for PythonRow {
+    fn asked_differently(&self, other: &PythonRow) -> Vec<String> {
+        let same = [self.ask == other.ask, self.before == other.before, self.env == other.env];
+        let names = ["the asked code differs", "the code before it differs", "the variables differ"];
+        names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
+    }
+
+    fn changes(&self, other: &PythonRow) -> Vec<Change> {
+        let mut changes = Changes::between(self, other);
+        changes.fact("initialised before", yes(self.initialised_before), yes(other.initialised_before));
+        changes.fact("calls cuInit", yes(self.calls_cuinit), yes(other.calls_cuinit));
+        changes.fact("reads the mask", yes(self.reads_mask), yes(other.reads_mask));
+        let mask = |row: &PythonRow| {
+            (row.reads_mask == Some(true)).then(|| row.mask.clone().unwrap_or_else(|| "(unset)".to_string()))
+        };
+        if let (Some(one), Some(another)) = (mask(self), mask(other)) {
+            changes.fact("mask", Some(one), Some(another));
+        }
+        // Where one of them calls it and the other does not, that is told.
+        if let (Some(one), Some(another)) = (&self.at, &other.at) {
+            changes.fact("at", Some(without_line(one)), Some(without_line(another)));
+        }
+        if let (Some(one), Some(another)) = (&self.entry, &other.entry) {
+            changes.fact("from", Some(without_line(one)), Some(without_line(another)));
+        }
+        if let (Some(one), Some(another)) = (&self.init_status, &other.init_status) {
+            changes.fact("status of cuInit", Some(one.clone()), Some(another.clone()));
+        }
+        changes.fact("context on", listed(&self.context_on), listed(&other.context_on));
+        let raised = |row: &PythonRow| Some(row.raised.as_ref().map_or("nothing", |raised| &raised.kind).to_string());
+        changes.fact("raises", raised(self), raised(other));
+        let left = |row: &PythonRow| Some(row.left.clone().unwrap_or_else(|| "exit code 0".to_string()));
+        changes.fact("process ended by", left(self), left(other));
+        let sizes = [&self.context_bytes, &other.context_bytes];
+        if let ([Some(one), Some(another)], true) = (sizes, self.context_on == other.context_on)
+            && let Some((one, another)) = one.iter().zip(another).find(|(one, another)| !is_noise(**one, **another))
+        {
+            changes.fact("context takes", Some(units::delta(*one)), Some(units::delta(*another)));
+        }
+        changes.found
+    }
+}
+
+/// A place without the number of its line, which another version has where nothing behaves differently.
+fn without_line(at: &str) -> String {
+    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{file}{rest}")
+}
+
+/// The interpreter and the packages, as far as they differ.
+pub(super) fn interpreters(interpreters: [Option<&Interpreter>; 2]) -> Vec<Change> {
+    let facts = |interpreter: &Interpreter| -> Vec<(String, String)> {
+        let own = (interpreter.implementation.clone(), interpreter.version.clone());
+        std::iter::once(own).chain(interpreter.packages.clone()).collect()
+    };
+    let [a, b] = interpreters.map(|interpreter| interpreter.map(facts).unwrap_or_default());
+    Change::between(&a, &b, "not installed")
+}
+
 /// Differences between the facts of two rows.
 struct Changes<'a> {
     standings: [&'a Standing; 2],
@@ -180,10 +242,11 @@ fn memory(a: &CallRow, b: &CallRow) -> Option<(String, String)> {
     };
     let both = sorted(a)?.into_iter().zip(sorted(b)?);
     let count = if a.visible_gpus == b.visible_gpus { usize::MAX } else { a.visible_gpus.min(b.visible_gpus) as usize };
-    let is_noise = |one: i64, other: i64| {
-        let largest = one.unsigned_abs().max(other.unsigned_abs());
-        one.abs_diff(other) <= NOISE_BYTES.max(largest / 100)
-    };
     let (one, other) = both.take(count).find(|(one, other)| !is_noise(*one, *other))?;
     Some((units::delta(one), units::delta(other)))
+}
+
+fn is_noise(one: i64, other: i64) -> bool {
+    let largest = one.unsigned_abs().max(other.unsigned_abs());
+    one.abs_diff(other) <= NOISE_BYTES.max(largest / 100)
 }

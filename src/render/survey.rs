@@ -8,6 +8,7 @@ mod cell;
 mod changes;
 mod env;
 mod mask;
+mod python;
 mod section;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use section::Section;
 
 use super::Format;
 use crate::survey::document::{Document, LeftOut, Row};
+use crate::survey::python::List;
 use crate::survey::{Survey, SurveyKind};
 use crate::text::{escape, units};
 use crate::verdict::Provenance;
@@ -60,6 +62,11 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, 
     }
 }
 
+/// The rows that `survey python` asks about, with their code.
+pub fn listed(list: &List) -> String {
+    python::listed(list)
+}
+
 /// A page of all that is known from these documents of one survey.
 pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
     let sources: Vec<NamedSurvey> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
@@ -67,6 +74,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
         SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING),
         SurveyKind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
         SurveyKind::Env => ("When each environment variable is read", env::OPENING),
+        SurveyKind::Python => ("Which line of Python initialises CUDA", python::OPENING),
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
@@ -81,12 +89,13 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 }
 
 fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
-    let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut calls, mut masks, mut variables, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         match &source.survey {
             Survey::Calls(document) => calls.push(document),
             Survey::Mask(document) => masks.push(document),
             Survey::Env(document) => variables.push(document),
+            Survey::Python(document) => lines.push(document),
         }
     }
     let mut sections = Vec::new();
@@ -98,6 +107,9 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     }
     if !variables.is_empty() {
         sections.extend(env::sections(&variables));
+    }
+    if !lines.is_empty() {
+        sections.extend(python::sections(&lines));
     }
     sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
     sections
@@ -144,6 +156,7 @@ fn rows(survey: &Survey) -> usize {
         Survey::Calls(document) => document.rows.len(),
         Survey::Mask(document) => document.rows.len(),
         Survey::Env(document) => document.rows.len(),
+        Survey::Python(document) => document.rows.len(),
     }
 }
 
@@ -153,16 +166,17 @@ fn totals(survey: &Survey) -> String {
         Survey::Calls(document) => totals_of(document),
         Survey::Mask(document) => totals_of(document),
         Survey::Env(document) => totals_of(document),
+        Survey::Python(document) => totals_of(document),
     }
 }
 
 fn totals_of<R: Row>(document: &Document<R>) -> String {
-    let count = |is: &dyn Fn(&R) -> bool| document.rows.iter().filter(|row| is(row)).count();
+    let count = |is: &dyn Fn(&R) -> bool| document.rows.iter().filter(|row| !row.is_control() && is(row)).count();
     let disagree = count(&|row| !row.standing().disagreement.is_empty());
     let unmeasured = count(&|row| row.standing().unmeasured.is_some());
     let unexpected = count(&|row| row.is_unexpected());
     let mut parts =
-        vec![format!("{} of {} rows have all their facts", count(&|row| row.is_conclusive()), document.rows.len())];
+        vec![format!("{} of {} rows have all their facts", count(&|row| row.is_conclusive()), count(&|_| true))];
     if document.provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
@@ -203,6 +217,7 @@ fn left_out_text(survey: &Survey) -> Option<String> {
         Survey::Calls(document) => document.left_out.len(),
         Survey::Mask(document) => document.left_out.len(),
         Survey::Env(document) => document.left_out.len(),
+        Survey::Python(document) => document.left_out.len(),
     };
     (count > 0).then(|| format!("{count} more were not asked; the document lists which and why"))
 }

@@ -113,6 +113,16 @@ impl Session {
         Ok(recording)
     }
 
+    /// This program, which every process of the run is again.
+    pub(super) fn program(&self) -> &Path {
+        self.supervisor.program()
+    }
+
+    /// Whether there is a libcuda.
+    pub(super) fn has_libcuda(&self) -> bool {
+        self.machine.cuda_driver_version.is_some()
+    }
+
     /// The private folder of the run.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()

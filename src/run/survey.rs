@@ -7,11 +7,13 @@
 mod ask;
 mod exported;
 mod progress;
+pub(super) mod python;
 mod resume;
 mod select;
 
 use std::path::{Path, PathBuf};
 
+use self::python::PythonOptions;
 use super::console::Console;
 use super::open::host_unsafe;
 use super::session::Session;
@@ -38,6 +40,8 @@ pub struct SurveyOptions {
     pub generate: usize,
     /// How many GPUs the worker of `calls` sees.
     pub visible_gpus: u32,
+    /// What only `python` takes.
+    pub python: PythonOptions,
 }
 
 /// Attempts of each question, unless the command line says otherwise.
@@ -112,7 +116,9 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
             resume::same_question(&survey, options)?;
             resume::same_machine(&survey, &session)?;
             run.seed = Some(survey.header().seed);
-            (read(folder)?, folder.clone())
+            // The controls of lines of Python are rows of the survey itself.
+            let is_python = options.kind == SurveyKind::Python;
+            (if is_python { blank(&run, &session) } else { read(folder)? }, folder.clone())
         }
         _ => {
             let report = blank(&run, &session);
@@ -127,6 +133,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
         SurveyKind::Calls => survey_run.make(ask::calls),
         SurveyKind::Mask => survey_run.make(ask::mask),
         SurveyKind::Env => survey_run.make(ask::env),
+        SurveyKind::Python => survey_run.python(),
     }
 }
 

@@ -223,7 +223,8 @@ impl<'r> File<'r, '_> {
         let node = get(self.entries, "twin")?;
         let name = self.reader.text(node)?;
         let is_part = |part: &str| {
-            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         };
         if name.split('/').count() == 2 && name.split('/').all(is_part) {
             return Some(name.to_string());

@@ -16,7 +16,7 @@ use crate::clock;
 
 /// Makes this process the parent of processes that lose theirs, so that none escapes by
 /// `setsid` or a double fork.
-pub(super) fn adopt_orphans() -> Result<(), SupervisorError> {
+pub(crate) fn adopt_orphans() -> Result<(), SupervisorError> {
     set_child_subreaper(Some(getpid())).map_err(|error| SupervisorError::system(error.into()))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
 
 /// Our children right now. Not by `read_dir` of the standard library, which panics where a
 /// directory cannot be closed.
-pub(super) fn children() -> BTreeSet<i32> {
+pub(crate) fn children() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(folder) = rustix::fs::open("/proc/self/task", flags, Mode::empty()) else { return found };
@@ -114,7 +114,7 @@ pub(super) fn children() -> BTreeSet<i32> {
 /// Waits for, then kills, processes that came to us from a worker. `ours` are the worker and the
 /// sampler, which may have been started anew meanwhile. Returns how many had to be killed, and
 /// whether all are gone.
-pub(super) fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
+pub(crate) fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     let strangers = || -> Vec<Pid> {
         let known = |pid: &i32| before.contains(pid) || ours.contains(pid);
         children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()

@@ -5,6 +5,7 @@ use super::calls::CallRow;
 use super::document::{Document, Header, MAJOR};
 use super::env::EnvRow;
 use super::mask::MaskRow;
+use super::python::PythonRow;
 use crate::machine::Machine;
 use crate::report::{StoreError, Stored};
 use crate::verdict::Provenance;
@@ -18,6 +19,8 @@ pub enum Survey {
     Mask(Document<MaskRow>),
     /// `survey-env.json`.
     Env(Document<EnvRow>),
+    /// `survey-python.json`.
+    Python(Document<PythonRow>),
 }
 
 impl From<Document<CallRow>> for Survey {
@@ -38,6 +41,12 @@ impl From<Document<EnvRow>> for Survey {
     }
 }
 
+impl From<Document<PythonRow>> for Survey {
+    fn from(document: Document<PythonRow>) -> Survey {
+        Survey::Python(document)
+    }
+}
+
 impl Survey {
     /// The survey in a document that was read; none if it is no survey.
     pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
@@ -46,6 +55,7 @@ impl Survey {
             SurveyKind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
             SurveyKind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
             SurveyKind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
+            SurveyKind::Python => stored.parse(kind.schema(), MAJOR).map(Survey::Python),
         })
     }
 
@@ -55,6 +65,7 @@ impl Survey {
             Survey::Calls(_) => SurveyKind::Calls,
             Survey::Mask(_) => SurveyKind::Mask,
             Survey::Env(_) => SurveyKind::Env,
+            Survey::Python(_) => SurveyKind::Python,
         }
     }
 
@@ -64,6 +75,7 @@ impl Survey {
             Survey::Calls(document) => &document.survey,
             Survey::Mask(document) => &document.survey,
             Survey::Env(document) => &document.survey,
+            Survey::Python(document) => &document.survey,
         }
     }
 
@@ -73,6 +85,7 @@ impl Survey {
             Survey::Calls(document) => &document.machine,
             Survey::Mask(document) => &document.machine,
             Survey::Env(document) => &document.machine,
+            Survey::Python(document) => &document.machine,
         }
     }
 
@@ -82,6 +95,7 @@ impl Survey {
             Survey::Calls(document) => document.complete,
             Survey::Mask(document) => document.complete,
             Survey::Env(document) => document.complete,
+            Survey::Python(document) => document.complete,
         }
     }
 
@@ -91,6 +105,7 @@ impl Survey {
             Survey::Calls(document) => document.provenance,
             Survey::Mask(document) => document.provenance,
             Survey::Env(document) => document.provenance,
+            Survey::Python(document) => document.provenance,
         }
     }
 }
@@ -101,6 +116,7 @@ pub fn schema(kind: SurveyKind) -> serde_json::Value {
         SurveyKind::Calls => schemars::schema_for!(Document<CallRow>),
         SurveyKind::Mask => schemars::schema_for!(Document<MaskRow>),
         SurveyKind::Env => schemars::schema_for!(Document<EnvRow>),
+        SurveyKind::Python => schemars::schema_for!(Document<PythonRow>),
     };
     serde_json::to_value(schema).unwrap_or_default()
 }

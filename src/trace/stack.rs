@@ -136,6 +136,24 @@ impl Frame {
         }
     }
 
+    /// The file below the folder of packages, of machine code the library: `torch/cuda/__init__.py`; none if it is no
+    /// package's.
+    pub fn package_file(&self) -> Option<&str> {
+        let file = match self.language {
+            Language::Python => self.file.as_deref(),
+            Language::Native => self.module.as_deref(),
+        };
+        file.and_then(below_packages)
+    }
+
+    /// Whether it is a function of a package's Python that is meant for users.
+    pub fn is_public(&self) -> bool {
+        self.owner == Owner::Package
+            && self.language == Language::Python
+            && !self.is_wrapper()
+            && !self.function.rsplit('.').next().unwrap_or_default().starts_with(['_', '<'])
+    }
+
     /// Whether it only passes a call on, as the function inside a decorator does.
     fn is_wrapper(&self) -> bool {
         let last = self.function.rsplit('.').next().unwrap_or_default();

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::TracerError;
@@ -32,8 +32,12 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts a command with a changed environment. It has our terminal, our descriptors and our
-    /// process group.
-    pub(super) fn start(command: &[OsString], environment: &[(OsString, OsString)]) -> Result<Program, TracerError> {
+    /// process group; if it is to be `apart`, neither input nor output, and it is killed when we end.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &[(OsString, OsString)],
+        apart: bool,
+    ) -> Result<Program, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
         };
@@ -41,6 +45,11 @@ impl Program {
         take_signals().map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        if apart {
+            started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            // SAFETY: between fork and exec one system call is made, which allocates nothing.
+            unsafe { started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+        }
         let child = started.spawn().map_err(failed)?;
         PROGRAM.store(child.id() as i32, Ordering::SeqCst);
         let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
@@ -50,6 +59,11 @@ impl Program {
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Kills it. What it started is not meant.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
     }
 
     /// How it ended, if it has.

@@ -43,6 +43,15 @@ fn variable() -> Value {
                        {"before": "context", "does": "first context", "effect": false}]})
 }
 
+fn line() -> Value {
+    json!({"id": "torch.cuda.is_available", "framework": "torch", "versions": {"torch": "2.8.0"}, "ask": "ask()",
+           "before": ["import torch"], "initialised_before": false, "context_before": [], "calls_cuinit": true,
+           "reads_mask": true, "mask": null, "init_status": "CUDA_SUCCESS", "in_child": false,
+           "at": "torch/cuda/__init__.py:180 is_available", "entry": null, "through": "cudaGetDeviceCount",
+           "context_on": [0], "context_at": null, "context_bytes": [524 << 20], "device_used_bytes": null,
+           "raised": null, "value": "True", "elapsed_ns": 5, "left": null, "attempts": 3, "unmeasured": null, "seen": []})
+}
+
 fn calls(rows: &[Value]) -> Survey {
     Survey::Calls(document(rows, 1))
 }
@@ -52,6 +61,7 @@ fn survey(which: Which, row: Value, gpus: usize) -> Survey {
         Which::Calls => Survey::Calls(document(&[row], gpus)),
         Which::Mask => Survey::Mask(document(&[row], gpus)),
         Which::Env => Survey::Env(document(&[row], gpus)),
+        Which::Python => Survey::Python(document(&[row], gpus)),
     }
 }
 
@@ -183,4 +193,50 @@ fn two_kinds_and_versions_where_there_are_none_are_refused() {
     assert_eq!(error, "A is a survey of mask, B is one of env: they ask different questions");
     let versions = Some(("12.9".to_string(), "13.0".to_string()));
     assert!(surveys(&masks, &masks, versions).unwrap_err().contains("versions of libcudart"));
+}
+
+#[test]
+fn a_line_of_python_does_something_else() {
+    let found = |fields: Value| found(Which::Python, &line(), fields);
+    for (fields, change) in [
+        (
+            json!({"calls_cuinit": false, "reads_mask": false, "at": null, "init_status": null}),
+            vec!["calls cuInit yes -> no", "reads the mask yes -> no"],
+        ),
+        (
+            json!({"at": "torch/cuda/__init__.py:9 device_count"}),
+            vec!["at torch/cuda/__init__.py is_available -> torch/cuda/__init__.py device_count"],
+        ),
+        (json!({"context_on": [0, 1], "context_bytes": [524 << 20, 524 << 20]}), vec!["context on 0 -> 0, 1"]),
+        (json!({"context_bytes": [600 << 20]}), vec!["context takes +524 MiB -> +600 MiB"]),
+        (
+            json!({"raised": {"kind": "RuntimeError", "message": "m"}, "value": null}),
+            vec!["raises nothing -> RuntimeError"],
+        ),
+        (json!({"mask": "0"}), vec!["mask (unset) -> 0"]),
+        (json!({"left": "SIGSEGV"}), vec!["process ended by exit code 0 -> SIGSEGV"]),
+        (
+            json!({"initialised_before": true, "calls_cuinit": null, "reads_mask": null, "at": null}),
+            vec!["initialised before no -> yes", "calls cuInit yes -> unknown", "reads the mask yes -> unknown"],
+        ),
+    ] {
+        assert_eq!(found(fields), change);
+    }
+    for same in [
+        json!({"at": "torch/cuda/__init__.py:199 is_available"}),
+        json!({"context_bytes": [525 << 20]}),
+        json!({"value": "False"}),
+        json!({"elapsed_ns": 7, "versions": {"torch": "2.9.0"}}),
+    ] {
+        assert_eq!(found(same), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn another_code_is_another_question() {
+    let survey = |row: Value| survey(Which::Python, row, 1);
+    let other = but(line(), json!({"ask": "ask(again=True)", "context_on": []}));
+    let compared = surveys(&survey(line()), &survey(other), None).unwrap();
+    assert!(compared.changed.is_empty());
+    assert_eq!(compared.explained[0].notes, ["the asked code differs"]);
 }

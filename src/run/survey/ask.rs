@@ -21,7 +21,7 @@ use crate::survey::mask::{self, Generated, MaskRow};
 use crate::survey::{Answered, Item, Survey, keyed};
 
 /// Rows are written at most this often, and when the survey ends: a kill loses no more.
-const WRITE_EVERY: Duration = Duration::from_secs(1);
+pub(super) const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// What is asked, and what there is beside.
 pub(super) type Asked<R> = (Vec<Item<R>>, Vec<LeftOut>);
@@ -147,7 +147,7 @@ impl SurveyRun<'_> {
         Some((item.reduce)(&answered))
     }
 
-    fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> Document<R> {
+    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> Document<R> {
         let run = &self.report.run;
         Document {
             schema: SchemaId { name: R::KIND.schema().to_string(), major: MAJOR, minor: MINOR },
@@ -167,6 +167,7 @@ impl SurveyRun<'_> {
                 seed: run.seed,
                 generate: self.options.generate as u64,
                 visible_gpus: self.options.visible_gpus,
+                python: None,
                 host_unsafe: None,
                 interrupted: None,
                 exit: None,
@@ -178,12 +179,12 @@ impl SurveyRun<'_> {
         }
     }
 
-    fn put<R: Row>(&self, document: &Document<R>) -> Result<(), Failure> {
+    pub(super) fn put<R: Row>(&self, document: &Document<R>) -> Result<(), Failure> {
         Ok(self.store()?.put(R::KIND.file(), document).map(drop)?)
     }
 
     /// Closes the document, prints it and says how it ended.
-    fn end<R: Row>(&mut self, mut document: Document<R>) -> Result<Exit, Failure>
+    pub(super) fn end<R: Row>(&mut self, mut document: Document<R>) -> Result<Exit, Failure>
     where
         Survey: From<Document<R>>,
     {

@@ -2,6 +2,7 @@
 
 use super::SurveyOptions;
 use crate::scenario::nearest;
+use crate::survey::python::Line;
 use crate::survey::{Item, SurveyKind};
 use crate::text::escape;
 
@@ -17,12 +18,61 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {
     if options.run.libcudart.len() > 1 && options.kind != SurveyKind::Calls {
         return Err(only(SurveyKind::Calls, "--libcudart given several times"));
     }
+    let python = &options.python;
+    for (is_given, name) in [
+        (python.interpreter.is_some(), "--python"),
+        (python.jobs.is_some(), "--jobs"),
+        (python.timeout.is_some(), "--timeout"),
+        (python.rows.is_some(), "--rows"),
+        (python.keep_traces, "--keep-traces"),
+    ] {
+        if is_given && options.kind != SurveyKind::Python {
+            return Err(only(SurveyKind::Python, name));
+        }
+    }
+    if python.rows.is_some() && !python.allow_code {
+        return Err("--rows: the file's lines are code that did not come with this program; read it, and allow it by \
+                    --allow code"
+            .to_string());
+    }
+    if options.kind == SurveyKind::Python && !options.run.libcudart.is_empty() {
+        return Err("--libcudart: a line of Python takes the libcudart of its framework".to_string());
+    }
     Ok(())
+}
+
+/// What can be chosen.
+pub(super) trait Choice {
+    /// Its name, unique.
+    fn key(&self) -> &str;
+
+    /// Names by which it is chosen together with others.
+    fn groups(&self) -> Vec<&str>;
+}
+
+impl<R> Choice for Item<R> {
+    fn key(&self) -> &str {
+        &self.question.key
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        self.question.sets.iter().map(String::as_str).collect()
+    }
+}
+
+impl Choice for Line {
+    fn key(&self) -> &str {
+        &self.id
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        vec![&self.framework]
+    }
 }
 
 /// The questions that the selectors mean, less those that a selector behind a `!` means; of all, if
 /// no selector stands without one.
-pub(super) fn chosen<R>(items: Vec<Item<R>>, selectors: &[String]) -> Result<Vec<Item<R>>, String> {
+pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, String> {
     let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
     let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
     for selector in with.into_iter().chain(without) {
@@ -40,21 +90,22 @@ pub(super) fn chosen<R>(items: Vec<Item<R>>, selectors: &[String]) -> Result<Vec
 }
 
 /// Which of the questions one selector means.
-fn meant<R>(items: &[Item<R>], selector: &str) -> Vec<bool> {
+fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
     let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
-    let is_meant = |item: &Item<R>| {
-        let key = item.question.key.as_str();
+    let is_matched = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.matches(name));
+    let is_meant = |item: &C| {
+        let key = item.key();
         // A mask's key is quoted; who asks for one writes it without.
         let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-        let of_set = item.question.sets.iter().any(|set| set.eq_ignore_ascii_case(selector));
-        of_set || [key, plain].contains(&selector) || pattern.as_ref().is_some_and(|pattern| pattern.matches(plain))
+        let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
+        of_set || [key, plain].contains(&selector) || is_matched(plain)
     };
     items.iter().map(is_meant).collect()
 }
 
-fn unknown<R>(items: &[Item<R>], selector: &str) -> String {
-    let keys = items.iter().map(|item| item.question.key.as_str());
-    let sets = items.iter().flat_map(|item| &item.question.sets).map(String::as_str);
+fn unknown<C: Choice>(items: &[C], selector: &str) -> String {
+    let keys = items.iter().map(Choice::key);
+    let sets = items.iter().flat_map(Choice::groups);
     let near = nearest(selector, keys.chain(sets));
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     format!("this survey asks nothing about `{}`{near}", escape::terminal(selector))

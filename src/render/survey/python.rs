@@ -1,0 +1,257 @@
+//! `survey python`: framework by framework, which lines initialise CUDA, where in the framework, and what they make.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::section::Section;
+use super::{disagreements, left_out};
+use crate::render::words;
+use crate::survey::document::{Document, Interpreter};
+use crate::survey::python::{INSTRUMENT, INTERPRETER, List, PythonRow};
+use crate::text::escape::{self, shorten};
+use crate::text::units;
+
+pub(super) const OPENING: &str = "\
+Each line ran in a fresh interpreter, after the lines that it needs, under `cuda-pitfalls trace`. What counts is what \
+happened from the moment at which it began. No mask was set unless the row's code says so.
+
+- **Reads the mask**: it is the line that calls `cuInit`. `CUDA_VISIBLE_DEVICES` is read once, there: a mask that is set \
+later has no effect. A dash means that the lines before it had called `cuInit` already.
+- **At**: the innermost public function of a package on the way to `cuInit`, with its file and line; behind `from` \
+the function that the line called, if that is in another file; in parentheses the call of libcudart (or another library of CUDA's) that came to `cuInit`. `ask.py` is the line itself.
+- **Context on**: the GPUs on which the line makes a context, by NVML index.
+- **Memory**: by how much NVML's `used` grew on each GPU from right before the line on, while nothing else ran.
+- **Result**: its value (of anything but plain values the type), or the exception that it raised.";
+
+/// What has to be known of a survey without a GPU.
+const NO_GPU: &str = "\
+There was no GPU. What is seen of a line it does; but a line that finds no GPU, or a driver that is older than its \
+libcudart, may stop before it does what it does elsewhere: there `no` proves nothing.";
+
+/// Values and exceptions are cut to this many bytes in a table.
+const LONGEST: usize = 80;
+
+pub(super) fn sections(documents: &[&Document<PythonRow>]) -> Vec<Section> {
+    let rows: Vec<&PythonRow> = documents.iter().flat_map(|document| &document.rows).collect();
+    let (controls, rows): (Vec<&PythonRow>, Vec<&PythonRow>) =
+        rows.into_iter().partition(|row| row.framework == INSTRUMENT);
+    let mut groups: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !groups.contains(&row.framework.as_str()) {
+            groups.push(&row.framework);
+        }
+    }
+    let mut sections = vec![held(&controls), interpreters(documents)];
+    sections.extend(groups.into_iter().map(|group| table(group, &rows)));
+    sections.push(unmeasured(&rows));
+    sections.push(disagreements(rows.iter().copied()));
+    sections.push(code(&rows));
+    sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
+    sections
+}
+
+/// Which interpreters ran the lines.
+fn interpreters(documents: &[&Document<PythonRow>]) -> Section {
+    let row = |interpreter: &Interpreter| {
+        let packages = interpreter.packages.iter().filter(|(name, _)| *name != INTERPRETER);
+        let packages: Vec<String> = packages.map(|(name, version)| format!("{name} {version}")).collect();
+        let own = format!("{} {}", interpreter.implementation, interpreter.version);
+        vec![own, if packages.is_empty() { "none of those that rows need".to_string() } else { packages.join(", ") }]
+    };
+    // A GPU that is not there is a reason to stop early.
+    let has_none = documents.iter().any(|document| document.machine.gpus.is_empty());
+    let note = has_none.then(|| NO_GPU.to_string());
+    Section {
+        title: "Interpreter".to_string(),
+        text: note.into_iter().collect(),
+        header: ["Python", "packages"].map(str::to_string).to_vec(),
+        rows: documents.iter().filter_map(|document| document.survey.python.as_ref()).map(row).collect(),
+        ..Section::default()
+    }
+}
+
+/// Controls that were not seen to do what they do.
+fn held(controls: &[&PythonRow]) -> Section {
+    let wrong = controls.iter().filter(|row| row.as_expected != Some(true));
+    Section {
+        title: "Controls of the instrument that did not hold".to_string(),
+        header: ["control", "initialised before", "calls cuInit", "reads the mask", "context on", "why"]
+            .map(str::to_string)
+            .to_vec(),
+        rows: wrong
+            .map(|row| {
+                let why = row.standing.unmeasured.as_ref().map(|why| why.detail.clone()).unwrap_or_default();
+                vec![
+                    row.id.clone(),
+                    yes(row.initialised_before),
+                    yes(row.calls_cuinit),
+                    yes(row.reads_mask),
+                    row.context_on.as_deref().map_or_else(|| "?".to_string(), gpus),
+                    why,
+                ]
+            })
+            .collect(),
+        ..Section::default()
+    }
+}
+
+/// The rows of one framework that have facts.
+fn table(framework: &str, rows: &[&PythonRow]) -> Section {
+    let of_group: Vec<&PythonRow> =
+        rows.iter().copied().filter(|row| row.framework == framework && row.standing.unmeasured.is_none()).collect();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, version) in of_group.iter().flat_map(|row| &row.versions) {
+        versions.entry(name).or_default().insert(version);
+    }
+    let versions = versions
+        .into_iter()
+        .map(|(name, versions)| format!("{name} {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
+    let versions: Vec<String> = versions.collect();
+    let row = |row: &&PythonRow| vec![row.id.clone(), reads(row), at(row), context(row), memory(row), result(row)];
+    Section {
+        title: framework.to_string(),
+        text: if of_group.is_empty() || versions.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("With {}.", versions.join("; "))]
+        },
+        header: ["line", "reads the mask", "at", "context on", "memory", "result"].map(str::to_string).to_vec(),
+        rows: of_group.iter().map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
+
+fn yes(fact: Option<bool>) -> String {
+    match fact {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    }
+    .to_string()
+}
+
+fn reads(row: &PythonRow) -> String {
+    let child = if row.in_child == Some(true) { ", in a child process" } else { "" };
+    match (row.calls_cuinit, row.reads_mask) {
+        (None, _) if row.initialised_before == Some(true) => "–".to_string(),
+        (Some(true), Some(true)) => match &row.mask {
+            Some(mask) => format!("yes: {mask:?}{child}"),
+            None => format!("yes{child}"),
+        },
+        (Some(true), None) => {
+            let status = row.init_status.as_deref().unwrap_or("another status in each attempt");
+            format!("cuInit returns {status}{child}")
+        }
+        (_, reads) => yes(reads),
+    }
+}
+
+fn at(row: &PythonRow) -> String {
+    let through = row.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
+    // Where a framework asks another one, that is the line to know about.
+    let file = |place: &str| place.split(':').next().unwrap_or_default().to_string();
+    let from = row.entry.as_ref().filter(|from| row.at.as_ref().is_some_and(|at| file(at) != file(from)));
+    let from = from.map(|from| format!(", from {from}")).unwrap_or_default();
+    match &row.at {
+        Some(at) => format!("{at}{from}{through}"),
+        None if row.calls_cuinit == Some(true) => format!("?{through}"),
+        None => row.context_at.clone().unwrap_or_default(),
+    }
+}
+
+fn gpus(on: &[u32]) -> String {
+    match on {
+        [] => "–".to_string(),
+        on => on.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn context(row: &PythonRow) -> String {
+    let before = match row.context_before.as_deref() {
+        None | Some([]) => String::new(),
+        Some(before) => format!(" ({} before it)", gpus(before)),
+    };
+    row.context_on.as_deref().map_or_else(|| "?".to_string(), |on| format!("{}{before}", gpus(on)))
+}
+
+fn memory(row: &PythonRow) -> String {
+    let deltas = |bytes: &[i64]| bytes.iter().map(|bytes| units::delta(*bytes)).collect::<Vec<_>>().join(", ");
+    match (&row.device_used_bytes, &row.context_bytes, row.context_on.as_deref()) {
+        (Some(used), ..) => deltas(used),
+        (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", deltas(bytes)),
+        (None, None, Some([_, ..])) => "?".to_string(),
+        _ => String::new(),
+    }
+}
+
+fn result(row: &PythonRow) -> String {
+    let result = match (&row.raised, &row.value) {
+        (Some(raised), _) => format!("raised {}: {}", raised.kind, raised.message),
+        (None, Some(value)) => value.clone(),
+        (None, None) => String::new(),
+    };
+    let left = row.left.as_ref().map(|left| format!("; the process ended by {left}")).unwrap_or_default();
+    format!("{}{left}", shorten(&result, LONGEST))
+}
+
+/// Rows without facts, by what is missing.
+fn unmeasured(rows: &[&PythonRow]) -> Section {
+    let mut found: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        let Some(why) = &row.standing.unmeasured else { continue };
+        found.entry((words::reason(why.reason).to_string(), why.detail.clone())).or_default().push(&row.id);
+    }
+    Section {
+        title: "Asked and not measured".to_string(),
+        header: ["reason", "detail", "rows"].map(str::to_string).to_vec(),
+        rows: found.into_iter().map(|((reason, detail), rows)| vec![reason, detail, rows.join("; ")]).collect(),
+        ..Section::default()
+    }
+}
+
+/// What ran, of rows whose name does not say it all.
+fn code(rows: &[&PythonRow]) -> Section {
+    let mut known = BTreeSet::new();
+    let listed = rows.iter().filter(|row| known.insert(&row.id));
+    let row = |row: &&PythonRow| {
+        let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
+        vec![row.id.clone(), one_line(&before.join("\n")), one_line(&row.ask), row.note.clone()]
+    };
+    Section {
+        title: "The code of each row".to_string(),
+        header: ["line", "before it", "asked", "why"].map(str::to_string).to_vec(),
+        rows: listed.map(row).collect(),
+        code: vec![0, 1, 2],
+        only_on_pages: true,
+        ..Section::default()
+    }
+}
+
+/// Code for a cell, which has no lines.
+fn one_line(code: &str) -> String {
+    lines_of(code).join(" ↵ ")
+}
+
+/// The rows of a list with their code, for a terminal.
+pub(super) fn listed(list: &List) -> String {
+    let mut out = String::new();
+    for line in &list.lines {
+        let needs: Vec<String> = line.needs.iter().map(ToString::to_string).collect();
+        let gpus = if line.gpus > 0 { format!(", GPUs: {}", line.gpus) } else { String::new() };
+        let head = format!("{} [{}]{gpus}; needs: {}", line.id, line.framework, needs.join("; "));
+        out.push_str(&format!("{}\n", escape::terminal(head.trim_end_matches("; needs: "))));
+        let env = line.env.iter().map(|(name, value)| format!("{name}={value}"));
+        for code in env.chain(line.before.iter().cloned()).flat_map(|code| lines_of(&code)) {
+            out.push_str(&format!("    {}\n", escape::terminal(&code)));
+        }
+        for code in lines_of(&line.ask) {
+            out.push_str(&format!("  > {}\n", escape::terminal(&code)));
+        }
+    }
+    out
+}
+
+fn lines_of(code: &str) -> Vec<String> {
+    code.trim_matches('\n').lines().map(str::to_string).collect()
+}

@@ -1,0 +1,244 @@
+//! `survey python` on this machine: the interpreter, the controls, then row by row, several at once.
+//!
+//! Each attempt is a process of this program that traces one fresh interpreter (`__tracer`): what reads the stacks of
+//! a foreign process is kept out of the parent. Rows run at once, because each has its own process and most of
+//! its time is an import. Memory cannot be told apart so: the last attempt of a row that makes contexts runs alone.
+
+mod attempt;
+mod interpreter;
+mod pool;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::Failure;
+use super::ask::WRITE_EVERY;
+use super::progress::Progress;
+use super::{SurveyRun, resume, select};
+use crate::catalogue::{Invalid, SelectError};
+use crate::clock;
+use crate::exit::Exit;
+use crate::input;
+use crate::survey::document::{Document, Interpreter, Row};
+use crate::survey::python::{self, Control, INSTRUMENT, INTERPRETER, Line, List, Need, PythonRow};
+use crate::text::counts::counted;
+use crate::verdict::Reason;
+use attempt::Attempts;
+use pool::Job;
+
+/// What the command line says of `survey python` alone.
+#[derive(Clone, Debug, Default)]
+pub struct PythonOptions {
+    /// The interpreter, if it was named.
+    pub interpreter: Option<PathBuf>,
+    /// How many rows run at once; by the number of CPUs if none.
+    pub jobs: Option<usize>,
+    /// How long a process of a row may run; [`TIMEOUT`] if none.
+    pub timeout: Option<Duration>,
+    /// The file that has the rows, instead of the list that comes with the program.
+    pub rows: Option<PathBuf>,
+    /// Whether code that did not come with the program may run.
+    pub allow_code: bool,
+    /// Whether to keep the traces in the run's folder.
+    pub keep_traces: bool,
+}
+
+/// How long a process of a row may run, unless the command line or the row says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// By default a quarter of the CPUs is used, and no more than this many: an interpreter that imports a framework
+/// takes a CPU, its tracer another, and the driver initialises one process after the other.
+const MOST_JOBS: usize = 16;
+
+impl PythonOptions {
+    /// How many rows run at once.
+    fn jobs(&self) -> usize {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or((cpus / 4).clamp(1, MOST_JOBS))
+    }
+
+    /// How long a process of a line may run.
+    fn limit(&self, line: &Line) -> Duration {
+        let limit = self.timeout.unwrap_or(TIMEOUT);
+        line.timeout_s.map_or(limit, |seconds| limit.max(Duration::from_secs(seconds)))
+    }
+}
+
+/// The rows that are asked about.
+///
+/// # Errors
+/// What is wrong with the list, with its place.
+pub fn list(rows: Option<&std::path::Path>) -> Result<List, String> {
+    let invalid = |invalid: Invalid| SelectError::Invalid(vec![invalid]).render(false);
+    let Some(path) = rows else { return python::built_in().map_err(invalid) };
+    let name = path.to_string_lossy();
+    let text = input::read_text(path, python::MOST_BYTES as u64);
+    let text = text.map_err(|error| format!("--rows {}: {error}", crate::text::escape::terminal(&name)))?;
+    python::read(&name, &text).map_err(invalid)
+}
+
+impl SurveyRun<'_> {
+    /// Asks every chosen line.
+    pub(super) fn python(mut self) -> Result<Exit, Failure> {
+        let options = self.options.python.clone();
+        let List { lines, left_out } = list(options.rows.as_deref()).map_err(Failure::Usage)?;
+        let lines = select::chosen(lines, &self.run.selectors).map_err(Failure::Usage)?;
+        let names = lines.iter().flat_map(|line| &line.needs).flat_map(Need::names).chain([INTERPRETER]);
+        let found = interpreter::find(&options, names)?;
+        let mut document: Document<PythonRow> = match &self.options.resume {
+            Some(folder) => resume::document(folder)?,
+            None => self.blank(left_out),
+        };
+        let known = found.as_ref().map(|found| found.about.clone());
+        if self.options.resume.is_some() && document.survey.python != known {
+            let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
+            return Err(Failure::Usage(why.to_string()));
+        }
+        document.survey.python = known;
+        self.console.header(&self.report, None);
+        let (started, spent) = (clock::now_ns(), document.survey.elapsed_ns);
+        if self.options.resume.is_none() {
+            self.put(&document)?;
+        }
+        if let Some(found) = &found {
+            let visible = self.visible();
+            let jobs = options.jobs();
+            let folder = self.options.python.keep_traces.then(|| self.folder.join("traces"));
+            let attempts = Attempts::new(&self.session, &found.program, folder, self.options.repeat(), jobs);
+            let controls: Vec<Control> = python::controls(&visible);
+            // Again in every sitting: stored rows were asked by another one.
+            document.rows.retain(|row| row.framework != INSTRUMENT);
+            if self.session.has_libcuda() && !self.hold(&attempts, controls, &mut document)? {
+                document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+                return self.refuse_rows(document);
+            }
+            self.ask_lines(&lines, &attempts, &mut document, (started, spent))?;
+        } else {
+            let detail = "python3 is not on PATH";
+            let row =
+                |line: &Line| PythonRow::of(line, |_| None).unmeasured(Reason::MissingPackage, detail.to_string());
+            document.rows = lines.iter().map(row).collect();
+        }
+        let place = |row: &PythonRow| lines.iter().position(|line| line.id == row.id);
+        // Controls first, then the order of the list, whichever row was done first.
+        document.rows.sort_by_key(place);
+        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
+        document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+        self.end(document)
+    }
+
+    /// NVML indices of the GPUs that processes of rows see, in their order.
+    fn visible(&self) -> Vec<u32> {
+        let gpus = &self.session.machine.gpus;
+        let place = |uuid: &String| gpus.iter().position(|gpu| gpu.uuid == *uuid);
+        let all = (0..gpus.len()).collect();
+        let places: Vec<usize> = match &self.session.restrict {
+            Some(uuids) => uuids.iter().filter_map(place).collect(),
+            None => all,
+        };
+        places.into_iter().filter_map(|place| u32::try_from(place).ok()).collect()
+    }
+
+    /// Asks the controls. False if the instrument does not show what they do.
+    fn hold(
+        &mut self,
+        attempts: &Attempts,
+        controls: Vec<Control>,
+        document: &mut Document<PythonRow>,
+    ) -> Result<bool, Failure> {
+        self.console.status("checking the instrument");
+        let jobs = controls.iter().map(|control| self.job(&control.line)).collect();
+        let mut rows = Vec::new();
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
+            pool::Event::Done(at, made) => rows.push((at, made)),
+            pool::Event::Tick => self.console.tick(),
+        });
+        rows.sort_by_key(|(at, _)| *at);
+        for (at, made) in rows {
+            let Some(control) = controls.get(at) else { continue };
+            document.rows.push(control.held(PythonRow::of(&control.line, |_| None).with(made)));
+        }
+        let held = document.rows.iter().filter(|row| row.as_expected == Some(true)).count();
+        Ok(held == controls.len())
+    }
+
+    /// The controls did not hold, so there is nothing to ask with.
+    fn refuse_rows(mut self, document: Document<PythonRow>) -> Result<Exit, Failure> {
+        if self.session.supervisor.interrupt.signal().is_none() {
+            let why = "the instrument's controls did not all hold, so nothing was asked";
+            self.console.warn(&[why.to_string()]);
+        }
+        // Everything was asked that there is to ask with such an instrument.
+        let complete = document.rows.iter().any(Row::is_unexpected);
+        self.end(Document { complete, ..document })
+    }
+
+    /// What is made of a line.
+    fn job(&self, line: &Line) -> Job {
+        Job { line: line.clone(), limit: self.options.python.limit(line) }
+    }
+
+    /// Asks the lines that have no row yet.
+    fn ask_lines(
+        &mut self,
+        lines: &[Line],
+        attempts: &Attempts,
+        document: &mut Document<PythonRow>,
+        (started, spent): (u64, u64),
+    ) -> Result<(), Failure> {
+        let about = document.survey.python.clone().unwrap_or_default();
+        let version = |name: &str| about.packages.get(name).cloned();
+        let (mut asked, mut jobs) = (Vec::new(), Vec::new());
+        let known: BTreeSet<String> = document.rows.iter().map(|row| row.id.clone()).collect();
+        for line in lines.iter().filter(|line| !known.contains(&line.id)) {
+            match self.lacks(line, &about) {
+                Some((reason, detail)) => {
+                    document.rows.push(PythonRow::of(line, version).unmeasured(reason, detail));
+                }
+                None => {
+                    jobs.push(self.job(line));
+                    asked.push(line);
+                }
+            }
+        }
+        self.put(document)?;
+        self.console.start(jobs.len() as u64);
+        self.console.warn(&[format!("asking {}, {} at once", counted(jobs.len(), "row"), attempts.jobs())]);
+        let mut progress = Progress::new(jobs.len());
+        let (mut written, mut failed) = (clock::now_ns(), None);
+        let (console, store) = (&self.console, self.store()?);
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
+            pool::Event::Done(at, made) => {
+                let Some(line) = asked.get(at) else { return };
+                document.rows.push(PythonRow::of(line, version).with(made));
+                document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+                console.step(progress.done());
+                console.status(&format!("{} · {}", progress.left(), line.id));
+                if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
+                    failed = store.put(PythonRow::KIND.file(), document).err().or(failed.take());
+                    written = clock::now_ns();
+                }
+            }
+            pool::Event::Tick => console.tick(),
+        });
+        document.survey.attempts_ns += attempts.spent_ns();
+        document.survey.host_unsafe = attempts.unkillable();
+        failed.map_or(Ok(()), |error| Err(Failure::from(error)))
+    }
+
+    /// Why a line cannot be asked here; none if it can.
+    fn lacks(&self, line: &Line, about: &Interpreter) -> Option<(Reason, String)> {
+        let version = |name: &str| about.packages.get(name).cloned();
+        if let Some(detail) = line.needs.iter().find_map(|need| need.lacks(version)) {
+            return Some((Reason::MissingPackage, detail));
+        }
+        let visible = self.visible().len();
+        if (line.gpus as usize) > visible {
+            let has = format!("it needs {}, and {visible} can be used here", counted(line.gpus as usize, "GPU"));
+            return Some((Reason::TooFewGpus, has));
+        }
+        let sets_mask = line.env.contains_key("CUDA_VISIBLE_DEVICES");
+        (sets_mask && self.session.restrict.is_some())
+            .then(|| (Reason::Restricted, "it sets a mask of its own, and the GPUs to use are restricted".to_string()))
+    }
+}

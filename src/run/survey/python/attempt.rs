@@ -1,0 +1,252 @@
+//! One attempt of a row: its files, its tracer, and what came of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::pool::Job;
+use crate::clock;
+use crate::event::PROTOCOL;
+use crate::run::session::Session;
+use crate::supervisor::role;
+use crate::survey::python::{Line, Made, Said, made};
+use crate::trace::Trace;
+use crate::verdict::Reason;
+
+const ROW: &str = include_str!("row.py");
+/// Beyond the row's own limit, for the tracer to start and to end: the driver may take long to say what it is.
+const GRACE: Duration = Duration::from_secs(90);
+/// From SIGTERM to SIGKILL, for a tracer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a tracer is looked after.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Variables that name the folders of frameworks' caches: what one attempt compiled is no help to the next.
+const CACHES: [&str; 6] = [
+    "XDG_CACHE_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "CUPY_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "CUDA_CACHE_PATH",
+];
+
+/// Where an interpreter finds modules, beside its own folders.
+const MODULES: &str = "PYTHONPATH";
+
+/// Makes attempts, from several threads.
+pub(super) struct Attempts {
+    program: PathBuf,
+    python: PathBuf,
+    on: String,
+    mask: Option<String>,
+    /// A private folder.
+    folder: PathBuf,
+    /// Where traces are kept, if they are.
+    traces: Option<PathBuf>,
+    /// PYTHONPATH, if it is set, with absolute paths.
+    modules: Option<OsString>,
+    repeat: u32,
+    jobs: usize,
+    /// Read by attempts that may run at once, written by one that must run alone.
+    turn: RwLock<()>,
+    number: AtomicU64,
+    spent_ns: AtomicU64,
+    /// Whether the user wants to stop.
+    pub(super) stop: AtomicBool,
+    /// A tracer that could not be killed, if there is one; nothing more is asked then.
+    unkillable: AtomicU32,
+}
+
+impl Attempts {
+    pub(super) fn new(session: &Session, python: &Path, traces: Option<PathBuf>, repeat: u32, jobs: usize) -> Attempts {
+        Attempts {
+            program: session.program().to_path_buf(),
+            python: python.to_path_buf(),
+            on: session.on.clone(),
+            mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
+            folder: session.folder().to_path_buf(),
+            traces: traces.map(|traces| std::path::absolute(&traces).unwrap_or(traces)),
+            modules: modules(),
+            repeat,
+            jobs,
+            turn: RwLock::new(()),
+            number: AtomicU64::new(0),
+            spent_ns: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            unkillable: AtomicU32::new(0),
+        }
+    }
+
+    /// How many rows run at once.
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    /// A process that could not be killed, in words.
+    pub(super) fn unkillable(&self) -> Option<String> {
+        let pid = self.unkillable.load(Ordering::Relaxed);
+        (pid != 0).then(|| format!("process {pid} could not be killed"))
+    }
+
+    /// The wall time of all attempts, added up.
+    pub(super) fn spent_ns(&self) -> u64 {
+        self.spent_ns.load(Ordering::Relaxed)
+    }
+
+    /// Every attempt of a row. None if the user stopped it.
+    pub(super) fn row(&self, job: &Job) -> Option<Vec<Made>> {
+        let mut attempts = Vec::new();
+        for number in 1..=self.repeat {
+            let makes_contexts = attempts.iter().any(has_contexts);
+            let made = self.one(job, number == self.repeat && makes_contexts)?;
+            let hangs = made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang);
+            attempts.push(made);
+            // It would hang again, and each time until the limit.
+            if hangs {
+                break;
+            }
+        }
+        // One attempt beside others does not tell how much memory is its own.
+        if !attempts.iter().any(|made| made.seen.alone) && attempts.iter().any(has_contexts) {
+            attempts.push(self.one(job, true)?);
+        }
+        Some(attempts)
+    }
+
+    fn one(&self, job: &Job, alone: bool) -> Option<Made> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        let made = if alone {
+            let _turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+            if is_stopped() { None } else { self.attempt(job, true) }
+        } else {
+            let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+            if is_stopped() { None } else { self.attempt(job, self.jobs == 1) }
+        };
+        made.filter(|_| !is_stopped())
+    }
+
+    fn attempt(&self, job: &Job, alone: bool) -> Option<Made> {
+        let began = clock::now_ns();
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(format!("row-{number}"));
+        let trace = self.traces.as_ref().map_or_else(
+            || folder.join("trace"),
+            |traces| traces.join(format!("{number:04}-{}", file_name(&job.line.id))),
+        );
+        let made = match self.trace(job, &folder, &trace) {
+            Ok(None) => return None,
+            Ok(Some(why)) => Made::failed(Reason::System, why),
+            Err(error) => Made::failed(Reason::System, error.to_string()),
+        };
+        let made = match Trace::open(&trace) {
+            Ok(trace) => {
+                let said = Said::read(&fs::read_to_string(folder.join("said")).unwrap_or_default());
+                let limit_ns = job.limit.as_nanos() as u64;
+                self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone)
+            }
+            Err(_) => made,
+        };
+        // What stays is removed with the private folder.
+        let _ = fs::remove_dir_all(&folder);
+        self.spent_ns.fetch_add(clock::now_ns() - began, Ordering::Relaxed);
+        Some(made)
+    }
+
+    /// Runs a tracer to its end. What it complained of, in words; None if it was stopped.
+    fn trace(&self, job: &Job, folder: &Path, trace: &Path) -> io::Result<Option<String>> {
+        lay_out(folder, &job.line)?;
+        let complaint = folder.join("complaint");
+        let mut command = Command::new(&self.program);
+        command.arg(role::TRACER);
+        command.args(["--parent".to_string(), std::process::id().to_string()]);
+        command.args(["--protocol".to_string(), PROTOCOL.to_string()]);
+        command.args(["--on", &self.on, "--limit-ms", &job.limit.as_millis().to_string()]);
+        command.arg("--folder").arg(trace).arg("--").arg(&self.python).arg(folder.join("row.py"));
+        command.current_dir(folder).envs(self.environment(&job.line, folder));
+        if self.mask.is_none() {
+            command.env_remove("CUDA_VISIBLE_DEVICES");
+        }
+        command.envs(&job.line.env).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&complaint)?);
+        let mut child = command.spawn()?;
+        let Some(status) = self.wait(&mut child, job.limit + GRACE)? else { return Ok(None) };
+        let said = fs::read_to_string(&complaint).unwrap_or_default();
+        let why =
+            if said.trim().is_empty() { format!("the tracer left with {status}") } else { said.trim().to_string() };
+        Ok(Some(why))
+    }
+
+    /// Waits for the end of a tracer; one that is too late, or is not wanted any more, is ended. None if it was stopped.
+    fn wait(&self, child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let began = Instant::now();
+        let mut asked: Option<Instant> = None;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status).filter(|_| !self.stop.load(Ordering::Relaxed)));
+            }
+            let is_unwanted = self.stop.load(Ordering::Relaxed) || began.elapsed() > limit;
+            match asked {
+                None if is_unwanted => {
+                    // It passes it on to its program, and tidies up.
+                    let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
+                    asked = Some(Instant::now());
+                }
+                Some(asked) if asked.elapsed() > 3 * PATIENCE => {
+                    self.unkillable.store(child.id(), Ordering::Relaxed);
+                    self.stop.store(true, Ordering::Relaxed);
+                    return Ok(None);
+                }
+                Some(asked) if asked.elapsed() > PATIENCE => child.kill()?,
+                _ => {}
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// What is set for a row beside the caller's environment.
+    fn environment(&self, line: &Line, folder: &Path) -> BTreeMap<OsString, OsString> {
+        let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
+        let mut environment: BTreeMap<OsString, OsString> = CACHES.iter().map(|name| cache(name)).collect();
+        environment.extend(self.modules.clone().map(|modules| (OsString::from(MODULES), modules)));
+        if let Some(mask) = self.mask.as_ref().filter(|_| !line.env.contains_key("CUDA_VISIBLE_DEVICES")) {
+            environment.insert(OsString::from("CUDA_VISIBLE_DEVICES"), OsString::from(mask));
+        }
+        environment
+    }
+}
+
+/// Where the caller's interpreter finds modules, as it is from any folder.
+fn modules() -> Option<OsString> {
+    let paths = std::env::var_os(MODULES)?;
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).map(absolute);
+    std::env::join_paths(paths).ok()
+}
+
+fn has_contexts(made: &Made) -> bool {
+    made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty())
+}
+
+/// Writes the files of a row.
+fn lay_out(folder: &Path, line: &Line) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("row.py"), ROW)?;
+    fs::write(folder.join("before.py"), line.before.join("\n") + "\n")?;
+    fs::write(folder.join("ask.py"), line.ask.clone() + "\n")
+}
+
+/// A row's name as a part of a path.
+fn file_name(id: &str) -> String {
+    let kept = id.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' });
+    kept.take(60).collect()
+}

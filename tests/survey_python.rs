@@ -1,0 +1,431 @@
+//! `survey python` on the simulated machine, with a framework made up for these tests (`tests/surveyed`).
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use cuda_pitfalls::report::Stored;
+use cuda_pitfalls::survey::document::{Document, Row};
+use cuda_pitfalls::survey::python::PythonRow;
+use cuda_pitfalls::survey::{Survey, SurveyKind};
+use rustix::process::Signal;
+
+use common::traced::has;
+use common::{Ran, Scratch, eventually, root};
+
+/// The version of the framework of these tests.
+const VERSION: &str = "2.5.1";
+
+/// A survey of the rows of these tests, not yet started. `--out` is this folder's own.
+fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let mut all = vec!["survey", "python", "--allow", "code"];
+    if !arguments.contains(&"--rows") {
+        all.extend(["--rows", "tests/surveyed/rows.toml"]);
+    }
+    if !arguments.contains(&"--on") {
+        all.extend(["--on", "sim:h200-x2"]);
+    }
+    all.extend(arguments);
+    if !arguments.contains(&"--resume") {
+        all.extend(["--out", &out]);
+    }
+    let mut command = scratch.command(&all);
+    // A relative path: rows run in other folders.
+    command.env("PYTHONPATH", "tests/surveyed/site-packages").env_remove("CUDA_PITFALLS_PYTHON");
+    command.env_remove("CUDA_VISIBLE_DEVICES").env("FRAMEWORK_STATE", scratch.path().join("state"));
+    command
+}
+
+fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    scratch.start(command(scratch, arguments)).wait(Duration::from_secs(120))
+}
+
+/// The folder of the only run.
+fn folder(scratch: &Scratch) -> Option<PathBuf> {
+    Some(fs::read_dir(scratch.reports()).ok()?.flatten().next()?.path())
+}
+
+fn stored(scratch: &Scratch) -> Option<Document<PythonRow>> {
+    let file = folder(scratch)?.join(SurveyKind::Python.file());
+    match Survey::of(&Stored::open(&file).ok()?)?.ok()? {
+        Survey::Python(document) => Some(document),
+        _ => None,
+    }
+}
+
+fn rows(scratch: &Scratch) -> BTreeMap<String, PythonRow> {
+    let document = stored(scratch).expect("a survey was written");
+    document.rows.into_iter().map(|row| (row.id.clone(), row)).collect()
+}
+
+fn schema_errors(document: &serde_json::Value) -> Vec<String> {
+    let schema = fs::read(root().join("reports/survey-python.schema.json")).expect("its schema is committed");
+    let schema = serde_json::from_slice(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
+    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+#[test]
+fn each_line_is_told_by_what_it_does() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let ran = survey(&scratch, &["--jobs", "2", "--json"]);
+    // Rows that raise too early, crash or leave are not answered.
+    ran.ended(3, "inconclusive");
+    let document = ran.json();
+    assert_eq!(schema_errors(&document), Vec::<String>::new());
+    assert_eq!((document["provenance"].as_str(), document["complete"].as_bool()), (Some("simulated"), Some(true)));
+    assert_eq!(document["survey"]["python"]["packages"]["framework"], VERSION);
+    assert_eq!(document["left_out"][0]["name"], "framework.slow");
+    let rows = rows(&scratch);
+    let row = |id: &str| rows.get(id).unwrap_or_else(|| panic!("no row {id}"));
+    let init = |id: &str| {
+        let row = row(id);
+        (row.initialised_before, row.calls_cuinit, row.reads_mask, row.mask.as_deref())
+    };
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(init("import framework"), (no, no, no, None));
+    assert_eq!(init("import framework.eager"), (no, yes, yes, None));
+    assert_eq!(init("framework.device_count"), (no, yes, yes, None));
+    assert_eq!(init("framework.device_count, masked"), (no, yes, yes, Some("1")));
+    assert_eq!(init("framework.is_available, no GPU visible"), (no, yes, yes, Some("")));
+    assert_eq!(init("framework.device_count, eager"), (yes, None, None, None));
+    assert_eq!(init("framework.in_a_thread"), (no, yes, yes, None));
+    assert_eq!(init("def"), (no, no, no, None));
+
+    // The places in the framework are lines of its file.
+    let source = fs::read_to_string(root().join("tests/surveyed/site-packages/framework/__init__.py")).expect("text");
+    let line = |text: &str| source.lines().position(|line| line.contains(text)).expect("a line") + 1;
+    let place = |text: &str, name: &str| Some(format!("framework/__init__.py:{} {name}", line(text)));
+    let counts = place("cuDeviceGetCount", "device_count");
+    for id in ["framework.device_count", "import framework.eager", "framework.in_a_thread"] {
+        assert_eq!(row(id).at, counts, "{id}");
+    }
+    assert!(
+        row("import framework.eager").way[0].starts_with("framework/eager.py:4"),
+        "{:?}",
+        row("import framework.eager")
+    );
+    assert_eq!(row("framework.zeros").at, place("return Array(size", "zeros"));
+
+    // Contexts of the line, and not of the lines before it.
+    let zeros = row("framework.zeros");
+    assert_eq!((zeros.context_before.as_deref(), zeros.context_on.as_deref()), (Some(&[][..]), Some(&[1][..])));
+    let used = zeros.device_used_bytes.clone().expect("an attempt ran alone");
+    assert!(used[0] < 16 << 20 && used[1] > (400 + 64) << 20, "{used:?}");
+    assert_eq!(zeros.seen.iter().map(|seen| seen.alone).collect::<Vec<_>>(), [false, false, true]);
+    let every = row("framework.on_every_gpu, eager");
+    assert_eq!((every.context_before.as_deref(), every.context_on.as_deref()), (Some(&[0][..]), Some(&[1][..])));
+    let used = every.device_used_bytes.clone().expect("an attempt ran alone");
+    assert!(used[0] == 0 && used[1] > 400 << 20, "what was there before is not the line's: {used:?}");
+    assert!(row("framework.device_count").context_on.as_ref().is_some_and(Vec::is_empty));
+
+    // Values, exceptions, children.
+    assert_eq!(row("framework.device_count, masked").value.as_deref(), Some("1"));
+    assert_eq!(row("framework.zeros").value.as_deref(), Some("framework.Array"), "an array is never written");
+    assert_eq!(row("def").value.as_deref(), Some("42"), "code has its source, and may use any name");
+    let raised = |id: &str| row(id).raised.clone().map(|raised| format!("{}: {}", raised.kind, raised.message));
+    assert_eq!(raised("framework.device_count, no GPU visible").as_deref(), Some("RuntimeError: cuInit returned 100"));
+    assert_eq!(raised("raises").as_deref(), Some("ValueError: first"));
+    assert!(row("raises").is_conclusive() && raised("def").is_none());
+    let spawned = row("framework.child_of_multiprocessing, spawn");
+    assert_eq!((spawned.in_child, spawned.value.as_deref(), spawned.at.clone()), (yes, Some("0"), counts));
+
+    // What could not be asked.
+    let why = |id: &str| {
+        let why = row(id).standing.unmeasured.clone().unwrap_or_else(|| panic!("{id} was measured"));
+        (why.reason.name(), why.detail)
+    };
+    let missing = |detail: &str| ("missing_package".to_string(), detail.to_string());
+    assert_eq!(why("not there"), missing("no-such-package-here is not installed"));
+    assert_eq!(why("too old"), missing("framework >= 3 is needed, and framework 2.5.1 is installed"));
+    assert_eq!(why("setup lacks a module").0, "missing_package");
+    assert_eq!(why("setup raises"), ("setup_raised".to_string(), "ZeroDivisionError: division by zero".to_string()));
+    assert_eq!(why("exits"), ("exited_early".to_string(), "it left in the asked line (exit code 3)".to_string()));
+    assert_eq!(why("crashes").0, "crashed");
+    assert_eq!(why("too few GPUs").0, "too_few_gpus");
+    let controls: Vec<&PythonRow> = rows.values().filter(|row| row.framework == "instrument").collect();
+    assert!(controls.len() == 3 && controls.iter().all(|row| row.as_expected == Some(true)), "{controls:#?}");
+    scratch.assert_no_process_left();
+}
+
+#[test]
+fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let list = scratch.path().join("rows.toml");
+    let row = |id: &str, ask: &str, more: &str| {
+        let needs = "framework = \"framework\"\nneeds = [\"framework\"]\nbefore = [\"import framework\"]";
+        format!("[[row]]\nid = \"{id}\"\n{needs}\nask = \"framework.{ask}\"\n{more}\n")
+    };
+    let text = [row("hangs", "hang()", ""), row("counts", "device_count()", ""), row("differs", "now_and_then()", "")];
+    fs::write(&list, text.concat()).expect("a file of our own");
+    let list = list.to_string_lossy().into_owned();
+    let ran = survey(&scratch, &["--rows", &list, "--timeout", "2s", "--jobs", "3"]);
+    ran.ended(3, "inconclusive");
+    scratch.assert_no_process_left();
+    let rows = rows(&scratch);
+    let hangs = rows["hangs"].standing.clone();
+    let why = hangs.unmeasured.expect("nothing is known of it");
+    assert_eq!(why.detail, "the asked line did not end within 2 s, and it was killed");
+    assert_eq!(hangs.invalid, [("hang".to_string(), 1)].into(), "it is not asked again");
+    assert_eq!(rows["counts"].reads_mask, Some(true));
+    // Each fact on which attempts disagree is named, and is null.
+    assert!(rows["differs"].standing.disagreement.contains(&"reads_mask".to_string()), "{:?}", rows["differs"]);
+    assert_eq!((rows["differs"].reads_mask, rows["differs"].standing.attempts), (None, 3));
+}
+
+#[test]
+fn rows_see_the_gpus_that_may_be_used() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    survey(&scratch, &["plain", "def", "--quick"]);
+    let uuid = stored(&scratch).expect("a survey").machine.gpus[1].uuid.clone();
+    fs::remove_dir_all(scratch.reports()).expect("it is our own");
+    let chosen = ["framework.device_count*", "framework.on_every_gpu, eager", "framework.zeros", "--quick"];
+    survey(&scratch, &[&chosen[..], &["--gpus", &uuid]].concat()).ended(3, "inconclusive");
+    let rows = rows(&scratch);
+    let row = &rows["framework.device_count"];
+    assert_eq!((row.mask.as_deref(), row.value.as_deref()), (Some(uuid.as_str()), Some("1")));
+    // GPUs are named by their indices on the machine.
+    assert_eq!(rows["framework.on_every_gpu, eager"].context_before, Some(vec![1]));
+    let why = |id: &str| rows[id].standing.unmeasured.clone().map(|why| why.reason.name());
+    assert_eq!(why("framework.device_count, masked").as_deref(), Some("restricted"));
+    assert_eq!(why("framework.zeros").as_deref(), Some("too_few_gpus"));
+    let control = &rows["instrument: a context on the last GPU"];
+    assert_eq!((control.context_on.as_deref(), control.as_expected), (Some(&[1][..]), Some(true)));
+}
+
+#[test]
+fn a_survey_that_was_stopped_goes_on_with_the_rest() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let chosen = ["framework", "!framework.child*", "--jobs", "1", "--quick"];
+    for (signal, code) in [(Signal::KILL, None), (Signal::INT, Some(130))] {
+        let _ = fs::remove_dir_all(scratch.reports());
+        let running = scratch.start(command(&scratch, &chosen));
+        let count = || stored(&scratch).map(|document| document.rows.len()).filter(|count| *count > 4);
+        eventually("a row is on disk", Duration::from_secs(60), count);
+        running.signal(signal);
+        assert_eq!(running.wait(Duration::from_secs(20)).code, code);
+        eventually("processes of rows end", Duration::from_secs(20), || scratch.processes().is_empty().then_some(()));
+        let before = stored(&scratch).expect("a whole document is on disk");
+        assert!(!before.complete);
+        let place = folder(&scratch).expect("a folder").to_string_lossy().into_owned();
+        let other = survey(&scratch, &["framework", "--jobs", "1", "--quick", "--resume", &place]);
+        other.ended(2, "usage");
+        assert!(other.stderr.contains("other selectors"), "{}", other.stderr);
+        let again = survey(&scratch, &[&chosen[..], &["--resume", &place]].concat());
+        again.ended(0, "ok");
+        let after = stored(&scratch).expect("a document");
+        let (count, of) = (before.rows.len(), after.rows.len());
+        assert!(after.complete && after.survey.resumed == 1 && of > count, "{count} of {of}: {:?}", after.survey);
+        for row in before.rows.iter().filter(|row| row.framework != "instrument") {
+            assert!(after.rows.contains(row), "{} was asked twice", row.id);
+        }
+    }
+}
+
+#[test]
+fn an_interpreter_with_other_packages_does_not_go_on_with_a_survey() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    survey(&scratch, &["plain", "framework", "--quick"]).ended(3, "inconclusive");
+    let place = folder(&scratch).expect("a folder").to_string_lossy().into_owned();
+    let mut other = command(&scratch, &["plain", "framework", "--quick", "--resume", &place]);
+    other.env_remove("PYTHONPATH");
+    let ran = scratch.start(other).wait(Duration::from_secs(60));
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("its packages are not those it was started with"), "{}", ran.stderr);
+}
+
+/// An interpreter of this scratch's own: a shell script.
+fn interpreter(scratch: &Scratch, script: &str) -> String {
+    let path = scratch.path().join("python");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file of our own");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be made a program");
+    path.to_string_lossy().into_owned()
+}
+
+/// The list that comes with the program, on the simulated machine.
+fn built_in(scratch: &Scratch, change: impl FnOnce(&mut Command)) -> Ran {
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let mut command = scratch.command(&["survey", "python", "--on", "sim", "--quick", "--json", "--out", &out]);
+    command.env_remove("PYTHONPATH").env_remove("CUDA_PITFALLS_PYTHON").env_remove("CUDA_VISIBLE_DEVICES");
+    change(&mut command);
+    scratch.start(command).wait(Duration::from_secs(120))
+}
+
+#[test]
+fn without_an_interpreter_rows_say_so_and_nothing_fails() {
+    let scratch = Scratch::new();
+    let ran = built_in(&scratch, |command| {
+        command.env("PATH", scratch.path());
+    });
+    ran.ended(4, "nothing_measured");
+    let document = ran.json();
+    assert_eq!(schema_errors(&document), Vec::<String>::new());
+    let rows = document["rows"].as_array().expect("rows");
+    assert!(!rows.is_empty());
+    for row in rows {
+        assert_eq!(row["unmeasured"]["reason"], "missing_package", "{row}");
+        assert_eq!(row["unmeasured"]["detail"], "python3 is not on PATH", "{row}");
+    }
+}
+
+#[test]
+fn without_packages_rows_say_which_and_nothing_fails() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    // An interpreter without any installed package.
+    let python = interpreter(&scratch, "exec python3 -S \"$@\"");
+    let ran = built_in(&scratch, |command| {
+        command.env("CUDA_PITFALLS_PYTHON", &python);
+    });
+    let document = ran.json();
+    let rows = document["rows"].as_array().expect("rows").iter().filter(|row| row["framework"] != "instrument");
+    let (missing, measured): (Vec<_>, Vec<_>) = rows.partition(|row| row["unmeasured"]["reason"] == "missing_package");
+    assert!(missing.iter().any(|row| row["unmeasured"]["detail"] == "torch is not installed"), "{missing:#?}");
+    // The controls alone are no answer.
+    let code = if measured.is_empty() { 4 } else { 0 };
+    assert_eq!(ran.code, Some(code), "{ran:#?}");
+    for row in measured {
+        let needs = row["versions"].as_object().expect("versions");
+        assert!(needs.keys().all(|name| name == "python"), "nothing else is installed: {row}");
+    }
+}
+
+#[test]
+fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    // The interpreter leaves the trace: it finds the driver itself, and neither library of the trace.
+    let leave = "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH#*:}\"; unset LD_PRELOAD CUDA_INJECTION64_PATH";
+    let python = interpreter(&scratch, &format!("{leave}; exec python3 \"$@\""));
+    let ran = survey(&scratch, &["framework", "--python", &python]);
+    ran.ended(1, "unexpected");
+    assert!(ran.stderr.contains("the instrument's controls did not all hold"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("Controls of the instrument that did not hold"), "{}", ran.stdout);
+    let rows = rows(&scratch);
+    assert!(rows.values().all(|row| row.framework == "instrument"), "{rows:#?}");
+    assert_eq!(rows["instrument: cuInit"].as_expected, Some(false));
+    assert_eq!(rows["instrument: a line without CUDA"].as_expected, Some(true));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_place() {
+    let scratch = Scratch::new();
+    let wrong = scratch.path().join("wrong.toml");
+    fs::write(&wrong, "[[row]]\nid = \"a\"\nframework = \"b\"\nneeds = [\"torch 2\"]\nasks = \"pass\"\n")
+        .expect("a file");
+    let wrong = wrong.to_string_lossy().into_owned();
+    let rows = "tests/surveyed/rows.toml";
+    for (arguments, parts) in [
+        (&["python", "--rows", rows, "--on", "sim"][..], &["--allow code"][..]),
+        (&["python", "--rows", &wrong, "--allow", "code", "--on", "sim"], &["wrong.toml:4:10", "torch >= 2.0, < 3"]),
+        (
+            &["python", "--rows", &wrong, "--allow", "code", "--on", "sim"],
+            &["unknown key `asks`", "did you mean `ask`?"],
+        ),
+        (
+            &["python", "framework.divice_count", "--rows", rows, "--allow", "code", "--on", "sim"],
+            &["did you mean `framework.device_count`?"],
+        ),
+        (&["python", "--python", "/no/such/python", "--on", "sim"], &["--python /no/such/python", "cannot be started"]),
+        (&["python", "--python", "/bin/true", "--on", "sim"], &["--python /bin/true", "no Python"]),
+        (&["calls", "--jobs", "2", "--on", "sim"], &["--jobs belongs to `survey python`"]),
+        (&["calls", "--list"], &["--list belongs to `survey python`"]),
+        (&["python", "--timeout", "0s"], &["at least 1s"]),
+        (&["python", "--jobs", "0"], &["a number from 1 to 256"]),
+        (&["python", "--generate", "5"], &["--generate belongs to `survey mask`"]),
+    ] {
+        let ran = scratch.run(&[&["survey"], arguments].concat());
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+        for part in parts {
+            assert!(ran.stderr.contains(part), "{arguments:?} has no `{part}`: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn rows_are_listed_with_their_code() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["survey", "python", "--list", "--rows", "tests/surveyed/rows.toml"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for line in [
+        "framework.zeros [framework], GPUs: 2; needs: framework",
+        "    import framework",
+        "  > framework.zeros(64 << 20, device=1)",
+        "    CUDA_VISIBLE_DEVICES=1",
+        "    def twice(x):",
+        "import framework [framework]; needs: framework >= 2.0, < 3",
+    ] {
+        assert!(ran.stdout.lines().any(|shown| shown == line), "no line `{line}`:\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_survey_is_shown_as_text_and_page_and_compared_with_another() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let chosen = ["framework.device_count", "framework.zeros", "too old", "--quick", "--jobs", "1"];
+    survey(&scratch, &chosen).ended(0, "ok");
+    let a = folder(&scratch).expect("a folder").join(SurveyKind::Python.file());
+    let file = a.to_string_lossy().into_owned();
+    for (form, parts) in [
+        ("text", &["SIMULATED", "framework 2.5.1", "CPython 3.", "framework.zeros"][..]),
+        (
+            "markdown",
+            &[
+                "**Simulated: none of this is evidence.**",
+                "| `framework.zeros` | yes | framework/",
+                "The code of each row",
+                "framework &gt;= 3 is needed",
+            ],
+        ),
+    ] {
+        let ran = scratch.run(&["render", &file, "--as", form]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let shown = ran.stdout.replace('\\', "");
+        parts.iter().for_each(|part| assert!(shown.contains(part), "{form} has no `{part}`:\n{shown}"));
+    }
+    let same = scratch.run(&["compare", &file, &file]);
+    assert_eq!(same.code, Some(0), "{}", same.stdout);
+    // Tomorrow's framework asks in another place, on another line, and makes its context on GPU 0.
+    let text = fs::read_to_string(&a).expect("the survey").replace(VERSION, "2.6.0");
+    let text = text.replace(
+        "\"at\":\"framework/__init__.py:27 device_count\"",
+        "\"at\":\"framework/__init__.py:99 device_count\"",
+    );
+    let text = text.replace("\"context_on\":[1]", "\"context_on\":[0]");
+    let b = scratch.path().join("b.json");
+    fs::write(&b, text).expect("a file of our own");
+    let ran = scratch.run(&["compare", &file, &b.to_string_lossy()]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stdout);
+    for part in ["framework 2.5.1 -> 2.6.0", "framework.zeros: context on 1 -> 0"] {
+        assert!(ran.stdout.contains(part), "no `{part}`:\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("device_count: "), "another line is no other place:\n{}", ran.stdout);
+}
