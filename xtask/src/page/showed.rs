@@ -106,7 +106,12 @@ fn each_line(out: &mut String, one: &Measurement) {
         let Some(case) = one.part.case(name) else { continue };
         let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), case) else { continue };
         paragraph(out, &format!("Line by line, the {name}:"));
-        fenced(out, "python", program.into_iter());
+        let gpus = plan.map(|plan| plan.gpus.as_slice()).unwrap_or_default();
+        let named = |line: String| {
+            let names = gpus.iter().enumerate();
+            names.fold(line, |line, (place, uuid)| line.replace(uuid.as_str(), &format!("UUID of gpu{place}")))
+        };
+        fenced(out, "python", program.into_iter().map(named));
     }
 }
 
