@@ -212,6 +212,26 @@ fn however_a_line_ends_the_process_the_attempt_says_so() {
     assert_eq!((killed.died_at, killed.sent.len()), (Some(1), 0));
 }
 
+/// That nothing was counted must not read as if nothing was called.
+#[test]
+fn a_libcuda_that_is_opened_by_its_path_is_not_counted() {
+    let report = allowed("by-path", &[]);
+    let name = "python/by-path";
+    assert_eq!(calls(seen(&report, name, "trap", "before")), []);
+    let init = seen(&report, name, "trap", "init");
+    assert_eq!((init.initialised, &init.calls, &init.values["status"]), (Some(true), &None, &Value::Int(0)));
+    assert_eq!(part(&report, name).verdict.reason, Some(Reason::Unobservable), "{:?}", part(&report, name).verdict);
+}
+
+#[test]
+fn a_framework_may_have_a_libcudart_of_its_own() {
+    let report = allowed("own-runtime", &[]);
+    assert_eq!(part(&report, "python/own-runtime").verdict.kind, Kind::Reproduced, "{:?}", report.scenarios[0].verdict);
+    let own = report.machine.libraries.iter().find(|library| library.path.ends_with("/home/libcudart.so.12"));
+    let own = own.unwrap_or_else(|| panic!("{:?}", report.machine.libraries));
+    assert_eq!((own.name.as_str(), own.simulated), ("libcudart", false));
+}
+
 #[test]
 fn a_value_of_a_statement_is_a_fault_of_the_file() {
     let scratch = Scratch::new();

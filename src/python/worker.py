@@ -114,7 +114,8 @@ class Driver:
         if self.library is None:
             library = self._loaded(self.forwarding)
             if library is None:
-                return {}
+                # One that was opened by its path is not counted, which is not the same as no calls.
+                return {} if self._loaded(self.real) is None else None
             library.cuda_pitfalls_counts.restype = ctypes.c_size_t
             library.cuda_pitfalls_count_name.restype = ctypes.c_char_p
             library.cuda_pitfalls_count_name.argtypes = [ctypes.c_size_t]
