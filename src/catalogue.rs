@@ -15,7 +15,7 @@ use include_dir::{Dir, include_dir};
 use thiserror::Error;
 
 use crate::input;
-use crate::scenario::{self, Diagnostic, Scenario};
+use crate::scenario::{self, Diagnostic, Hazard, Scenario};
 use crate::text::escape::terminal;
 
 /// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
@@ -195,6 +195,13 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
     let source = source.map_err(|error| SelectError::Unreadable { path: path.to_string(), error })?;
     let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
+    let loaded = loaded.map(|mut scenario| {
+        // A copy of a file that comes with the program does what that does.
+        if scenario.has_python_lines() && !embedded().any(|file| file.source == source) {
+            scenario.hazards.push(Hazard::Code);
+        }
+        scenario
+    });
     loaded.map_err(|diagnostics| SelectError::Invalid(vec![Invalid { path: path.to_string(), source, diagnostics }]))
 }
 
@@ -231,6 +238,21 @@ mod tests {
         let error = SelectError::Invalid(vec![file; 30]);
         assert!(error.render(false).ends_with(&format!("\n\nand {} more errors", count - MOST_SHOWN)));
         assert_eq!(error.to_string().lines().count(), MOST_SHOWN + 1);
+    }
+
+    #[test]
+    fn python_lines_of_a_file_of_the_users_own_are_code() {
+        let file = embedded().find(|file| file.source.contains("{ py = ")).expect("a scenario has Python lines");
+        let folder = crate::folder::Folder::create().unwrap();
+        let path = folder.path().join("own.toml");
+        let hazards = |source: &str| {
+            std::fs::write(&path, source).unwrap();
+            load_file(path.to_str().unwrap()).unwrap().hazards
+        };
+        assert_eq!(hazards(file.source), []);
+        assert_eq!(hazards(&format!("{}\n# changed", file.source)), [Hazard::Code]);
+        let other = embedded().find(|file| !file.source.contains("{ py = ")).unwrap();
+        assert!(!hazards(&format!("{}\n# changed", other.source)).contains(&Hazard::Code));
     }
 
     #[test]

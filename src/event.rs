@@ -5,6 +5,7 @@
 //! Every stamp is `CLOCK_MONOTONIC` in nanoseconds, which parent, worker and sampler share.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use cuda_pitfalls_calls::Library;
 use schemars::JsonSchema;
@@ -99,6 +100,17 @@ pub enum Event {
         /// Bytes that other processes of the attempt may need (an IPC handle), in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<String>,
+        /// Driver calls that the process made since the step began, by name; absent where they are not
+        /// counted. Those that read its state are left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calls: Option<BTreeMap<String, u64>>,
+        /// Processes that the step's process has started and that still run, and theirs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        processes: Vec<u32>,
+        /// Names of values that may differ from attempt to attempt, beside those that the tables of calls
+        /// know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        varying: Vec<String>,
     },
     /// What the process saw when it looked around after a step.
     Probe {
@@ -115,7 +127,11 @@ pub enum Event {
         message: String,
     },
     /// All is done and the process is about to leave.
-    Bye,
+    Bye {
+        /// The libraries that it has mapped, where [`Event::Ready`] comes too early to know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        libraries: Vec<MappedLibrary>,
+    },
 }
 
 /// A library that the worker has mapped.
@@ -147,6 +163,12 @@ pub struct Versions {
 }
 
 impl Versions {
+    /// The libcuda that was mapped.
+    pub fn libcuda(&self) -> Option<PathBuf> {
+        let is_libcuda = |library: &&MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        self.libraries.iter().find(is_libcuda).map(|library| PathBuf::from(&library.path))
+    }
+
     /// Whether the libraries are the simulated machine's. What was loaded decides, not what was asked
     /// for; `nvml` is what the sampler says of its own library.
     ///
@@ -171,6 +193,11 @@ pub struct Status {
     pub code: i64,
     /// The C name, from our own table; null for a number that the table does not know.
     pub name: Option<String>,
+}
+
+impl Event {
+    /// The last word of a process whose libraries are known.
+    pub const BYE: Event = Event::Bye { libraries: Vec::new() };
 }
 
 impl Status {

@@ -8,6 +8,8 @@ use cuda_pitfalls_calls::{self as calls, Call, Effect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::python::{LINE, LINE_TEXT, Python};
+
 /// One experiment. Every attempt makes it in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
@@ -30,6 +32,8 @@ pub struct Experiment {
 pub enum Program {
     /// This program's worker, which makes the listed steps and no other calls.
     Worker,
+    /// A Python interpreter that runs the listed lines, one after the other, as a worker does.
+    Python(Python),
     /// A command and its arguments. It knows nothing of the harness and makes its own calls, so its
     /// recording has no events; it is read from outside like any.
     Command(Vec<OsString>),
@@ -47,7 +51,7 @@ pub struct Timeouts {
 /// One call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// The exact C name; one of [`cuda_pitfalls_calls`].
+    /// The exact C name; one of [`cuda_pitfalls_calls`], or `py` for a Python line.
     pub call: String,
     /// The inputs that the file gives, by parameter name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -68,9 +72,44 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether its call has an effect.
+    /// Whether its call has an effect. Of a line is told only what it may do.
     pub fn has(&self, effect: Effect) -> bool {
+        if self.call == LINE {
+            // A line may set the mask, and a child that it starts may have another.
+            return effect == Effect::MayUnmask;
+        }
         calls::find(&self.call).is_some_and(|call| call.has(effect))
+    }
+
+    /// The Python that it runs; none for a call.
+    pub fn python_line(&self) -> Option<&str> {
+        match self.args.get(LINE_TEXT) {
+            Some(Scalar::Text(text)) if self.call == LINE => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What Python does in the step: its line, or what stands for a step of another name.
+    pub fn in_python(&self) -> String {
+        if let Some(line) = self.python_line() {
+            return line.to_string();
+        }
+        let text = |name: &str| self.args.get(name).map(|value| format!("{:?}", value.to_string())).unwrap_or_default();
+        let plain = |name: &str| self.args.get(name).map(ToString::to_string).unwrap_or_default();
+        let bound = self.bind.as_deref().unwrap_or_default();
+        match self.call.as_str() {
+            "mark" => "# (look)".to_string(),
+            "setenv" => format!("os.environ[{}] = {}", text("name"), text("value")),
+            "unsetenv" => format!("del os.environ[{}]", text("name")),
+            "getenv" => format!("os.environ.get({})", text("name")),
+            "getpid" => "os.getpid()".to_string(),
+            "nanosleep" => format!("time.sleep({} / 1000)", plain("milliseconds")),
+            "pthread_create" => format!("# thread {bound} starts"),
+            "pthread_join" => format!("# thread {} ends", plain("actor")),
+            "fork" => format!("# os.fork(): process {bound} starts"),
+            "waitpid" => format!("# os.waitpid(): process {} ends", plain("actor")),
+            other => format!("# {other}"),
+        }
     }
 
     /// Whether its call starts a process, one that is forked or a fresh one.

@@ -6,6 +6,7 @@
 //! in [`KINDS`].
 
 mod bytes;
+mod calls;
 mod contexts;
 mod current;
 mod exit;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::observation::Class;
+use crate::python::{LINE, LINE_MESSAGE};
 use crate::source::reader::Reader;
 use crate::source::tree::{Node, Place};
 use cuda_pitfalls_calls::Call;
@@ -71,19 +73,24 @@ pub struct FactSet {
     /// What NVML reports as used by the worker itself, by GPU; needs PIDs that can be matched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub process_bytes: BTreeMap<String, Matcher>,
+    /// Driver calls that the process of a Python line made in the step, by name; one that it did not make
+    /// is 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, Matcher>,
     /// How the worker ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitCheck>,
 }
 
 /// Every kind of fact about a step, in the order in which they are told.
-pub static KINDS: [FactKind; 11] = [
+pub static KINDS: [FactKind; 12] = [
     status::STATUS,
     value::VALUE,
     visible::VISIBLE,
     contexts::CONTEXTS,
     current::CURRENT,
     initialised::INITIALISED,
+    calls::CALLS,
     memory::MEMORY,
     bytes::USED_BYTES,
     bytes::GROWN_BYTES,
@@ -189,9 +196,36 @@ impl FactSet {
 pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) reader: &'r mut Reader<'a>,
     /// The row of the step in each case, as far as they are known.
-    pub(crate) calls: &'r [&'static Call],
+    pub(crate) rows: &'r [Row],
     /// The rows of another step by its label, which must be there.
-    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &Place) -> Vec<&'static Call>,
+    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &Place) -> Vec<Row>,
+}
+
+/// What a step is, as far as a check of it must know.
+#[derive(Clone, Debug)]
+pub(crate) enum Row {
+    /// A call of the tables.
+    Call(&'static Call),
+    /// A Python line, and the name of its value.
+    Line { value: Option<String> },
+}
+
+impl Row {
+    /// The names of what the step gives back beside its status.
+    fn values(&self) -> Vec<&str> {
+        match self {
+            Row::Call(call) => matcher::values_of(call),
+            Row::Line { value } => value.as_deref().into_iter().chain([LINE_MESSAGE]).collect(),
+        }
+    }
+
+    /// What it is called in a message.
+    fn name(&self) -> &str {
+        match self {
+            Row::Call(call) => call.name,
+            Row::Line { .. } => LINE,
+        }
+    }
 }
 
 /// The schema of every fact, by key.

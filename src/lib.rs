@@ -37,6 +37,7 @@ pub mod experiment;
 pub mod hook;
 pub mod libraries;
 pub mod mapped;
+pub mod python;
 pub mod recording;
 pub mod sample;
 pub mod sampler;
@@ -66,6 +67,7 @@ pub mod verdict;
 // The program.
 pub mod cli;
 mod folder;
+mod forwarding;
 mod input;
 mod output;
 mod random;

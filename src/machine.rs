@@ -34,7 +34,10 @@ pub struct Machine {
     pub environment: BTreeMap<String, String>,
     /// Whether an MPS control pipe is where clients look for one.
     pub mps: bool,
-    /// Why libraries or NVML could not be asked, by closed word; empty on a working machine.
+    /// The interpreter that runs Python lines; absent where none was needed or found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<Interpreter>,
+    /// Why libraries, NVML or an interpreter could not be asked, by closed word; empty on a working machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<Unavailable>,
 }
@@ -55,10 +58,26 @@ impl Machine {
 /// Something the machine does not have, found before any step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unavailable {
-    /// A closed word: `no_nvml`, `no_driver`, `no_gpu`, `no_libcuda`, `no_libcudart`, `nvml_error`.
+    /// A closed word: `no_nvml`, `no_driver`, `no_gpu`, `no_libcuda`, `no_libcudart`, `nvml_error`,
+    /// `no_python`.
     pub reason: String,
     /// The loader's or the library's own words.
     pub detail: String,
+}
+
+/// A Python interpreter, and what it has of the packages that scenarios need.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interpreter {
+    /// Its file, as it was called.
+    pub executable: String,
+    /// Such as `cpython`.
+    pub implementation: String,
+    /// Such as `3.12.3`.
+    pub version: String,
+    /// Versions of packages by name; empty for a module that no distribution lists, null for what is not
+    /// there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, Option<String>>,
 }
 
 /// One libcudart.

@@ -36,6 +36,10 @@ pub struct StepObservation {
     /// Outputs that may differ from attempt to attempt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub varying: BTreeMap<String, Value>,
+    /// Driver calls that the process of a Python line made in the step, by name; absent where they were
+    /// not counted. The probes' own are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<BTreeMap<String, u64>>,
     /// How the values are about every process on a GPU, if others were on one before the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Shared>,
@@ -112,6 +116,8 @@ impl Observation {
         let mut outcome = self.clone();
         for step in &mut outcome.steps {
             step.varying.clear();
+            // How often a library asks may depend on what else runs; what came of it is in the facts.
+            step.calls = None;
             step.elapsed_ns = 0;
             for memory in step.memory.values_mut() {
                 *memory = MemoryObservation { class: memory.class, ..MemoryObservation::default() };

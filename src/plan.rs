@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
-use crate::scenario::{Check, Expectation, Hazard, Needs};
+use crate::scenario::{Check, Expectation, Hazard, Needs, Python};
 
 /// One instance of a scenario, with nothing left to decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +66,9 @@ pub struct CasePlan {
     pub env: BTreeMap<String, String>,
     /// Whether the worker runs probes after each step.
     pub probes: bool,
+    /// What the interpreter of its Python lines must have; none where the case makes C calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<Python>,
     /// The steps, with names filled in.
     pub steps: Vec<Step>,
     /// Facts that every attempt must show, with names filled in.
@@ -93,7 +96,7 @@ impl CasePlan {
     /// What one attempt of the case is to do.
     pub fn experiment(&self, timeouts: Timeouts) -> Experiment {
         Experiment {
-            program: Program::Worker,
+            program: self.python.clone().map_or(Program::Worker, Program::Python),
             environment: self.env.clone(),
             gpus: self.mask.clone(),
             steps: self.steps.clone(),

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::plan::estimate::{self, Pace};
 use crate::plan::{Options, Unmet, resolve};
 use crate::report::Requirement;
-use crate::scenario::{Instance, Scenario};
+use crate::scenario::{Instance, Scenario, Step};
 use crate::verdict::Provenance;
 use crate::verdict::Reason;
 
@@ -51,6 +51,18 @@ pub struct WouldRun {
     pub repeat: u32,
     /// How long they are expected to take.
     pub expected_ms: u64,
+    /// The Python that its cases would run, in their order; absent where they make C calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub python: Vec<WouldRunPython>,
+}
+
+/// The Python of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WouldRunPython {
+    /// The case.
+    pub case: String,
+    /// What would be run, step by step.
+    pub steps: Vec<Step>,
 }
 
 /// An instance that this machine cannot answer.
@@ -105,13 +117,19 @@ impl Preview {
                     let expected_ms = ms(estimate::plan(&plan, self.gpus, pace));
                     self.attempts += u64::from(plan.repeat) * plan.cases.len() as u64;
                     self.expected_ms += expected_ms;
+                    let lines = plan.cases.iter().filter(|case| case.python.is_some());
+                    let python =
+                        lines.map(|case| WouldRunPython { case: case.name.clone(), steps: case.steps.clone() });
+                    let python = python.collect();
+                    let runtime = options.libcudart.as_ref().filter(|_| !scenario.has_python_lines());
                     self.would_run.push(WouldRun {
                         name,
                         question,
-                        libcudart_version: options.libcudart.as_ref().and_then(|one| one.version.clone()),
+                        libcudart_version: runtime.and_then(|one| one.version.clone()),
                         cases: plan.cases.into_iter().map(|case| case.name).collect(),
                         repeat: plan.repeat,
                         expected_ms,
+                        python,
                     });
                 }
                 Err(Unmet { reason, detail, lacks }) => {

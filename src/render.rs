@@ -15,6 +15,7 @@ pub mod full;
 pub mod github;
 pub mod html;
 pub mod junit;
+pub mod lines;
 pub mod listing;
 pub mod markdown;
 pub mod npd;
@@ -32,7 +33,7 @@ pub mod words;
 mod fixture;
 
 use crate::report::Report;
-use crate::text::lines;
+use crate::text::lines as text_lines;
 
 /// What a report can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -55,11 +56,11 @@ pub enum Format {
     Npd,
 }
 
-/// Renders a report. The text ends with a newline. Forms in lines have [`lines::WIDTH`] columns.
+/// Renders a report. The text ends with a newline. Forms in lines have [`text_lines::WIDTH`] columns.
 pub fn render(report: &Report, format: Format) -> String {
     match format {
-        Format::Text => answer::report(report, lines::WIDTH),
-        Format::TextFull => full::report(report, lines::WIDTH),
+        Format::Text => answer::report(report, text_lines::WIDTH),
+        Format::TextFull => full::report(report, text_lines::WIDTH),
         Format::Html => html::report(report),
         Format::Markdown => markdown::report(report),
         Format::Junit => junit::report(report),

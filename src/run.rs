@@ -7,6 +7,7 @@ mod host;
 mod junit;
 mod lock;
 mod open;
+mod python;
 mod question;
 mod require;
 mod rounds;
@@ -57,6 +58,8 @@ pub struct Options {
     pub junit: Option<PathBuf>,
     /// The libcudarts to run on, instead of the one the loader finds.
     pub libcudart: Vec<PathBuf>,
+    /// The Python interpreter that runs lines, instead of the one of the environment.
+    pub python: Option<PathBuf>,
     /// UUIDs of the GPUs that may be used; all if none.
     pub gpus: Option<Vec<String>>,
     /// Hazards that are allowed.
@@ -184,6 +187,7 @@ fn go(
     if let Some(restrict) = &options.gpus {
         session.check_gpus(restrict).map_err(Failure::Usage)?;
     }
+    session.use_python(options.python.as_deref(), &selection.scenarios, program)?;
     if options.dry_run {
         return Ok(dry::run(options, &mut session, &selection, console));
     }

@@ -6,6 +6,7 @@
 mod check;
 pub mod environment;
 mod load;
+pub mod python;
 pub mod schema;
 pub mod symptom;
 mod version;
@@ -17,6 +18,7 @@ pub use load::{load, sha256};
 pub use crate::experiment::{Scalar, Step};
 pub use crate::fact::{ExitCheck, GpuList, Matcher, Operand};
 pub use crate::observation::Class;
+pub use crate::python::Python;
 pub use crate::source::Diagnostic;
 pub(crate) use crate::source::diagnostic::nearest;
 
@@ -68,6 +70,13 @@ pub struct Scenario {
     pub sha256: String,
 }
 
+impl Scenario {
+    /// Whether a case has Python lines.
+    pub fn has_python_lines(&self) -> bool {
+        self.instances.iter().flat_map(|instance| &instance.cases).any(|case| case.python.is_some())
+    }
+}
+
 /// A scenario with values for its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
@@ -96,6 +105,9 @@ pub struct Case {
     pub env: BTreeMap<String, String>,
     /// Whether the worker runs probes after each step.
     pub probes: bool,
+    /// What the interpreter of its Python lines must have; none where the case makes C calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<Python>,
     /// The calls.
     pub steps: Vec<Step>,
     /// Facts that every attempt of this case must show.
@@ -159,11 +171,19 @@ pub enum Hazard {
     Root,
     /// Changes a setting of the machine.
     Settings,
+    /// Runs Python lines that did not come with the program. No file lists it: it follows from where
+    /// the file is.
+    Code,
 }
 
 impl Hazard {
     /// All of them, for messages and help.
-    pub const ALL: [Hazard; 5] = [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
+    pub const ALL: [Hazard; 6] =
+        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings, Hazard::Code];
+
+    /// Those that a file lists.
+    pub const LISTED: [Hazard; 5] =
+        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
 
     /// The word in files and on the command line.
     pub fn name(self) -> &'static str {
@@ -173,6 +193,7 @@ impl Hazard {
             Hazard::Bigmem => "bigmem",
             Hazard::Root => "root",
             Hazard::Settings => "settings",
+            Hazard::Code => "code",
         }
     }
 }

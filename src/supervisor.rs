@@ -7,6 +7,7 @@
 mod attempt;
 mod conversation;
 mod end;
+mod interpreter;
 mod interrupt;
 mod launch;
 mod libraries;
@@ -17,6 +18,7 @@ mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
 pub(crate) use end::{adopt_orphans, children, reap_orphans, timespec};
+pub use interpreter::{PythonWorker, ask_python};
 pub(crate) use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
@@ -73,6 +75,8 @@ pub struct Supervisor {
     lost: Option<u32>,
     /// What the libraries of workers must be; none before that is known.
     provenance: Option<Provenance>,
+    /// What runs Python lines; none where there is nothing that could, or nobody asked.
+    python: Option<PythonWorker>,
 }
 
 impl Supervisor {
@@ -97,6 +101,7 @@ impl Supervisor {
             interrupt,
             lost: None,
             provenance: None,
+            python: None,
         })
     }
 
@@ -113,6 +118,11 @@ impl Supervisor {
     /// Says what the run is on. A worker that maps anything else is recorded as an incident.
     pub fn expect(&mut self, provenance: Provenance) {
         self.provenance = Some(provenance);
+    }
+
+    /// Says what runs Python lines.
+    pub fn use_python(&mut self, python: PythonWorker) {
+        self.python = Some(python);
     }
 
     /// Points workers at another folder of links, for another libcudart.

@@ -4,12 +4,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::forwarding;
+
 /// Names the folder of the trace that this process is part of.
 pub(crate) const VARIABLE: &str = "CUDA_PITFALLS_TRACED";
 
 /// The folder of the forwarding libcuda below that of the trace, and the hook's file name.
 pub(crate) const CUDA_FOLDER: &str = "cuda";
-pub(crate) const CUDA_NAME: &str = "libcuda.so.1";
 pub(crate) const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
 
 /// The folder of the trace, if this process is traced.
@@ -19,7 +20,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
 
 /// The forwarding libcuda, if this process is traced and there is one.
 pub(crate) fn libcuda() -> Option<PathBuf> {
-    folder().map(|folder| folder.join(CUDA_FOLDER).join(CUDA_NAME)).filter(|path| path.exists())
+    folder().map(|folder| folder.join(CUDA_FOLDER).join(forwarding::NAME)).filter(|path| path.exists())
 }
 
 /// What a worker needs in its environment, beside [`VARIABLE`], so that it is traced too.

@@ -149,10 +149,12 @@ pub enum Reason {
     NoPeerAccess,
     /// The question needs a worker without a mask, and the GPUs to use are restricted.
     Restricted,
+    /// There is no Python interpreter that could run the lines.
+    NoPython,
+    /// A package that the lines need is not installed, or is outside the range.
+    NoPackage,
     /// A symbol that a step needs is not there.
     MissingSymbol,
-    /// A Python package is not installed, or in no version that will do.
-    MissingPackage,
     /// Root is needed.
     NotRoot,
     /// The hazard was not allowed.
@@ -212,8 +214,9 @@ impl Reason {
                     | Reason::ComputeCapability
                     | Reason::NoPeerAccess
                     | Reason::Restricted
+                    | Reason::NoPython
+                    | Reason::NoPackage
                     | Reason::MissingSymbol
-                    | Reason::MissingPackage
                     | Reason::NotRoot
                     | Reason::HazardNotAllowed
             )

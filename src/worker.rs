@@ -100,7 +100,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
         leaving: Mutex::default(),
     });
     worker.serve(&mut channel, process.as_deref());
-    let _ = channel.send(&Event::Bye);
+    let _ = channel.send(&Event::BYE);
     // The normal way out: destructors and exit handlers of the libraries run, as in any program.
     std::process::exit(0)
 }
@@ -207,6 +207,9 @@ impl Worker {
             status: outcome.status,
             values: outcome.values,
             bytes: outcome.bytes,
+            calls: None,
+            processes: Vec::new(),
+            varying: Vec::new(),
         });
         if self.probes {
             let started = clock::now_ns();

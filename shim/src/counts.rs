@@ -5,6 +5,7 @@ use crate::post::{self, Message};
 use crate::wrapped::{COUNT, NAMES};
 use crate::{c, shared};
 use std::cell::Cell;
+use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// More devices than a process can see.
@@ -118,6 +119,34 @@ fn make() -> &'static Page {
     }
     // SAFETY: as above; a page that lost the race stays mapped and unused.
     unsafe { &*PAGE.load(Ordering::Acquire) }
+}
+
+/// How often each function was called in this process, for the process itself: a worker whose lines
+/// are told with the calls that they made. Writes the first `room` counts, in the order of
+/// [`cuda_pitfalls_count_name`], and returns how many there are. A lane is read while its thread may
+/// be counting: a call that has not returned may be missing.
+///
+/// # Safety
+/// `out` must have room for so many counts, or be null with a `room` of 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuda_pitfalls_counts(out: *mut u64, room: usize) -> usize {
+    let page = PAGE.load(Ordering::Acquire);
+    if !out.is_null() {
+        // SAFETY: the caller vouches for the room.
+        let out = unsafe { std::slice::from_raw_parts_mut(out, room.min(COUNT)) };
+        for (index, sum) in out.iter_mut().enumerate() {
+            // SAFETY: as in `page`; a process that counted nothing has none.
+            let lanes = unsafe { page.as_ref() }.into_iter().flatten();
+            *sum = lanes.map(|lane| lane.calls[index].load(Ordering::Relaxed)).sum();
+        }
+    }
+    COUNT
+}
+
+/// The name of a function that is counted, ended by NUL; null past the last.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuda_pitfalls_count_name(index: usize) -> *const c_char {
+    NAMES.get(index).map_or(std::ptr::null(), |name| name.as_ptr().cast())
 }
 
 /// A forked child has counts of its own.

@@ -29,6 +29,7 @@ static START: extern "C" fn() = start;
 
 extern "C" fn start() {
     let errno = c::Errno::kept();
+    post::start();
     original::find();
     state::watch_forks();
     drop(errno);

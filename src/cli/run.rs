@@ -26,7 +26,8 @@ pub(super) struct Arguments {
     /// Show every case of every scenario and a table, instead of one answer per question.
     #[arg(short, long)]
     verbose: bool,
-    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings.
+    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings, code (Python lines of files of
+    /// your own).
     #[arg(long, value_name = "HAZARD", value_parser = parse_hazard)]
     allow: Vec<Hazard>,
     /// Accept that scenarios selected by their exact names were skipped, for this reason.
@@ -75,6 +76,10 @@ pub(super) struct Asked {
     /// A libcudart to run on; may be given several times.
     #[arg(long, value_name = "PATH")]
     libcudart: Vec<PathBuf>,
+    /// The Python interpreter that runs Python lines; without it $CUDA_PITFALLS_PYTHON, or the first
+    /// python3 on PATH.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
     /// UUIDs of the GPUs that may be used, separated by commas.
     #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
     gpus: Option<Vec<String>>,
@@ -130,6 +135,7 @@ impl Asked {
             verbose: false,
             junit: None,
             libcudart: self.libcudart,
+            python: self.python,
             gpus: self.gpus,
             allow: Vec::new(),
             allow_skip: None,

@@ -41,6 +41,11 @@ fn facts(machine: &Machine) -> Vec<(String, String)> {
     ];
     let mut facts: Vec<(String, String)> = fixed.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
     facts.extend(machine.environment.iter().map(|(name, value)| (name.clone(), nameless(value, gpus))));
+    if let Some(python) = &machine.python {
+        facts.push(("Python".to_string(), python.version.clone()));
+        let there = python.packages.iter().filter_map(|(name, version)| Some((name.clone(), version.clone()?)));
+        facts.extend(there);
+    }
     facts
 }
 

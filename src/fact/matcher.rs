@@ -226,10 +226,10 @@ fn reference(text: &str) -> Option<(&str, &str)> {
 
 /// Holds `"@label.name"` against the steps.
 fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &str) {
-    for call in (file.find)(file.reader, label, &node.place) {
-        let names = values_of(call);
+    for row in (file.find)(file.reader, label, &node.place) {
+        let names = row.values();
         if !names.contains(&name) {
-            let message = format!("`{}` returns no value `{name}`", call.name);
+            let message = format!("`{}` returns no value `{name}`", row.name());
             file.reader.error(&node.place, message, suggest(name, names));
         }
     }

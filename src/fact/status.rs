@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{CheckReader, FactKind, FactSet, Sight, Told, Truth, words};
+use super::{CheckReader, FactKind, FactSet, Row, Sight, Told, Truth, words};
 use crate::event::Status;
+use crate::python;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::{one_or_more, or_parameter, reference};
 use crate::source::tree::Node;
-use cuda_pitfalls_calls::{Call, Library, status};
+use cuda_pitfalls_calls::{Library, status};
 
 pub(super) const STATUS: FactKind = FactKind {
     key: "status",
@@ -40,22 +41,31 @@ pub(super) const STATUS: FactKind = FactKind {
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     let mut names = Vec::new();
     let mut all_known = true;
+    let of_lines = file.rows.iter().any(|row| matches!(row, Row::Line { .. }));
     for node in file.reader.one_or_more(node) {
         match file.reader.text(node) {
-            Some(name) if status::is_known(name) => names.push(name.to_string()),
+            Some(name) if status::is_known(name) || (of_lines && can_raise(name)) => names.push(name.to_string()),
             Some(name) => {
-                let help = suggest(name, status::names());
+                let help = if of_lines {
+                    Some(format!("write `{}` or the name of an exception, such as `RuntimeError`", python::OK))
+                } else {
+                    suggest(name, status::names())
+                };
                 file.reader.error(&node.place, format!("unknown status `{name}`"), help);
                 all_known = false;
             }
             None => all_known = false,
         }
     }
-    for call in file.calls {
-        if all_known && !names.is_empty() && !names.iter().any(|name| can_return(call, name)) {
-            let message = format!("`{}` is a call of {} and never returns this", call.name, call.library.name());
-            file.reader.error(&node.place, message, None);
+    for row in file.rows {
+        if !all_known || names.is_empty() || names.iter().any(|name| can_return(row, name)) {
+            continue;
         }
+        let message = match row {
+            Row::Call(call) => format!("`{}` is a call of {} and never returns this", call.name, call.library.name()),
+            Row::Line { .. } => "a Python line never has this status".to_string(),
+        };
+        file.reader.error(&node.place, message, None);
     }
     names
 }
@@ -65,11 +75,17 @@ pub(super) fn definition() -> Value {
     let mut names: Vec<&str> = status::names().collect();
     names.sort_unstable();
     names.dedup();
-    or_parameter(json!([{ "enum": names }]))
+    or_parameter(json!([{ "enum": names }, { "type": "string", "pattern": python::EXCEPTION }]))
+}
+
+/// Whether a Python line can have a status: that of a line that ends, or an exception.
+fn can_raise(name: &str) -> bool {
+    name == python::OK || python::is_exception(name)
 }
 
 /// Whether a status can come from the library of a call, by the prefixes that C gives them.
-fn can_return(kind: &Call, name: &str) -> bool {
+fn can_return(row: &Row, name: &str) -> bool {
+    let Row::Call(kind) = row else { return can_raise(name) };
     let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
     match kind.library {
         Library::Driver => of_its_own("CUDA_"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::matcher::{Datum, Of, output, values_of};
+use super::matcher::{Datum, Of, output};
 use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Sight, Told, Truth, words};
 use crate::observation::Shared;
 use crate::source::diagnostic::suggest;
@@ -38,11 +38,11 @@ pub(super) const VALUE: FactKind = FactKind {
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
     let mut values = BTreeMap::new();
     for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
-        for call in file.calls {
-            let names = values_of(call);
+        for row in file.rows {
+            let names = row.values();
             if !names.contains(&key.text.as_str()) {
                 let help = suggest(&key.text, names).or(Some("it returns none".to_string()));
-                let message = format!("`{}` returns no value `{}`", call.name, key.text);
+                let message = format!("`{}` returns no value `{}`", row.name(), key.text);
                 file.reader.error(&key.place, message, help);
             }
         }

@@ -21,6 +21,15 @@ pub fn value(value: &Value) -> String {
     }
 }
 
+/// Calls with how often they were made: `cuInit, cuDeviceGet ×2`, or `none`.
+pub fn calls(made: &BTreeMap<String, u64>) -> String {
+    if made.is_empty() {
+        return "none".to_owned();
+    }
+    let one = |(name, count): (&String, &u64)| if *count == 1 { name.clone() } else { format!("{name} ×{count}") };
+    made.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 /// A list of GPUs: `gpu0,gpu1`, or `no GPU`.
 pub fn gpus(names: &[String]) -> String {
     if names.is_empty() { "no GPU".to_owned() } else { names.join(",") }

@@ -128,7 +128,9 @@ impl<'a> Watch<'a> {
             readings.windows(2).find_map(|pair| {
                 let [(_, before), (Some(step), used)] = pair else { return None };
                 let step = self.case.steps.get(*step)?;
-                (step.has(Effect::Inert) && is_change(*used, *before))
+                // Threads of a framework may be at work whatever the step is.
+                let is_idle = step.has(Effect::Inert) && self.case.python.is_none();
+                (is_idle && is_change(*used, *before))
                     .then(|| format!("memory of {} changed at {}, which makes no call", gpu.uuid, step.label))
             })
         })

@@ -65,6 +65,9 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
 /// What a case does, without what is said about it.
 fn made(case: &CasePlan) -> CasePlan {
     let mut made = CasePlan { does: String::new(), expect: Vec::new(), ..case.clone() };
+    if let Some(python) = &mut made.python {
+        python.needs.clear();
+    }
     made.steps.iter_mut().for_each(|step| step.line = 0);
     made
 }

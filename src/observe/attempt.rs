@@ -1,7 +1,5 @@
 //! One attempt, step by step.
 
-use std::collections::BTreeMap;
-
 use cuda_pitfalls_calls::{self as calls, Call, Effect, Output};
 
 use crate::event::{Event, Probe, Value};
@@ -68,16 +66,22 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
     let row = calls::find(&step.call);
     for said in &recording.events {
-        let Event::End { step: of, elapsed_ns, status, values, .. } = &said.event else { continue };
+        let Event::End { step: of, elapsed_ns, status, values, calls, varying, .. } = &said.event else { continue };
         if *of != index {
             continue;
         }
         seen.returned = true;
         seen.elapsed_ns = *elapsed_ns;
         seen.status.clone_from(status);
-        let (stable, varying) = split(plan, scene, row, values);
-        seen.values = stable;
-        seen.varying = varying;
+        let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
+        let is_stable = |name: &str| match row {
+            Some(row) => is_stable(row, name),
+            // Of a Python line the file says which of its values may vary, and the worker hands that on.
+            None => step.python_line().is_some() && !varying.iter().any(|known| known == name),
+        };
+        (seen.values, seen.varying) =
+            named.partition(|(name, value)| !matches!(value, Value::Float(_)) && is_stable(name));
+        seen.calls.clone_from(calls);
     }
     let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);
     seen.shared = shared.filter(|_| has_company(recording, scene));
@@ -102,14 +106,6 @@ fn has_company(recording: &Recording, scene: &Scene) -> bool {
         let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
         reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
     })
-}
-
-type Values = BTreeMap<String, Value>;
-
-/// Values that make up the outcome, and those that may differ from attempt to attempt.
-fn split(plan: &Plan, scene: &Scene, row: Option<&Call>, values: &Values) -> (Values, Values) {
-    let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
-    named.partition(|(name, value)| !matches!(value, Value::Float(_)) && row.is_some_and(|row| is_stable(row, name)))
 }
 
 /// Whether an output is the same in every attempt. One that the table does not know is not counted

@@ -43,6 +43,7 @@ pub(crate) fn case(name: &str, calls: &[&str]) -> CasePlan {
         does: String::new(),
         mask: None,
         env: Default::default(),
+        python: None,
         probes: true,
         steps: calls.iter().enumerate().map(step).collect(),
         expect: Vec::new(),
@@ -105,7 +106,17 @@ impl Script {
         let t_ns = self.tick();
         let values = values.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect();
         let status = Some(Status::named(Library::Driver, code));
-        self.events.push(Event::End { step, t_ns, elapsed_ns: 50 + t_ns % 7, status, values, bytes: None });
+        self.events.push(Event::End {
+            step,
+            t_ns,
+            elapsed_ns: 50 + t_ns % 7,
+            status,
+            values,
+            bytes: None,
+            calls: None,
+            processes: Vec::new(),
+            varying: Vec::new(),
+        });
     }
 
     /// The worker runs its probes: the status, the visible GPUs with their activity, the current one.

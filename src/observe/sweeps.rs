@@ -127,10 +127,12 @@ pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
         match &said.event {
             Event::Ready { pid, .. } => pids.push(*pid),
             // A forked child does not introduce itself; its parent knows its PID.
-            Event::End { step, values, .. } if forks(step) => {
-                if let Some(Value::Int(pid)) = values.get("pid") {
+            Event::End { step, values, processes, .. } => {
+                if let (true, Some(Value::Int(pid))) = (forks(step), values.get("pid")) {
                     pids.extend(u32::try_from(*pid));
                 }
+                // Nor does what a Python line starts; the worker looks for it.
+                pids.extend(processes);
             }
             _ => {}
         }

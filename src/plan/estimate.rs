@@ -16,6 +16,8 @@ use super::{CasePlan, Plan};
 const PROCESS_MS: f64 = 129.0;
 /// Each GPU that the worker sees, which the driver initialises.
 const VISIBLE_GPU_MS: f64 = 71.0;
+/// An interpreter that imports a framework. A guess: no report has any yet.
+const IMPORT_MS: f64 = 3000.0;
 /// Each further process that makes CUDA calls.
 const FRESH_PROCESS_MS: f64 = 239.0;
 /// Each context, up to [`MOST_CONTEXTS`]: of calls in a row most find one.
@@ -90,7 +92,8 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
         + VISIBLE_GPU_MS * visible as f64
         + FRESH_PROCESS_MS * fresh as f64
         + CONTEXT_MS * contexts as f64
-        + WATCHED_GPU_MS * gpus as f64;
+        + WATCHED_GPU_MS * gpus as f64
+        + if case.python.is_some() { IMPORT_MS } else { 0.0 };
     Pace::default().of(ms)
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn machine(gpus: usize) -> Machine {
         isolation: Isolation::default(),
         environment: Default::default(),
         mps: false,
+        python: None,
         unavailable: Vec::new(),
     }
 }
@@ -46,6 +47,7 @@ pub(crate) fn instance(cases: &[(&str, Gpus)]) -> Instance {
         gpus,
         env: Default::default(),
         probes: true,
+        python: None,
         steps: vec![Step {
             call: "cuInit".into(),
             args: Default::default(),

@@ -7,7 +7,9 @@
 use cuda_pitfalls_calls::{self as calls, Library};
 
 use crate::machine::Machine;
-use crate::scenario::{Gpus, Instance, Range, Scenario};
+use crate::python;
+use crate::scenario::python::lacks;
+use crate::scenario::{Gpus, Instance, Python, Range, Scenario};
 use crate::verdict::Reason;
 
 use super::options::{Options, Unmet};
@@ -105,6 +107,8 @@ const NEEDS: &[Need] = &[
         outside(asked.scenario.needs.libcudart.as_ref(), version)
     }),
     need("compute_capability", Reason::ComputeCapability, |asked| asked.compute_capability()),
+    need("python", Reason::NoPython, |asked| asked.python()),
+    need("package", Reason::NoPackage, |asked| asked.package().map(|(detail, _)| detail)),
     // What was not allowed need not be root.
     need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
     need("root", Reason::NotRoot, |asked| {
@@ -112,7 +116,7 @@ const NEEDS: &[Need] = &[
     }),
 ];
 
-const KNOWN: [&str; 6] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart"];
+const KNOWN: [&str; 7] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart", "no_python"];
 
 const fn need(name: &'static str, reason: Reason, probe: fn(&NeedContext) -> Option<String>) -> Need {
     Need { name, reason, probe }
@@ -135,6 +139,8 @@ impl NeedContext<'_> {
             Reason::ComputeCapability => range("compute capability", needs.compute_capability.as_ref()),
             Reason::HazardNotAllowed => self.refused().join(" "),
             Reason::NoGpu => counted(1, "GPU"),
+            Reason::NoPython => "a Python interpreter".to_string(),
+            Reason::NoPackage => self.package().map(|(_, lacks)| lacks).unwrap_or_default(),
             _ => need.name.to_string(),
         }
     }
@@ -153,6 +159,31 @@ impl NeedContext<'_> {
             None if self.options.libcudart.is_none() => Some(format!("{} needs one", needed_by.call)),
             None => None,
         }
+    }
+
+    /// What the cases of Python lines need.
+    fn python_cases(&self) -> impl Iterator<Item = &Python> {
+        self.instances.iter().flat_map(|instance| &instance.cases).filter_map(|case| case.python.as_ref())
+    }
+
+    /// Whether there is an interpreter on which the worker runs.
+    fn python(&self) -> Option<String> {
+        self.python_cases().next()?;
+        let Some(found) = &self.machine.python else {
+            return self.unavailable(|word| word == "no_python").or(Some("none was looked for".to_string()));
+        };
+        let (major, minor) = python::OLDEST;
+        let oldest = Range(format!(">= {major}.{minor}"));
+        let words =
+            || format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version);
+        (!oldest.matches(&found.version)).then(words)
+    }
+
+    /// The first package that is not there as it is needed: in words, and as it was asked for.
+    fn package(&self) -> Option<(String, String)> {
+        let found = self.machine.python.as_ref()?;
+        let mut needs = self.python_cases().flat_map(|python| &python.needs);
+        needs.find_map(|text| Some((lacks(text, found)?, text.clone())))
     }
 
     fn restricted(&self) -> Option<String> {
@@ -214,7 +245,7 @@ fn outside(range: Option<&Range>, version: Option<&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Runtime, Unavailable};
+    use crate::machine::{Interpreter, Runtime, Unavailable};
     use crate::plan::fixture::{instance, machine, scenario};
     use crate::scenario::{Hazard, Needs};
 
@@ -222,6 +253,13 @@ mod tests {
         let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
         change(&mut scenario, &mut machine, &mut options);
         unmet(&scenario, &machine, &options).map(|unmet| unmet.reason)
+    }
+
+    fn reason_and_words(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Unmet> {
+        let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
+        scenario.instances = vec![instance(&[("trap", Gpus::Masked(1))])];
+        change(&mut scenario, &mut machine, &mut options);
+        unmet(&scenario, &machine, &options)
     }
 
     fn range(text: &str) -> Option<Range> {
@@ -290,6 +328,36 @@ mod tests {
             o.libcudart = Some(there);
         });
         assert_eq!(found, None);
+    }
+
+    #[test]
+    fn python_lines_need_an_interpreter_and_packages() {
+        let found = |needs: &[&str], python: Option<&str>| {
+            let found = reason_and_words(|s, m, _| {
+                let needs = needs.iter().map(ToString::to_string).collect();
+                s.instances[0].cases[0].python = Some(Python { needs });
+                let packages = [("torch", Some("2.9.0+cu130")), ("local", Some("")), ("jax", None)];
+                m.python = python.map(|version| Interpreter {
+                    executable: "/usr/bin/python3".into(),
+                    implementation: "cpython".into(),
+                    version: version.into(),
+                    packages: packages.map(|(name, version)| (name.into(), version.map(str::to_string))).into(),
+                });
+            });
+            found.map(|unmet| (unmet.reason, unmet.detail, unmet.lacks))
+        };
+        assert_eq!(found(&["torch >= 2.0", "jax | local", "python >= 3.9"], Some("3.12.1")), None);
+        let lacks = |needs: &str| found(&[needs], Some("3.12.1")).map(|(reason, detail, _)| (reason, detail));
+        let package = |detail: &str| Some((Reason::NoPackage, format!("package: {detail}")));
+        assert_eq!(lacks("torch < 2"), package("torch 2.9.0+cu130 is outside `torch < 2`"));
+        assert_eq!(lacks("local >= 1"), package("`local >= 1`: local has no version"));
+        assert_eq!(lacks("python >= 3.13"), package("python 3.12.1 is outside `python >= 3.13`"));
+        let words = "`jax >= 0.4` is not installed for /usr/bin/python3 (Python 3.12.1)";
+        assert_eq!(lacks("jax >= 0.4"), package(words));
+        let (reason, detail, needed) = found(&[], Some("3.7.16")).unwrap();
+        assert_eq!((reason, needed.as_str()), (Reason::NoPython, "a Python interpreter"));
+        assert!(detail.ends_with("is Python 3.7.16, and at least 3.8 is needed"), "{detail}");
+        assert_eq!(found(&["torch"], None).map(|(reason, ..)| reason), Some(Reason::NoPython));
     }
 
     #[test]

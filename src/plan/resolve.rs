@@ -74,6 +74,7 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
         mask,
         env,
         probes: case.probes,
+        python: case.python.clone(),
         steps: case.steps.iter().map(|step| filler.step(step)).collect::<Result<_, _>>()?,
         expect: filler.checks(&case.expect)?,
     })

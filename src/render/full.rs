@@ -14,6 +14,7 @@ use crate::report::{Report, ScenarioReport};
 
 use super::applicable;
 use super::facts;
+use super::lines;
 use super::tally::{self, Standing};
 use crate::text::escape::terminal;
 use crate::text::lines::{sentence, wrap};
@@ -101,6 +102,11 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
         let head = format!("    {:longest$}  {:>5}  ", terminal(&case.name), facts::frequency(case));
         let facts: Vec<String> = facts::case_line(report, case).iter().map(|fact| terminal(fact)).collect();
         out.push_str(&wrap(&head, &facts, " · ", width));
+        let plan = report.plan.as_ref().and_then(|plan| plan.case(&case.name));
+        for line in lines::of_case(plan, case).unwrap_or_default() {
+            let text = line.trim_start_matches(' ');
+            out.push_str(&sentence(&" ".repeat(8 + line.len() - text.len()), text, width));
+        }
     }
     for failed in &report.verdict.unexpected {
         out.push_str(&sentence("    unexpected: ", failed, width));

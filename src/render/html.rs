@@ -175,6 +175,9 @@ fn machine(out: &mut String, report: &Report) {
         let version = runtime.version.as_deref().unwrap_or("of unknown version");
         row("libcudart", &format!("{version}, {}", runtime.path));
     }
+    if let Some(python) = &machine.python {
+        row("Python", &words::python(python));
+    }
     row("PIDs", &words::pids(&machine.isolation));
     if machine.mps {
         row("MPS", "a control pipe exists");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::sentence;
+use super::{lines, sentence};
 
 use cuda_pitfalls_calls as calls;
 use serde_json::{Value, json};
@@ -113,8 +113,17 @@ fn show_case(text: &mut String, case: &Case) {
         case.env.iter().map(|(name, value)| format!(", {}={}", terminal(name), terminal(value))).collect();
     let probes = if case.probes { "" } else { ", no probes" };
     let _ = writeln!(text, "  starts with {gpus}{env}{probes}");
-    for (i, step) in case.steps.iter().enumerate() {
-        let _ = writeln!(text, "  {:3}  {}", i + 1, call(step));
+    if let Some(python) = &case.python {
+        if !python.needs.is_empty() {
+            field(text, "needs", &python.needs.join(", "));
+        }
+        for line in lines::program(&case.steps, None) {
+            let _ = writeln!(text, "       {}", terminal(&line));
+        }
+    } else {
+        for (i, step) in case.steps.iter().enumerate() {
+            let _ = writeln!(text, "  {:3}  {}", i + 1, call(step));
+        }
     }
     for check in &case.expect {
         bullet(text, &sentence::check(check));

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use crate::report::{Report, ScenarioReport};
 
 use super::tally::{self, Standing};
-use super::{applicable, facts, words};
-use crate::text::escape::{markdown, shorten, tail};
+use super::{applicable, facts, lines, words};
+use crate::text::escape::{markdown, shorten, tail, visible};
 use crate::text::units;
 
 /// Output tails are cut to this many bytes each.
@@ -46,6 +46,7 @@ fn machine(out: &mut String, report: &Report) {
     rows.extend(report.machine.libcudart.iter().map(|runtime| {
         ("libcudart", format!("{} {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
     }));
+    rows.extend(report.machine.python.iter().map(|python| ("Python", words::python(python))));
     rows.push(("PIDs", words::pids(&report.machine.isolation)));
     for gpu in &report.machine.gpus {
         rows.push(("GPU", words::gpu(gpu)));
@@ -93,6 +94,12 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");
         let _ = writeln!(out, "- {} {}: {}", markdown(&case.name), facts::frequency(case), markdown(&facts));
+        let plan = scenario.plan.as_ref().and_then(|plan| plan.case(&case.name));
+        if let Some(lines) = lines::of_case(plan, case) {
+            let text = lines.iter().map(|line| visible(line) + "\n").collect::<String>();
+            let fence = fence(&text);
+            let _ = writeln!(out, "\n{fence}python\n{text}{fence}\n");
+        }
         for outcome in case.outcomes.iter().skip(1) {
             let facts = facts::shown(scenario, outcome).join(" · ");
             let _ = writeln!(out, "  - also {} times: {}", outcome.count, markdown(&facts));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::preview::Preview;
 use crate::verdict::Provenance;
 
-use super::{applicable, tally};
+use super::{applicable, lines, tally};
 use crate::text::escape::terminal;
 use crate::text::{counts::counted, units};
 
@@ -31,6 +31,12 @@ pub fn text(preview: &Preview) -> String {
             about(one.expected_ms),
             one.libcudart_version.as_ref().map(|it| format!(", libcudart {}", terminal(it))).unwrap_or_default(),
         );
+        for case in &one.python {
+            let _ = writeln!(out, "      {}", terminal(&case.case));
+            for line in lines::program(&case.steps, None) {
+                let _ = writeln!(out, "        {}", terminal(&line));
+            }
+        }
     }
     if let Some(line) = applicable::line(preview.not_applicable.iter().map(|one| one.lacks.clone())) {
         let _ = writeln!(out, "\n{line}");

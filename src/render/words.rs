@@ -3,7 +3,7 @@
 //! Nothing is escaped here; each format escapes what it prints.
 
 use crate::calibration::Calibration;
-use crate::machine::{Isolation, Machine};
+use crate::machine::{Interpreter, Isolation, Machine};
 use crate::sample::Gpu;
 use crate::verdict::Reason;
 
@@ -26,6 +26,22 @@ pub fn driver(machine: &Machine) -> String {
         None => words.push_str(&format!(", {}", machine.architecture)),
     }
     words
+}
+
+/// The interpreter that ran Python lines, with the packages that were needed: `3.12.3 /usr/bin/python3,
+/// torch 2.9.0`.
+pub fn python(interpreter: &Interpreter) -> String {
+    let mut words = format!("{} {}", interpreter.version, interpreter.executable);
+    if interpreter.implementation != "cpython" {
+        words = format!("{} {words}", interpreter.implementation);
+    }
+    words + &packages(interpreter)
+}
+
+/// The packages that were needed and are there, each behind a comma.
+pub fn packages(interpreter: &Interpreter) -> String {
+    let there = interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
+    there.map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
 }
 
 /// Whether memory is known per process, in words.
@@ -111,8 +127,9 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::ComputeCapability => "it needs another GPU architecture",
         Reason::NoPeerAccess => "the GPUs have no peer access",
         Reason::Restricted => "it needs a worker without a mask",
+        Reason::NoPython => "it needs a Python interpreter",
+        Reason::NoPackage => "a Python package that it needs is not installed",
         Reason::MissingSymbol => "a call or library that it needs was not found",
-        Reason::MissingPackage => "a Python package that it needs is not installed",
         Reason::NotRoot => "it needs root",
         Reason::HazardNotAllowed => "its hazard was not allowed",
         Reason::Busy => "the GPU is in use by another process",

@@ -60,7 +60,8 @@ impl Console {
     /// when the last one is done. `repeat` is the number of attempts, if the files do not say it.
     pub(super) fn expects(&mut self, scenarios: &[Scenario], runtimes: usize, repeat: Option<u32>) {
         for scenario in scenarios {
-            self.coming.insert(scenario.name.clone(), scenario.instances.len() * runtimes.max(1));
+            let runtimes = if scenario.has_python_lines() { 1 } else { runtimes.max(1) };
+            self.coming.insert(scenario.name.clone(), scenario.instances.len() * runtimes);
         }
         self.asked.questions = self.coming.len();
         self.asked.variants = self.coming.values().sum();

@@ -22,7 +22,8 @@ pub(super) fn look_ahead(options: &Options, session: &mut Session, selection: &S
     let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
     for place in 0..session.runtimes.len().max(1) {
         let planning = question::planning(session, options, place);
-        let instances = selection.instances().map(|(of, one)| (of, one, selection.is_by_name(one)));
+        let asked = selection.instances().filter(|(of, _)| place == 0 || !of.has_python_lines());
+        let instances = asked.map(|(of, one)| (of, one, selection.is_by_name(one)));
         preview.add(instances, &session.machine, &planning);
     }
     preview.allow_skip.clone_from(&options.allow_skip);

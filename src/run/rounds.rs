@@ -56,6 +56,10 @@ impl<'a> Rounds<'a> {
         let (mut questions, mut faulting) = (Vec::new(), Vec::new());
         for runtime in 0..session.runtimes.len().max(1) {
             for (scenario, instance) in in_order(&selection.scenarios) {
+                // A framework has a libcudart of its own.
+                if runtime > 0 && scenario.has_python_lines() {
+                    continue;
+                }
                 let (question, mut done) = question::plan(session, scenario, instance, &report.run, options, runtime);
                 done.asked_by_name = selection.is_by_name(instance);
                 report.scenarios.push(done);

@@ -41,6 +41,12 @@ pub(super) struct Session {
     pub(super) runtimes: Vec<(Runtime, PathBuf)>,
     /// The GPUs the caller may use, if restricted.
     pub(super) restrict: Option<Vec<String>>,
+    /// The libcuda that workers are pointed at, if there is one.
+    pub(super) libcuda: Option<PathBuf>,
+    /// The folder of the simulated machine's libraries.
+    pub(super) simulated_links: Option<PathBuf>,
+    /// A private folder for what processes write.
+    pub(super) home: PathBuf,
     /// Private; removed when the run ends.
     folder: Folder,
 }
@@ -54,7 +60,7 @@ impl Session {
         if traced::folder().is_some() {
             notes.push("this run is traced, and so are its workers: its memory figures are no evidence".to_string());
         }
-        let (links, found, runtimes, mut on) = match &options.on {
+        let (mut links, found, runtimes, mut on) = match &options.on {
             On::Sim(_) if !options.libcudart.is_empty() => {
                 return Err(Failure::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
             }
@@ -67,7 +73,6 @@ impl Session {
         if options.on == On::Auto && !usable {
             let why = why_not(&supervisor, &found);
             notes.push(format!("no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"));
-            let links;
             (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
             supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
@@ -82,6 +87,9 @@ impl Session {
             notes,
             runtimes,
             restrict: options.gpus.clone(),
+            libcuda: found.libcuda(),
+            simulated_links: simulated.then_some(links),
+            home,
             folder,
         };
         session.supervisor.expect(session.provenance);
@@ -258,6 +266,7 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         isolation: host::isolation(),
         environment: host::environment(),
         mps: host::mps(),
+        python: None,
         unavailable,
     }
 }

@@ -34,6 +34,46 @@ pub const NAMES: &[&str] = &[
     "CUDA_PITFALLS_HOOK_MASK",
 ];
 
+/// How the names of variables begin that frameworks read. The names that decide which code an
+/// interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) begin otherwise.
+pub const FRAMEWORK_PREFIXES: &[&str] = &[
+    "PYTORCH_",
+    "TORCH_",
+    "XLA_",
+    "JAX_",
+    "CUPY_",
+    "NUMBA_",
+    "TRITON_",
+    "TF_",
+    "HF_",
+    "TRANSFORMERS_",
+    "ACCELERATE_",
+    "NCCL_",
+    "RMM_",
+    "RAPIDS_",
+    "CUDF_",
+    "OMP_",
+    "MKL_",
+    "GGML_",
+    "LLAMA_",
+    "VLLM_",
+    "CUBLAS_",
+    "CUDNN_",
+    "TOKENIZERS_",
+];
+
+/// Variables by which launchers of several processes tell each its part.
+pub const LAUNCHER_NAMES: &[&str] =
+    &["LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_LOCALID"];
+
+/// Whether a case of Python lines may name a variable beside [`NAMES`].
+pub fn is_of_a_framework(name: &str) -> bool {
+    let in_form = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    in_form
+        && (LAUNCHER_NAMES.contains(&name)
+            || FRAMEWORK_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
+}
+
 /// A place where not even root can make, replace or remove a file. A device file is no such place:
 /// a run as root can be made to put a pipe or a folder where `/dev/null` was.
 const NOWHERE: &str = "/proc/cuda-pitfalls";
@@ -62,5 +102,15 @@ mod tests {
             assert!(values(name).is_some(), "{name}");
         }
         assert_eq!(values("CUDA_CACHE_DISABLE"), None);
+    }
+
+    #[test]
+    fn no_variable_of_a_framework_decides_what_an_interpreter_runs() {
+        for name in ["PYTORCH_NVML_BASED_CUDA_CHECK", "XLA_FLAGS", "LOCAL_RANK"] {
+            assert!(is_of_a_framework(name), "{name}");
+        }
+        for name in ["PYTHONPATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "XLA_", "torch_x", "RANKS"] {
+            assert!(!is_of_a_framework(name), "{name}");
+        }
     }
 }

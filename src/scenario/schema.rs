@@ -37,7 +37,7 @@ fn whole() -> Value {
             "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),
             "hazards": {
                 "description": "Dangers to other users of the machine.",
-                "type": "array", "items": { "enum": Hazard::ALL.map(Hazard::name) },
+                "type": "array", "items": { "enum": Hazard::LISTED.map(Hazard::name) },
             },
             "repeat": {
                 "description": "Attempts of each case.",
@@ -92,7 +92,7 @@ fn definitions() -> Value {
         },
         "range": { "type": "string", "pattern": RANGE },
         "bytes": or_parameter(json!([{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": BYTES }])),
-        "variable": or_parameter(json!([{ "enum": environment::NAMES }])),
+        "variable": or_parameter(json!([{ "enum": environment::NAMES }, framework_variable()])),
         "when": when(),
         "expectation": expectation(),
         "check": check(),
@@ -101,6 +101,12 @@ fn definitions() -> Value {
     });
     fact::definitions().into_iter().for_each(|(name, schema)| set(&mut definitions, name, schema));
     definitions
+}
+
+/// A variable that a case of Python lines may name.
+fn framework_variable() -> Value {
+    let (prefixes, names) = (environment::FRAMEWORK_PREFIXES.join("|"), environment::LAUNCHER_NAMES.join("|"));
+    json!({ "description": "In a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })
 }
 
 const RANGE: &str = r"^\s*(>=|<=|>|<|=)\s*[0-9]+(\.[0-9]+)*\s*$";
@@ -130,6 +136,16 @@ fn needs() -> Value {
         &[],
     );
     set(&mut schema, "description", json!("What the machine must have."));
+    schema
+}
+
+fn python() -> Value {
+    let needs = json!({
+        "description": "Packages with the versions that will do, such as `torch >= 2.0` or `cupy-cuda12x | cupy`.",
+        "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9]" },
+    });
+    let mut schema = object(json!({ "needs": needs }), &[]);
+    set(&mut schema, "description", json!("The steps of the case are Python lines; what they need."));
     schema
 }
 
@@ -189,6 +205,7 @@ fn case() -> Value {
                 "description": "Whether the worker runs probes after each step.",
                 "type": "boolean", "default": true,
             },
+            "python": python(),
             "expect": {
                 "description": "Facts that every attempt of this case must show.",
                 "type": "array", "items": reference("check"),
@@ -246,6 +263,34 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
         ] {
             assert!(FILE.contains(from), "{from}");
             assert!(!validator.is_valid(&value(&FILE.replace(from, to))), "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn python_lines_validate() {
+        const LINES: &str = r#"
+question = "Is it?"
+folklore = "It is."
+no_control = "one case is enough here"
+effect = [ { at = "ask", status = ["OK", "RuntimeError"], calls = { cuInit = { ge = 1 } } } ]
+[cases.trap]
+does = "asks"
+python = { needs = ["torch >= 2.0"] }
+env = { LOCAL_RANK = "1", TORCH_LOGS = "all" }
+steps = [ { py = "import torch" }, { py = "1 + 1", as_value = "two", varies = true, label = "ask", on = "B" } ]
+"#;
+        let validator = jsonschema::validator_for(&file_schema()).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&value(LINES)).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        for (from, to) in [
+            ("needs = [\"torch >= 2.0\"]", "need = []"),
+            ("LOCAL_RANK", "PYTHONPATH"),
+            ("RuntimeError", "runtime_error"),
+            ("py = \"import torch\"", "py = 1"),
+            ("varies = true", "varies = 1"),
+        ] {
+            assert!(LINES.contains(from), "{from}");
+            assert!(!validator.is_valid(&value(&LINES.replace(from, to))), "{from} -> {to}");
         }
     }
 

@@ -54,7 +54,8 @@ impl Deadlines {
     /// The deadlines of an attempt that begins now.
     fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
         // A command makes its calls without telling: only its end can be late.
-        let step_ms = if *program == Program::Worker { timeouts.step_ms } else { timeouts.attempt_ms };
+        let makes_steps = !matches!(program, Program::Command(_));
+        let step_ms = if makes_steps { timeouts.step_ms } else { timeouts.attempt_ms };
         let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
         Deadlines { step_ns: step_ms * 1_000_000, last_ns }
     }
@@ -84,7 +85,9 @@ impl Supervisor {
     /// # Errors
     /// What is missing, or why it could not be looked for.
     pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
-        let Some(first) = experiments.first() else { return Ok(()) };
+        // What Python lines need is known before: no symbol is looked up for them.
+        let experiments: Vec<&Experiment> = experiments.iter().filter(|it| it.program == Program::Worker).collect();
+        let Some(first) = experiments.first().copied() else { return Ok(()) };
         let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
         let all = Experiment { steps, probes: experiments.iter().any(|it| it.probes), ..first.clone() };
         let mut recording = Recording::default();
@@ -243,7 +246,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
             None => exit.unkillable = true,
         }
     }
-    exit.said_bye = events.iter().any(|event| event.process.is_none() && event.event == Event::Bye);
+    exit.said_bye = events.iter().any(|event| event.process.is_none() && matches!(event.event, Event::Bye { .. }));
     let killed = exit.signal.as_deref() == Some("SIGKILL") && exit.sent.is_empty();
     exit.oom_killed = killed && before.oom_kills.zip(end::oom_kills()).is_some_and(|(before, now)| now > before);
     let in_calls = events.iter().map(|event| match event.event {

@@ -87,6 +87,15 @@ pub(super) fn finish(mut child: Child, milliseconds: u64) -> bool {
     (has_ended(&mut child, milliseconds) || kill(&mut child, true).1) && reap(&child).is_some()
 }
 
+/// Ends a helper process, reaps it, and returns the end of what it wrote to stderr.
+pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
+    let ended = has_ended(&mut child, milliseconds) || kill(&mut child, true).1;
+    if ended {
+        reap(&child);
+    }
+    child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default()
+}
+
 /// Our children right now. Not by `read_dir` of the standard library, which panics where a
 /// directory cannot be closed.
 pub(crate) fn children() -> BTreeSet<i32> {

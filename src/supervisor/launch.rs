@@ -25,7 +25,13 @@ impl Supervisor {
         if let Some(gpus) = &experiment.gpus {
             extra.insert("CUDA_VISIBLE_DEVICES".to_string(), gpus.join(","));
         }
-        let mut environment = environment(Some(&self.links), &self.home, &extra);
+        let mut environment = match (&experiment.program, &self.python) {
+            (Program::Python(_), Some(python)) => python.environment(&self.home, &extra),
+            (Program::Python(_), None) => {
+                return Err(SupervisorError::Missing(vec!["a Python interpreter".to_string()]));
+            }
+            _ => environment(Some(&self.links), &self.home, &extra),
+        };
         environment.extend(traced::environment());
         let program = self.program.as_path();
         if let Program::Command(command) = &experiment.program {
@@ -47,7 +53,13 @@ impl Supervisor {
             channels.insert(name.clone(), ours);
             inherit.push(theirs);
         }
-        let role = role::WORKER;
+        let (role, arguments) = match &self.python {
+            Some(python) if experiment.program != Program::Worker => {
+                let command = python.command(&arguments, &self.home);
+                (role::COMMAND, std::iter::once(OsString::from("--")).chain(command).collect())
+            }
+            _ => (role::WORKER, arguments),
+        };
         let child = spawn::start(Spawn { program, role, arguments, environment, inherit, capture: true })?;
         let mut talk = Conversation::new(child, channels);
         talk.say("", &prepare(experiment, set_aside, None));

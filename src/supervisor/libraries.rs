@@ -1,7 +1,7 @@
 //! The libraries that a worker mapped: whether they are those of the run.
 
 use crate::event::{Event, MappedLibrary};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Program};
 use crate::recording::Recording;
 use crate::verdict::{Provenance, Reason};
 use cuda_pitfalls_calls::{self as calls, Library};
@@ -13,12 +13,17 @@ use super::reading::incident;
 pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
     // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
     let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);
-    let takes_libcuda = experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call));
+    let makes_calls = experiment.program == Program::Worker;
+    let takes_libcuda = makes_calls && (experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call)));
     let mut wrong = Vec::new();
     for said in &mut recording.events {
-        let Event::Ready { libraries, missing, .. } = &mut said.event else { continue };
+        let (libraries, is_ready) = match &mut said.event {
+            Event::Ready { libraries, missing, .. } => (libraries, missing.is_empty()),
+            Event::Bye { libraries } => (libraries, false),
+            _ => continue,
+        };
         let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == Library::Driver.name();
-        if takes_libcuda && missing.is_empty() && !libraries.iter().any(is_libcuda) {
+        if takes_libcuda && is_ready && !libraries.iter().any(is_libcuda) {
             wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
         }
         for library in libraries.drain(..) {

@@ -93,6 +93,7 @@ impl Draft {
             gpus,
             env,
             probes: true,
+            python: None,
             steps,
             expect: Vec::new(),
         };

@@ -36,7 +36,7 @@ impl Leaving {
         match self {
             Leaving::Exit(code) => {
                 if lock(&HANDLERS).is_empty() {
-                    let _ = channel.send(&Event::Bye);
+                    let _ = channel.send(&Event::BYE);
                 }
                 *lock(&PENDING) = heard;
                 *lock(&SERVED) = Some((worker.clone(), fd));
@@ -87,7 +87,7 @@ fn serve(name: &str) {
             }
             Ok(Command::Finish) => {
                 if lock(&HANDLERS).is_empty() {
-                    let _ = channel.send(&Event::Bye);
+                    let _ = channel.send(&Event::BYE);
                 }
                 *lock(&PENDING) = Some(Command::Finish);
                 return;

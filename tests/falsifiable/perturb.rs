@@ -57,6 +57,7 @@ fn changes(check: &Check) -> Vec<Change> {
         grown_bytes,
         peak_bytes: _, // is read from background polling, which no expectation relies on yet
         process_bytes,
+        calls,
         exit,
     } = &check.facts;
     let mut changes: Vec<Change> = Vec::new();
@@ -153,6 +154,22 @@ fn changes(check: &Check) -> Vec<Change> {
                         process.used_bytes = process.used_bytes.map(|used| used + A_LOT);
                     }
                 })
+            }),
+        );
+    }
+    for (name, matcher) in calls.clone() {
+        let wants_more = is_at_least(&matcher);
+        add(
+            "calls",
+            Box::new(move |attempt, step| {
+                for event in &mut attempt.recording.events {
+                    if let Event::End { step: at, calls: Some(calls), .. } = &mut event.event
+                        && *at == step
+                    {
+                        let count = calls.get(&name).copied().unwrap_or(0);
+                        calls.insert(name.clone(), if wants_more { 0 } else { count + 1 });
+                    }
+                }
             }),
         );
     }

@@ -17,6 +17,7 @@ mod values;
 pub use index::{index, path as index_path};
 pub use measured::{Measurement, measurements};
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::render::versions;
@@ -157,8 +158,13 @@ fn run(out: &mut String, scenario: &Scenario) {
     let _ = writeln!(out, "```sh\ncargo run --release -- run {}{allow}\n```", escaped(&scenario.name));
     let up = "../".repeat(scenario.name.matches('/').count() + 2);
     let file = format!("scenarios/{}.toml", scenario.name);
-    let words =
-        format!("It needs {}. The calls and checks: {}.", needs(&scenario.needs), link(&file, &format!("{up}{file}")));
+    let first = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
+    let packages: BTreeSet<&String> =
+        first.iter().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs).collect();
+    let packages: String = packages.iter().map(|package| format!(", {}", prose(package))).collect();
+    let what = if scenario.has_python_lines() { "lines" } else { "calls" };
+    let file = link(&file, &format!("{up}{file}"));
+    let words = format!("It needs {}{packages}. The {what} and checks: {file}.", needs(&scenario.needs));
     paragraph(out, &words);
 }
 

@@ -157,6 +157,12 @@ fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_els
     assert!(!is_contaminated(&unmasked, &after([FOOTPRINT, more]), &idle), "it may have taken off its mask");
     let inert = two_steps(&["cuInit", "setenv"], None);
     assert!(is_contaminated(&inert, &after([more, FOOTPRINT]), &idle), "at a step that makes no call");
+    let in_python =
+        |calls: &[&str], mask: Option<&[&str]>| CasePlan { python: Some(Default::default()), ..two_steps(calls, mask) };
+    let line = in_python(&["mark", "py"], Some(&["GPU-0"]));
+    assert!(!is_contaminated(&line, &after([FOOTPRINT, more]), &idle), "a line may have taken off the mask");
+    let threads = in_python(&["py", "setenv"], None);
+    assert!(!is_contaminated(&threads, &after([more, FOOTPRINT]), &idle), "a framework may have threads of its own");
     assert!(is_contaminated(&all, &after([0, FOOTPRINT]), &idle), "less than before the worker");
     // Another run was given the second GPU: what happens there says nothing here.
     let ours = [calibration("GPU-0")];

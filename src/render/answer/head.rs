@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::calibration::Calibration;
-use crate::render::tally;
+use crate::render::{tally, words};
 use crate::report::Report;
 use crate::text::counts::counted;
 use crate::text::lines::sentence;
@@ -85,6 +85,9 @@ fn machine(report: &Report) -> String {
         report.machine.libcudart.iter().map(|it| it.version.as_deref().unwrap_or("of unknown version")).collect();
     if !runtimes.is_empty() {
         said.push_str(&format!(", libcudart {}", runtimes.join(", ")));
+    }
+    if let Some(python) = &report.machine.python {
+        said.push_str(&format!(", Python {}{}", python.version, words::packages(python)));
     }
     said
 }

@@ -24,6 +24,7 @@ pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize
         let version = runtime.version.as_deref().unwrap_or("of unknown version");
         out.push_str(&row("libcudart", format!("{version}  {}", runtime.path)));
     }
+    out.extend(machine.python.iter().map(|python| row("Python", words::python(python))));
     out.push_str(&row("PIDs", words::pids(&machine.isolation)));
     if machine.gpus.is_empty() {
         out.push_str(&row("GPUs", "none".to_owned()));

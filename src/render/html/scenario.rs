@@ -127,13 +127,21 @@ fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
          <th>Current</th><th>Memory</th><th>Took</th></tr></thead>\n<tbody>\n",
     );
     for (place, step) in outcome.observation.steps.iter().enumerate() {
-        let call = plan.and_then(|plan| plan.steps.get(place)).map_or_else(|| step.label.clone(), self::call);
+        let made = plan.and_then(|plan| plan.steps.get(place));
+        let call =
+            made.map_or_else(|| html(&step.label), |made| shown(made, plan.is_some_and(|plan| plan.python.is_some())));
+        let calls = step.calls.as_ref().filter(|made| !made.is_empty()).map(words::calls).unwrap_or_default();
+        let calls = if calls.is_empty() {
+            calls
+        } else {
+            format!("<br><span class=\"dim\">driver calls: {}</span>", html(&calls))
+        };
         let memory: Vec<String> = facts::memory_lines(step).iter().map(|line| html(line)).collect();
         let _ = writeln!(
             out,
-            "<tr><td>{}. {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td>{}. {}{calls}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             place + 1,
-            html(&call),
+            call,
             result(step),
             list(step.visible.as_deref()),
             list(step.contexts.as_deref()),
@@ -143,6 +151,16 @@ fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
         );
     }
     let _ = writeln!(out, "</tbody>\n</table></div>\n<p class=\"dim\">Ended: {}</p>", html(&outcome.observation.end));
+}
+
+/// A step of a case of calls, or of Python lines, which keep their breaks.
+fn shown(step: &Step, in_python: bool) -> String {
+    if !in_python {
+        return html(&call(step));
+    }
+    let actor = step.on.as_ref().map(|actor| format!(" <span class=\"dim\">in {}</span>", html(actor)));
+    let rows: Vec<String> = step.in_python().trim().lines().map(html).collect();
+    format!("<span class=\"py\">{}</span>{}", rows.join("<br>"), actor.unwrap_or_default())
 }
 
 /// A step as it stands in the file: `cudaSetDevice(device=1) on t1`.

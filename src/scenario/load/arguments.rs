@@ -37,6 +37,8 @@ pub(super) struct Arguments<'r, 'a> {
     pub(super) reader: &'r mut Reader<'a>,
     pub(super) names: &'r Names,
     pub(super) hazards: &'r [Hazard],
+    /// Whether Python makes the call.
+    pub(super) in_python: bool,
 }
 
 impl Arguments<'_, '_> {
@@ -97,7 +99,9 @@ impl Arguments<'_, '_> {
             Kind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
             Kind::U64 => self.integer(node, 0..=i64::MAX),
             Kind::Bytes => self.bytes(param, node),
-            Kind::Text if param.name == "name" && call.has(Effect::NamesVariable) => variable(self.reader, node),
+            Kind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
+                variable(self.reader, node, self.in_python)
+            }
             Kind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             Kind::Constant(constants) => self.constant(constants, node),
             Kind::Handle(of) | Kind::FatBinary(of) => self.handle(param, Some(of), node),
@@ -234,14 +238,14 @@ impl Arguments<'_, '_> {
 }
 
 /// The name of an environment variable on the list.
-pub(super) fn variable(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
+pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> Option<Scalar> {
     let name = reader.text(node)?;
-    may_name(reader, name, &node.place).then(|| Scalar::Text(name.to_string()))
+    may_name(reader, name, &node.place, in_python).then(|| Scalar::Text(name.to_string()))
 }
 
 /// Whether a scenario may name this environment variable.
-pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &Place) -> bool {
-    let known = environment::NAMES.contains(&name);
+pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &Place, in_python: bool) -> bool {
+    let known = environment::NAMES.contains(&name) || (in_python && environment::is_of_a_framework(name));
     if !known {
         let message = format!("a scenario cannot name the environment variable `{name}`");
         reader.error(place, message, suggest(name, environment::NAMES.iter().copied()));

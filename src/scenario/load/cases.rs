@@ -8,12 +8,18 @@ use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Entry, Key, Node, Place};
-use crate::scenario::{Case, Gpus, Hazard, Step};
+use crate::fact::Row;
+use crate::python::{LINE, LINE_MESSAGE, LINE_TEXT, LINE_VALUE, LINE_VARIES, STEPS};
+use crate::scenario::python::Requirement;
+use crate::scenario::{Case, Gpus, Hazard, Python, Scalar, Step};
 
 const MOST_STEPS: usize = 256;
 
 /// What may stand beside the call of a step.
-const BESIDE: [&str; 3] = ["label", "on", "from"];
+const BESIDE: [&str; 5] = ["label", "on", "from", LINE_VALUE, LINE_VARIES];
+
+/// The most bytes of a Python line: what is longer is a program, and belongs in a module.
+const MOST_LINE_BYTES: usize = 16 << 10;
 
 /// What the file says for all its cases.
 pub(super) struct Common<'c> {
@@ -35,13 +41,13 @@ struct Named {
     label: String,
     /// Whether the label was written, rather than taken from the call.
     written: Option<Place>,
-    kind: Option<&'static Call>,
+    row: Option<Row>,
 }
 
 /// What a name in a check stands for.
 pub(super) enum Found {
     /// This step; its row, unless the step is in error.
-    Step(Option<&'static Call>),
+    Step(Option<Row>),
     /// Several steps.
     Ambiguous,
     /// No step.
@@ -53,7 +59,7 @@ impl Scope {
         match self.steps.iter().find(|step| step.label == label) {
             Some(step) if step.written.is_none() && self.repeated(label) => Found::Ambiguous,
             Some(step) if step.written.is_none() && label.contains('#') => Found::Ambiguous,
-            Some(step) => Found::Step(step.kind),
+            Some(step) => Found::Step(step.row.clone()),
             None if self.complete => Found::Nothing,
             None => Found::Step(None),
         }
@@ -81,19 +87,21 @@ pub(super) fn case(
         let help = Some("use lower-case letters, digits, `_` and `-`".to_string());
         reader.error(&key.place, format!("`{}` is not a valid name for a case", key.text), help);
     }
-    let entries = reader.table_of(value, &["does", "gpus", "env", "probes", "expect", "steps"])?;
+    let entries = reader.table_of(value, &["does", "gpus", "env", "probes", "python", "expect", "steps"])?;
     let does = reader.required(entries, "does", &key.place, "a case").and_then(|node| reader.sentence(node));
     let masked = get(entries, "gpus").and_then(|node| gpus(reader, node, common.needed_gpus));
-    let env = get(entries, "env").map(|node| env(reader, node));
+    let python = get(entries, "python").map(|node| python_of(reader, node));
+    let env = get(entries, "env").map(|node| env(reader, node, python.is_some()));
     let probes = get(entries, "probes").and_then(|node| reader.boolean(node));
     let steps = reader.required(entries, "steps", &key.place, "a case");
-    let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards);
+    let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards, python.is_some());
     let case = Case {
         name: key.text.clone(),
         does: does.unwrap_or_default(),
         gpus: masked.unwrap_or(common.gpus),
         env: env.unwrap_or_default(),
         probes: probes.unwrap_or(true),
+        python,
         steps,
         expect: Vec::new(),
     };
@@ -118,10 +126,25 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
     Some(Gpus::Masked(masked))
 }
 
-fn env(reader: &mut Reader<'_>, node: &Node) -> BTreeMap<String, String> {
+/// What the interpreter must have.
+fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
+    let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
+    let needs = get(entries, "needs").and_then(|node| reader.list(node)).unwrap_or_default();
+    let mut python = Python::default();
+    for node in needs {
+        let Some(text) = reader.text(node) else { continue };
+        match Requirement::parse(text) {
+            Ok(_) => python.needs.push(text.to_string()),
+            Err(help) => reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(help)),
+        }
+    }
+    python
+}
+
+fn env(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
     for Entry { key, value } in reader.table(node).unwrap_or_default() {
-        let known = may_name(reader, &key.text, &key.place);
+        let known = may_name(reader, &key.text, &key.place, in_python);
         if let (true, Some(text)) = (known, reader.text(value)) {
             may_have_value(reader, &key.text, text, &value.place);
             env.insert(key.text.clone(), text.to_string());
@@ -136,9 +159,11 @@ pub(super) fn steps_of(
     case: &str,
     node: Option<&Node>,
     hazards: &[Hazard],
+    in_python: bool,
 ) -> (Vec<Step>, Scope) {
     let scope = Scope { case: case.to_string(), steps: Vec::new(), complete: true };
-    let mut steps = Steps { reader, hazards, names: Names::new(), calls: BTreeMap::new(), scope, steps: Vec::new() };
+    let (names, calls) = (Names::new(), BTreeMap::new());
+    let mut steps = Steps { reader, hazards, in_python, names, calls, scope, steps: Vec::new() };
     let nodes = node.and_then(|node| steps.reader.list(node));
     if let (Some(node), Some(nodes)) = (node, nodes) {
         if nodes.is_empty() {
@@ -162,6 +187,8 @@ pub(super) fn steps_of(
 struct Steps<'r, 'a> {
     reader: &'r mut Reader<'a>,
     hazards: &'r [Hazard],
+    /// Whether the case is one of Python lines.
+    in_python: bool,
     names: Names,
     /// How many unlabelled steps make each call.
     calls: BTreeMap<String, u32>,
@@ -174,46 +201,141 @@ impl Steps<'_, '_> {
     fn step(&mut self, node: &Node) -> Option<()> {
         let entries = self.reader.table(node)?;
         let Entry { key, value } = self.call(node, entries)?;
+        if key.text == LINE {
+            return self.line(node, entries, key, value);
+        }
         let kind = calls::find(&key.text);
         if kind.is_none() && !self.reader.is_full() {
             let message = format!("unknown step `{}`", key.text);
             self.reader.error(&key.place, message, suggest(&key.text, calls::all().map(|kind| kind.name)));
         }
+        self.fits(key, kind, entries);
         let arguments = self.reader.table(value).unwrap_or_default();
         let args = kind.map(|kind| {
-            let mut reader = Arguments { reader: self.reader, names: &self.names, hazards: self.hazards };
+            let Steps { reader, names, hazards, in_python, .. } = self;
+            let mut reader = Arguments { reader, names, hazards, in_python: *in_python };
             reader.read(key, kind, arguments, entries)
         });
         let on = get(entries, "on").and_then(|node| self.on(node));
         self.in_order(node, &key.text, on.as_deref());
         let from = get(entries, "from").and_then(|node| self.from(node, kind));
         let bind = self.bind(key, kind, arguments, entries);
+        self.push(node, entries, &key.text, kind.map(Row::Call), |label, line| Step {
+            call: key.text.clone(),
+            args: args.unwrap_or_default(),
+            bind,
+            on,
+            from,
+            label,
+            line,
+        })
+    }
+
+    /// Reads a step that is a Python line.
+    fn line(&mut self, node: &Node, entries: &[Entry], key: &Key, value: &Node) -> Option<()> {
+        if !self.in_python {
+            let help = Some("write `python = { needs = [\"torch\"] }` in the case".to_string());
+            self.reader.error(&key.place, "a case with Python lines says what they need", help);
+        }
+        let mut args = BTreeMap::new();
+        if let Some(text) = self.reader.sentence(value) {
+            if text.len() > MOST_LINE_BYTES {
+                let message = format!("a Python line has at most {} KiB", MOST_LINE_BYTES >> 10);
+                self.reader.error(&value.place, message, None);
+            }
+            if text.contains('\0') {
+                self.reader.error(&value.place, "a Python line has no NUL", None);
+            }
+            args.insert(LINE_TEXT.to_string(), Scalar::Text(text));
+        }
+        let name = get(entries, LINE_VALUE).and_then(|node| Some((self.reader.name(node, "value")?, node)));
+        if let Some((name, node)) = name {
+            if name == LINE_MESSAGE {
+                let help = Some("choose another name".to_string());
+                self.reader.error(&node.place, format!("`{name}` is the text of an exception"), help);
+            }
+            args.insert(LINE_VALUE.to_string(), Scalar::Text(name.to_string()));
+        }
+        if let Some(node) = get(entries, LINE_VARIES)
+            && self.reader.boolean(node) == Some(true)
+        {
+            if get(entries, LINE_VALUE).is_none() {
+                let help = Some(format!("write `{LINE_VALUE} = \"…\"` beside it"));
+                self.reader.error(&node.place, format!("`{LINE_VARIES}` is about the value of a line"), help);
+            }
+            args.insert(LINE_VARIES.to_string(), Scalar::Int(1));
+        }
+        if let Some(node) = get(entries, "from") {
+            self.reader.error(&node.place, "a Python line is not a call of a library", None);
+        }
+        let on = get(entries, "on").and_then(|node| self.on(node));
+        let row = Row::Line { value: name.map(|(name, _)| name.to_string()) };
+        let call = key.text.clone();
+        self.push(node, entries, LINE, Some(row), |label, line| Step {
+            call,
+            args,
+            bind: None,
+            on,
+            from: None,
+            label,
+            line,
+        })
+    }
+
+    /// Whether a call can be a step of this case: C makes it, or Python.
+    fn fits(&mut self, key: &Key, kind: Option<&'static Call>, entries: &[Entry]) {
+        for entry in entries.iter().filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str())) {
+            let help =
+                Some(format!("a call gives its values by name; check them with `value = {{ … }}` at `{}`", key.text));
+            self.reader.error(&entry.key.place, format!("`{}` belongs beside `{LINE}`", entry.key.text), help);
+        }
+        if self.in_python && kind.is_some() && !STEPS.contains(&key.text.as_str()) {
+            let message = format!("`{}` cannot be a step of a case of Python lines", key.text);
+            let help = format!("write it as a line: `{{ {LINE} = \"import ctypes; …\" }}`, or leave out `python`");
+            self.reader.error(&key.place, message, Some(help));
+        }
+    }
+
+    /// Keeps a step under its label.
+    fn push(
+        &mut self,
+        node: &Node,
+        entries: &[Entry],
+        call: &str,
+        row: Option<Row>,
+        step: impl FnOnce(String, u32) -> Step,
+    ) -> Option<()> {
         let written = get(entries, "label");
         let label = written.and_then(|node| Some((self.reader.name(node, "label")?.to_string(), node.place.clone())));
         // A call that is unknown may be the one that a check names.
-        let unreadable = if written.is_some() { label.is_none() } else { kind.is_none() };
+        let unreadable = if written.is_some() { label.is_none() } else { row.is_none() };
         let (label, written) = match label {
             Some((label, place)) => (label, Some(place)),
-            None => (self.numbered(&key.text), None),
+            None => (self.numbered(call), None),
         };
         let line = self.reader.line(&node.place);
-        self.scope.steps.push(Named { label: label.clone(), written, kind });
-        self.steps.push(Step { call: key.text.clone(), args: args.unwrap_or_default(), bind, on, from, label, line });
+        self.scope.steps.push(Named { label: label.clone(), written, row });
+        self.steps.push(step(label, line));
         (!unreadable).then_some(())
     }
 
     /// The one entry of a step that is its call.
     fn call<'n>(&mut self, node: &Node, entries: &'n [Entry]) -> Option<&'n Entry> {
         let others: Vec<&Entry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
-        let Some(call) = others.iter().find(|e| calls::find(&e.key.text).is_some()).or(others.first()).copied() else {
-            let help = Some("write a call by its C name, such as `{ cuInit = {} }`".to_string());
+        let is_call = |entry: &Entry| entry.key.text == LINE || calls::find(&entry.key.text).is_some();
+        let Some(call) = others.iter().find(|e| is_call(e)).or(others.first()).copied() else {
+            let help = match self.in_python {
+                true => format!("write a Python line, such as `{{ {LINE} = \"import torch\" }}`"),
+                false => "write a call by its C name, such as `{ cuInit = {} }`".to_string(),
+            };
+            let help = Some(help);
             self.reader.error(&node.place, "a step needs a call", help);
             return None;
         };
         for other in others.into_iter().filter(|other| other.key.place != call.key.place) {
             let Key { text, place } = &other.key;
             let kind = calls::find(&call.key.text);
-            if calls::find(text).is_some() {
+            if is_call(other) {
                 self.reader.error_with(place, "a step makes one call", &call.key.place, "the first call");
             } else if text == "as" || kind.is_some_and(|kind| kind.inputs().any(|param| param.name == text)) {
                 let help = Some(format!("write `{} = {{ {text} = … }}`", call.key.text));

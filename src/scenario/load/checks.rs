@@ -3,12 +3,11 @@
 use super::cases::{Found, Scope};
 use super::conditions;
 use super::parameters::Parameters;
-use crate::fact::{CheckReader, ExitCheck, FactKind, KINDS};
+use crate::fact::{CheckReader, ExitCheck, FactKind, KINDS, Row};
 use crate::scenario::Check;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get};
 use crate::source::tree::{Entry, Node, Place};
-use cuda_pitfalls_calls::Call;
 
 /// The keys of a check that state no fact about a step.
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
@@ -26,7 +25,7 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
     is_about_one_thing(reader, node, entries);
     let find = |reader: &mut Reader<'a>, label: &str, place: &Place| find(reader, scopes, label, place);
     let label = at.and_then(|node| reader.text(node).map(|label| (label, node)));
-    let calls = label.map(|(label, node)| find(reader, label, &node.place)).unwrap_or_default();
+    let rows = label.map(|(label, node)| find(reader, label, &node.place)).unwrap_or_default();
     let mut check = Check { line: reader.line(&node.place), ..Check::default() };
     check.at = label.map(|(label, _)| label.to_string()).unwrap_or_default();
     check.facts.exit = exit.and_then(|node| ExitCheck::read(reader, node));
@@ -37,7 +36,7 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
             "evidence" => check.evidence = reader.sentence(value).unwrap_or_default(),
             key => {
                 if let Some(kind) = FactKind::find(key) {
-                    (kind.read)(&mut check.facts, &mut CheckReader { reader, calls: &calls, find: &find }, value);
+                    (kind.read)(&mut check.facts, &mut CheckReader { reader, rows: &rows, find: &find }, value);
                 }
             }
         }
@@ -73,7 +72,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[Entry]) {
 }
 
 /// The rows of a step in each case, as far as they are known.
-fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &Place) -> Vec<&'static Call> {
+fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &Place) -> Vec<Row> {
     let mut kinds = Vec::new();
     for scope in scopes {
         match scope.find(label) {

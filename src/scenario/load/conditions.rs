@@ -31,8 +31,8 @@ pub(super) fn needs(reader: &mut Reader<'_>, node: &Node) -> Needs {
 pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
     let mut hazards = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
-        let word = reader.word(node, "hazard", &Hazard::ALL.map(Hazard::name));
-        hazards.extend(Hazard::ALL.into_iter().find(|hazard| Some(hazard.name()) == word));
+        let word = reader.word(node, "hazard", &Hazard::LISTED.map(Hazard::name));
+        hazards.extend(Hazard::LISTED.into_iter().find(|hazard| Some(hazard.name()) == word));
     }
     hazards
 }

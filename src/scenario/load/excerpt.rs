@@ -33,7 +33,7 @@ impl<'a> Excerpts<'a> {
             let nodes = tables.iter().map(|table| table_at(table.get_ref(), &Place::at(table.span()))).collect();
             Node { data: Data::List(nodes), place: Place::at(start..end) }
         };
-        let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&list(steps)), &[]);
+        let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&list(steps)), &[], false);
         let checks = checks::checks(&mut self.reader, &list(checks), &[&scope], &Parameters::default());
         (steps, checks)
     }
@@ -42,7 +42,7 @@ impl<'a> Excerpts<'a> {
     pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>, span: Range<usize>) {
         let place = Place::at(span);
         for (name, value) in env {
-            if may_name(&mut self.reader, name, &place) {
+            if may_name(&mut self.reader, name, &place, false) {
                 may_have_value(&mut self.reader, name, value, &place);
             }
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Scalar};
+use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Python, Scalar};
 
 const GOOD: &str = r#"# Everything a file can say.
 question = "Is it so?"
@@ -127,4 +127,35 @@ fn a_file_of_thousands_of_errors_is_refused_at_once() {
         assert!(errors.len() <= 101 && shown < 1 << 20, "{} errors in {shown} bytes", errors.len());
         assert!(errors.iter().any(|error| error.message.contains("not shown")));
     }
+}
+
+#[test]
+fn python_lines_are_read_with_their_names_and_filled_in() {
+    const LINES: &str = r#"question = "Is it so?"
+folklore = "It is."
+no_control = "one case is enough here"
+effect = [ { at = "ask", status = ["OK", "RuntimeError"], value = { two = 2 }, calls = { cuMemAllocAsync_ptsz = 0 } } ]
+[parameters]
+count = ["2", "3"]
+[cases.trap]
+does = "asks"
+python = { needs = ["torch >= 2.0"] }
+env = { LOCAL_RANK = "${count}" }
+steps = [
+  { pthread_create = { as = "B" } },
+  { py = "ask(${count}, '${gpu0}')", on = "B" },
+  { py = "1 + 1", as_value = "two", varies = true, label = "ask" },
+]
+"#;
+    let scenario = load("subject/lines", "lines.toml", LINES, &[]).unwrap();
+    assert!(scenario.has_python_lines() && scenario.hazards.is_empty());
+    let case = &scenario.instances[1].cases[0];
+    assert_eq!(case.python, Some(Python { needs: vec!["torch >= 2.0".into()] }));
+    assert_eq!(case.env["LOCAL_RANK"], "3");
+    let (line, ask) = (&case.steps[1], &case.steps[2]);
+    assert_eq!(line.python_line(), Some("ask(3, '${gpu0}')"));
+    assert_eq!((line.label.as_str(), line.on.as_deref(), line.line), ("py", Some("B"), 13));
+    let text = |name: &str| ask.args.get(name).map(ToString::to_string);
+    assert_eq!((text("as_value").as_deref(), text("varies").as_deref()), (Some("two"), Some("1")));
+    assert_eq!(scenario.instances[0].cases[0].steps[0].python_line(), None);
 }

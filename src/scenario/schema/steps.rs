@@ -3,6 +3,8 @@
 use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Kind, Param, UINT64_MAX};
 use serde_json::{Map, Value, json};
 
+use crate::python::{LINE, LINE_VALUE, LINE_VARIES};
+
 use super::{object, or_parameter, reference, sentence, set};
 
 /// One step: an object with the call as a key, its label, and where it runs.
@@ -14,12 +16,27 @@ pub(super) fn step() -> Value {
     properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
     let from = "The private copy of libcudart that is called.";
     properties.insert("from".to_string(), json!({ "description": from, "type": "string" }));
+    for (key, schema) in line() {
+        properties.insert(key.to_string(), schema);
+    }
     let mut schema = object(Value::Object(properties), &[]);
     // Which call a parameter stands for is not known here, nor what that call takes.
     set(&mut schema, "patternProperties", json!({ "\\$\\{[a-z0-9_]+\\}": { "type": "object" } }));
     set(&mut schema, "minProperties", json!(1));
-    set(&mut schema, "maxProperties", json!(4));
+    set(&mut schema, "maxProperties", json!(5));
     schema
+}
+
+/// What a step that is a Python line has.
+fn line() -> [(&'static str, Value); 3] {
+    [
+        (LINE, sentence("A Python line, as people write it; in a case with `python`.")),
+        (LINE_VALUE, sentence("A name for the value of the line, whose last statement is an expression.")),
+        (
+            LINE_VARIES,
+            json!({ "description": "Whether the value may differ from attempt to attempt.", "type": "boolean" }),
+        ),
+    ]
 }
 
 fn call(call: &Call) -> Value {

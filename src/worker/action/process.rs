@@ -24,7 +24,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
             let mut channel = unsafe { Channel::inherited(fd) };
             close_ends(worker, |forked_by| forked_by != Some(name));
             worker.serve(&mut channel, Some(name));
-            let _ = channel.send(&Event::Bye);
+            let _ = channel.send(&Event::BYE);
             // SAFETY: exit handlers of libraries initialised by the parent are not for the child.
             unsafe { libc::_exit(0) }
         }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use cuda_pitfalls::render::lines;
 use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
 use cuda_pitfalls_calls::{self as calls, Effect, Kind};
 
 use super::Pitfall;
-use super::prose::{code, paragraph, prose, value};
+use super::prose::{capitalised, code, fenced, paragraph, prose, value};
 use super::showed::mib;
 use super::table::Table;
 
@@ -34,6 +35,16 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance
             instance.values.iter().map(|(name, one)| format!("{} = {}", prose(name), value(one))).collect();
         paragraph(out, &format!("With {}:", values.join(", ")));
     }
+    if shown.iter().any(|(_, case)| case.python.is_some()) {
+        for (word, case) in &shown {
+            let (word, starts) = (capitalised(word), start(case));
+            paragraph(out, &format!("{word}: {} ({starts}).", prose(case.does.trim_end_matches('.'))));
+            let program = lines::program(&case.steps, None);
+            fenced(out, "python", program.iter().map(|line| planned(line)));
+        }
+        no_control(out, scenario);
+        return;
+    }
     let head = shown.iter().map(|(word, case)| format!("{word}: {}", prose(&case.does)));
     let mut table = Table::new(std::iter::once(String::new()).chain(head));
     let starts: Vec<String> = shown.iter().map(|(_, case)| start(case)).collect();
@@ -53,6 +64,10 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance
         table.row(std::iter::once((row + 1).to_string()).chain(cells));
     }
     table.write(out);
+    no_control(out, scenario);
+}
+
+fn no_control(out: &mut String, scenario: &Scenario) {
     if !scenario.no_control.is_empty() {
         paragraph(
             out,

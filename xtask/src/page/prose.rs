@@ -1,6 +1,8 @@
 //! Words of a scenario as Markdown: C names become code, what Markdown would act on is taken
 //! literally, and lines are short.
 
+use std::fmt::Write as _;
+
 use cuda_pitfalls::scenario::Scalar;
 use cuda_pitfalls::text::escape::visible;
 use cuda_pitfalls_calls as calls;
@@ -105,7 +107,15 @@ pub(super) fn paragraph(out: &mut String, words: &str) {
     wrapped(out, words, "", "");
 }
 
-/// An entry of a list.
+/// A block of code in a language, each line with nothing in it that acts.
+pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item = String>) {
+    let rows: Vec<String> = rows.map(|row| visible(&row)).collect();
+    let runs = rows.iter().flat_map(|row| row.split(|c| c != '`')).map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
+    let _ = writeln!(out, "\n{fence}{language}\n{}\n{fence}", rows.join("\n"));
+}
+
+/// A line of a list.
 pub(super) fn bullet(out: &mut String, words: &str) {
     wrapped(out, words, "- ", "  ");
 }

@@ -5,12 +5,13 @@ use cuda_pitfalls::fact::words::{in_order, status};
 use cuda_pitfalls::fact::{FactKind, KINDS, Look, Told, Unasked};
 use cuda_pitfalls::observation::{MemoryObservation, StepObservation};
 use cuda_pitfalls::render::facts::frequency;
+use cuda_pitfalls::render::{lines, words};
 use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Check, Scenario};
 use cuda_pitfalls::text::units;
 
 use super::measured::{Measurement, Reference};
-use super::prose::{code, escaped, link, paragraph, prose};
+use super::prose::{code, escaped, fenced, link, paragraph, prose};
 use super::table::Table;
 
 /// What checks ask about, beside what is always told.
@@ -77,14 +78,10 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     }
     let of = if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(one)) };
     let report = link(&escaped(&one.report), &format!("../../../reports/{}/report.json", one.report));
-    let words = format!(
-        "On {}, driver {}, libcudart {} ({report}){of}:",
-        one.gpus(),
-        prose(one.driver()),
-        prose(one.libcudart())
-    );
+    let words = format!("On {}, driver {}, {} ({report}){of}:", one.gpus(), prose(one.driver()), prose(&software(one)));
     paragraph(out, &words);
     table.write(out);
+    each_line(out, one);
     let others: Vec<String> = one
         .part
         .cases
@@ -101,11 +98,30 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     paragraph(out, &notes.join(" "));
 }
 
+/// The Python of the trap and of the control, with what each line gave and called.
+fn each_line(out: &mut String, one: &Measurement) {
+    let plan = one.part.plan.as_ref();
+    for name in ["trap", "control"] {
+        let Some(case) = one.part.case(name) else { continue };
+        let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), case) else { continue };
+        paragraph(out, &format!("Line by line, the {name}:"));
+        fenced(out, "python", program.into_iter());
+    }
+}
+
 /// The values of an instance's parameters.
 fn values(one: &Measurement) -> String {
     let values =
         one.part.parameters.iter().map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
     values.collect::<Vec<_>>().join(", ")
+}
+
+/// What the calls or the lines ran on, beside the driver.
+fn software(one: &Measurement) -> String {
+    match one.machine.python.as_ref().filter(|_| one.part.libcudart.is_none()) {
+        Some(python) => format!("Python {}{}", python.version, words::packages(python)),
+        None => format!("libcudart {}", one.libcudart()),
+    }
 }
 
 /// What is special about a case other than the two that are compared.

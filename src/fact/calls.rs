@@ -1,0 +1,94 @@
+//! `calls`: the driver calls that the process of a Python line made in the step, by name.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::matcher::{Datum, Of};
+use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Row, Sight, Told, Truth, Unasked, words};
+use crate::source::diagnostic::suggest;
+use crate::source::schema::reference;
+use crate::source::tree::{Entry, Node};
+use cuda_pitfalls_calls::{self as calls, Library};
+
+pub(super) const CALLS: FactKind = FactKind {
+    key: "calls",
+    read: |facts, file, node| facts.calls = read(file, node),
+    schema: || {
+        json!({
+            "description": "How often a Python line made these driver calls.",
+            "type": "object", "minProperties": 1, "additionalProperties": reference("matcher"),
+        })
+    },
+    matchers: |facts| facts.calls.values_mut().collect(),
+    sentences: |facts| {
+        facts.calls.iter().map(|(name, matcher)| format!("the calls of {name} are {}", matcher.words(false))).collect()
+    },
+    held: |facts, look, gpus| facts.calls.iter().map(|(name, matcher)| held(name, matcher, look, gpus)).collect(),
+    needs_polling: false,
+    told: Told::Alone { heading: "driver calls", brief: "driver calls:", unasked: Unasked::Never },
+    seen: |look, _| {
+        let made = look.step.calls.as_ref()?;
+        let cell = words::calls(made);
+        Some(Sight { words: format!("driver calls: {cell}"), cell, exact: json!(made) })
+    },
+};
+
+fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
+    let mut made = BTreeMap::new();
+    if let Some(call) = file.rows.iter().find_map(|row| match row {
+        Row::Call(call) if !matches!(call.library, Library::Libc | Library::Harness) => Some(call),
+        _ => None,
+    }) {
+        let help = Some("name a step that is a Python line".to_string());
+        let message = format!("`{}` is one call: only the calls of a Python line are counted", call.name);
+        file.reader.error(&node.place, message, help);
+    }
+    for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
+        if !is_counted(&key.text) {
+            let driver = calls::all().filter(|call| call.library == Library::Driver);
+            let help = suggest(&key.text, driver.map(|call| call.name));
+            file.reader.error(&key.place, format!("unknown driver call `{}`", key.text), help);
+        }
+        let matcher = Matcher::read(file, value, Of::Anything);
+        made.extend(matcher.map(|matcher| (key.text.clone(), matcher)));
+    }
+    made
+}
+
+/// Whether a driver call of this name is counted. Variants for the default stream of each thread
+/// count by their own names.
+fn is_counted(name: &str) -> bool {
+    let plain = name.trim_end_matches("_ptsz").trim_end_matches("_ptds");
+    calls::find(plain).is_some_and(|call| call.library == Library::Driver)
+}
+
+fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
+    let Some(made) = &look.step.calls else {
+        return Truth::Unknown("the calls of this step were not counted".to_string());
+    };
+    let count = made.get(name).copied().unwrap_or(0);
+    matcher.compare(name, &Datum::Int(i128::from(count)), look, gpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::Operand;
+    use crate::observation::{Observation, StepObservation};
+
+    #[test]
+    fn a_call_that_was_not_made_is_zero_and_one_that_was_not_counted_is_unknown() {
+        let counted = StepObservation { calls: Some([("cuInit".to_string(), 2)].into()), ..StepObservation::default() };
+        let gpus = GpuNames { plan: &[], machine: &[] };
+        let asked = |step: StepObservation, name: &str, count| {
+            let observation = Observation { steps: vec![step], end: "0".into() };
+            let look = Look::all(&observation).next().unwrap();
+            held(name, &Matcher::equal(Operand::Int(count)), &look, &gpus)
+        };
+        assert_eq!(asked(counted.clone(), "cuInit", 2), Truth::Yes);
+        assert_eq!(asked(counted.clone(), "cuMemAlloc_v2", 0), Truth::Yes);
+        assert!(matches!(asked(counted, "cuInit", 0), Truth::No(_)));
+        assert!(matches!(asked(StepObservation::default(), "cuInit", 0), Truth::Unknown(_)));
+    }
+}

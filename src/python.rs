@@ -1,0 +1,104 @@
+//! Python lines: how a step carries one, what it gives back, and what a case may hold beside them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The program that runs lines, for any interpreter from [`OLDEST`] on.
+pub const WORKER: &str = include_str!("python/worker.py");
+
+/// The oldest version of Python that the worker is written for.
+pub const OLDEST: (u32, u32) = (3, 8);
+
+/// What a case asks of the interpreter that runs its lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Python {
+    /// Packages with the versions that will do, such as `torch >= 2.0`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+}
+
+/// The `call` of a step that is a Python line.
+pub const LINE: &str = "py";
+/// The argument that is the text of the line.
+pub const LINE_TEXT: &str = "line";
+/// The argument that names the value of the line.
+pub const LINE_VALUE: &str = "as_value";
+/// The argument that is there if the value may differ from attempt to attempt.
+pub const LINE_VARIES: &str = "varies";
+/// What a line that raises gives back: the first line of the exception's text.
+pub const LINE_MESSAGE: &str = "message";
+
+/// The steps beside [`LINE`] that a case of Python lines may have: each is made in Python.
+pub const STEPS: [&str; 10] = [
+    "mark",
+    "setenv",
+    "unsetenv",
+    "getenv",
+    "getpid",
+    "nanosleep",
+    "pthread_create",
+    "pthread_join",
+    "fork",
+    "waitpid",
+];
+
+/// The status of a line that did not raise.
+pub const OK: &str = "OK";
+
+/// The form of an exception's name, for schemas: C's names of statuses have underscores, or begin
+/// with a small letter.
+pub const EXCEPTION: &str = "^[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$";
+
+/// Whether a text can be the name of an exception's type, as [`EXCEPTION`] says.
+pub fn is_exception(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric())
+        && name.bytes().any(|b| b.is_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_calls::{Library, status};
+
+    /// The entries of a table of the worker, by the text in front of the colon.
+    fn keys(name: &str) -> Vec<&'static str> {
+        let (_, table) = WORKER.split_once(&format!("\n{name} = {{\n")).expect("the worker has the table");
+        let (table, _) = table.split_once("\n}").expect("the table ends");
+        table.lines().filter_map(|row| row.trim().split_once(':').map(|(key, _)| key)).collect()
+    }
+
+    #[test]
+    fn the_worker_makes_the_steps_that_a_case_may_have() {
+        let made: Vec<&str> = keys("ACTIONS").into_iter().map(|key| key.trim_matches('"')).collect();
+        assert_eq!(made, STEPS);
+        assert!(STEPS.iter().all(|name| cuda_pitfalls_calls::find(name).is_some()));
+    }
+
+    #[test]
+    fn the_worker_knows_statuses_by_their_names() {
+        let codes = keys("STATUSES");
+        assert!(codes.len() > 5);
+        for code in codes {
+            let name = status::name(Library::Driver, code.parse().unwrap()).unwrap();
+            assert!(WORKER.contains(&format!("\n    {code}: \"{name}\",\n")), "{code} is {name}");
+        }
+    }
+
+    #[test]
+    fn the_worker_takes_the_arguments_by_their_names() {
+        for name in [LINE, LINE_TEXT, LINE_VALUE, LINE_VARIES, LINE_MESSAGE, OK] {
+            assert!(WORKER.contains(&format!("\"{name}\"")), "{name}");
+        }
+    }
+
+    #[test]
+    fn statuses_of_c_are_no_exceptions() {
+        for name in ["RuntimeError", "CUDARuntimeError", "Empty", "SystemExit"] {
+            assert!(is_exception(name), "{name}");
+        }
+        for name in ["OK", "CUDA_SUCESS", "cudaSuccess", "runtime error", ""] {
+            assert!(!is_exception(name), "{name}");
+        }
+    }
+}

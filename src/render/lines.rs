@@ -1,0 +1,131 @@
+//! A case of Python lines as a Python program, with what each line gave and which driver calls it made as
+//! comments beneath it: the same in every format.
+//!
+//! Nothing is escaped here; each format escapes what it prints.
+
+use crate::fact::words;
+use crate::observation::{Observation, StepObservation};
+use crate::plan::CasePlan;
+use crate::python::LINE;
+use crate::report::CaseReport;
+use crate::scenario::Step;
+
+/// Of more driver calls the first are named, and the others counted.
+const MOST_CALLS: usize = 16;
+
+/// A case and what its most frequent outcome showed; nothing of a case of C calls.
+pub fn of_case(plan: Option<&CasePlan>, case: &CaseReport) -> Option<Vec<String>> {
+    let plan = plan.filter(|plan| plan.python.is_some())?;
+    Some(program(&plan.steps, case.outcomes.first().map(|outcome| &outcome.observation)))
+}
+
+/// Steps as a program, a line of text each. What they showed stands beneath them, as far as an attempt came.
+pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut contexts: &[String] = &[];
+    for (place, step) in steps.iter().enumerate() {
+        let source = step.in_python().replace('\t', "    ");
+        let mut rows: Vec<String> =
+            source.trim_end().lines().skip_while(|row| row.trim().is_empty()).map(str::to_owned).collect();
+        if let Some(last) = rows.last_mut() {
+            let mut notes: Vec<String> = step.on.iter().map(|on| format!("in {on}")).collect();
+            notes.extend(named(step).map(|label| format!("[{label}]")));
+            if !notes.is_empty() {
+                *last = format!("{last}  # {}", notes.join(" "));
+            }
+        }
+        out.append(&mut rows);
+        let Some(observation) = seen else { continue };
+        let Some(step) = observation.steps.get(place) else {
+            out.push("#   not reached".to_owned());
+            return out;
+        };
+        out.extend(showed(step, contexts).into_iter().map(|words| format!("#   {words}")));
+        contexts = step.contexts.as_deref().unwrap_or(contexts);
+    }
+    out
+}
+
+/// The label of a step, unless it is only its number.
+fn named(step: &Step) -> Option<&str> {
+    let is_own = step.label != step.call && !step.label.starts_with(&format!("{}#", step.call));
+    (is_own && step.call == LINE).then_some(step.label.as_str())
+}
+
+/// What a step gave, and what it did to the driver.
+fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    if !step.returned {
+        out.push("did not return".to_owned());
+    }
+    if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
+        let message = step.varying.get(crate::python::LINE_MESSAGE).map(words::value).unwrap_or_default();
+        let between = if message.is_empty() { "" } else { ": " };
+        out.push(format!("{}{between}{message}", words::status(status)));
+    }
+    let values = step.values.iter().chain(&step.varying).filter(|(name, _)| *name != crate::python::LINE_MESSAGE);
+    out.extend(values.map(|(name, value)| format!("{name} = {}", words::value(value))));
+    if let Some(made) = step.calls.as_ref().filter(|made| !made.is_empty()) {
+        let shown = made.iter().take(MOST_CALLS).map(|(name, count)| (name.clone(), *count)).collect();
+        let more = made.len().saturating_sub(MOST_CALLS);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        out.push(format!("driver calls: {}{more}", words::calls(&shown)));
+    }
+    if let Some(contexts) = step.contexts.as_deref().filter(|contexts| *contexts != before) {
+        out.push(format!("contexts: {}", if contexts.is_empty() { "none".to_owned() } else { contexts.join(", ") }));
+    }
+    // A value or a message may have line breaks, which would end the comment.
+    out.iter().map(|words| words.split(['\n', '\r']).next().unwrap_or_default().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Status, Value};
+
+    fn line(text: &str, label: &str) -> Step {
+        Step::call(LINE, label).with("line", text)
+    }
+
+    #[test]
+    fn a_line_stands_above_what_it_gave_and_called() {
+        let steps = [line("import torch", "py"), line("\ndef f():\n    pass\nf()", "ask"), line("x", "py#2")];
+        let mut asked = StepObservation { label: "ask".into(), returned: true, ..StepObservation::default() };
+        asked.status = Some(Status { code: 1, name: Some("RuntimeError".into()) });
+        asked.varying.insert("message".into(), Value::Text("no\nway".into()));
+        asked.calls = Some([("cuInit".to_string(), 1), ("cuDeviceGet".to_string(), 2)].into());
+        asked.contexts = Some(vec!["gpu0".into()]);
+        let first = StepObservation { returned: true, calls: Some(Default::default()), ..StepObservation::default() };
+        let seen = Observation { steps: vec![first, asked], end: "exit 3".into() };
+        let expected = [
+            "import torch",
+            "def f():",
+            "    pass",
+            "f()  # [ask]",
+            "#   RuntimeError: no",
+            "#   driver calls: cuDeviceGet ×2, cuInit",
+            "#   contexts: gpu0",
+            "x",
+            "#   not reached",
+        ];
+        assert_eq!(program(&steps, Some(&seen)), expected);
+    }
+
+    #[test]
+    fn other_steps_are_shown_as_what_python_does() {
+        let set = Step::call("setenv", "setenv").with("name", "CUDA_VISIBLE_DEVICES").with("value", "1");
+        let mut thread = Step::call("pthread_create", "pthread_create").bound_to("B");
+        let mut on = line("work()", "py");
+        on.on = Some("B".into());
+        thread.line = 2;
+        let expected = ["os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"", "# thread B starts", "work()  # in B"];
+        assert_eq!(program(&[set, thread, on], None), expected);
+    }
+
+    #[test]
+    fn long_lists_of_calls_are_cut() {
+        let calls = (0..20).map(|number| (format!("cuCall{number:02}"), 1)).collect();
+        let step = StepObservation { returned: true, calls: Some(calls), ..StepObservation::default() };
+        assert!(showed(&step, &[])[0].ends_with("cuCall15, and 4 more"));
+    }
+}

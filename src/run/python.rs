@@ -1,0 +1,159 @@
+//! The interpreter that runs Python lines: found, asked once, and started as a worker from then on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use super::session::Session;
+use crate::machine::Unavailable;
+use crate::scenario::Scenario;
+use crate::scenario::python::{INTERPRETER, Requirement};
+use crate::supervisor::{PythonWorker, SupervisorError, ask_python};
+use crate::{forwarding, python, traced};
+
+/// Names the interpreter where the command line does not.
+const VARIABLE: &str = "CUDA_PITFALLS_PYTHON";
+/// What is looked for on PATH where nothing names one.
+const USUAL: &str = "python3";
+/// Where packages are that are not the interpreter's own.
+const PACKAGES: &str = "PYTHONPATH";
+const USER_PACKAGES: &str = "PYTHONUSERBASE";
+
+impl Session {
+    /// Finds what runs the Python lines of these scenarios, if they have any, and what it has of the
+    /// packages that they need. That there is none is the machine's lack, unless one was named.
+    ///
+    /// # Errors
+    /// The one that was named is none, or the system refused a file.
+    pub(super) fn use_python(
+        &mut self,
+        given: Option<&Path>,
+        scenarios: &[Scenario],
+        program: &Path,
+    ) -> Result<(), Failure> {
+        if !scenarios.iter().any(Scenario::has_python_lines) {
+            return Ok(());
+        }
+        self.find(given, |session, place| session.ask(place, scenarios, program)).map(drop)
+    }
+
+    /// Finds the interpreter of programs that run in the caller's own environment, and what it has of these
+    /// packages. None where there is none, which is the machine's lack, unless one was named.
+    ///
+    /// # Errors
+    /// As for [`Session::use_python`].
+    pub(super) fn callers_python(
+        &mut self,
+        given: Option<&Path>,
+        names: &[String],
+        program: &Path,
+    ) -> Result<Option<PathBuf>, Failure> {
+        self.find(given, |session, place| {
+            let worker = session.worker(place.clone())?;
+            session.machine.python = Some(ask_python(program, &worker, None, names).map_err(words)?);
+            Ok(place)
+        })
+    }
+
+    /// Finds an interpreter, and asks it something. None where there is none.
+    fn find<T>(
+        &mut self,
+        given: Option<&Path>,
+        ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, String>,
+    ) -> Result<Option<T>, Failure> {
+        let from_environment = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let named = match (given, &from_environment) {
+            (Some(given), _) => Some(("--python", given)),
+            (None, Some(path)) => Some((VARIABLE, path.as_path())),
+            (None, None) => None,
+        };
+        let place = on_path(named.map_or(Path::new(USUAL), |(_, path)| path));
+        let found = place.and_then(|place| ask(self, place));
+        match (found, named) {
+            (Ok(found), _) => Ok(Some(found)),
+            (Err(why), Some((how, path))) => Err(Failure::Usage(format!("{how}: `{}`: {why}", path.display()))),
+            (Err(detail), None) => {
+                self.machine.unavailable.push(Unavailable { reason: "no_python".to_string(), detail });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Asks the interpreter at a place. The error is in words.
+    fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), String> {
+        let mut worker = self.worker(place)?;
+        let itself = ask_python(program, &worker, None, &[]).map_err(words)?;
+        if !itself.executable.is_empty() {
+            worker.executable = PathBuf::from(&itself.executable);
+        }
+        let found = ask_python(program, &worker, Some(&self.home), &packages(scenarios)).map_err(words)?;
+        self.supervisor.use_python(worker);
+        self.machine.python = Some(found);
+        Ok(())
+    }
+
+    /// What a worker is started with: its file, and the library that counts.
+    fn worker(&self, executable: PathBuf) -> Result<PythonWorker, String> {
+        let refused = |error: io::Error| format!("the worker could not be written: {error}");
+        let folder = self.folder().join("python");
+        fs::create_dir_all(&folder).map_err(refused)?;
+        let script = folder.join("worker.py");
+        fs::write(&script, python::WORKER).map_err(refused)?;
+        // A trace of this run counts already.
+        let forwarding = match (traced::libcuda(), &self.libcuda) {
+            (Some(traced), _) => Some(traced),
+            (None, Some(libcuda)) => {
+                let place = folder.join("cuda");
+                if !place.exists() {
+                    forwarding::lay_out(&place, libcuda, b"")?;
+                }
+                Some(place.join(forwarding::NAME))
+            }
+            (None, None) => None,
+        };
+        let (libcuda, links) = (self.libcuda.clone(), self.simulated_links.clone());
+        Ok(PythonWorker { executable, script, forwarding, libcuda, links, packages: packages_of_caller() })
+    }
+}
+
+fn words(error: SupervisorError) -> String {
+    format!("this is no Python interpreter that can run lines: {error}")
+}
+
+/// The names of all packages that scenarios need.
+fn packages(scenarios: &[Scenario]) -> Vec<String> {
+    let cases = scenarios.iter().flat_map(|scenario| &scenario.instances).flat_map(|instance| &instance.cases);
+    let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
+    let packages = needs.filter_map(|need| Requirement::parse(need).ok()).flat_map(|Requirement(packages)| packages);
+    let names: BTreeSet<String> = packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect();
+    names.into_iter().collect()
+}
+
+/// A worker has another HOME than its caller, and finds the same packages.
+fn packages_of_caller() -> BTreeMap<String, OsString> {
+    let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let mut all = BTreeMap::new();
+    all.extend(value(PACKAGES).map(|value| (PACKAGES.to_string(), value)));
+    let in_home = || value("HOME").map(|home| Path::new(&home).join(".local").into_os_string());
+    all.extend(value(USER_PACKAGES).or_else(in_home).map(|value| (USER_PACKAGES.to_string(), value)));
+    all
+}
+
+/// The file that a name means, as a shell finds it: on PATH, unless it has a slash. Links stay, because by
+/// its own name an interpreter knows its virtual environment.
+fn on_path(name: &Path) -> Result<PathBuf, String> {
+    let is_program =
+        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    if name.components().count() > 1 {
+        let path = std::path::absolute(name).map_err(|error| error.to_string())?;
+        return if is_program(&path) { Ok(path) } else { Err("there is no such program".to_string()) };
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&search).map(|folder| folder.join(name));
+    let found = places.find(|path| path.is_absolute() && is_program(path));
+    found.ok_or_else(|| format!("no `{}` was found on PATH", name.display()))
+}

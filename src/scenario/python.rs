@@ -1,0 +1,143 @@
+//! What the interpreter of a case of Python lines must have: packages with their versions.
+
+use super::Range;
+use crate::machine::Interpreter;
+
+/// What names the interpreter itself among needs.
+pub const INTERPRETER: &str = "python";
+
+/// One entry of `needs`: packages of which one will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement(pub Vec<Package>);
+
+/// A package, and which of its versions will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// A distribution or a top-level module, or [`INTERPRETER`].
+    pub name: String,
+    /// The bounds, all of which must hold; any version will do if there are none.
+    bounds: Vec<Bound>,
+}
+
+/// A bound of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bound {
+    In(Range),
+    NotIn(Range),
+}
+
+impl Requirement {
+    /// Reads `torch >= 2.0, < 3`, or several such with ` | ` between.
+    ///
+    /// # Errors
+    /// What a need looks like.
+    pub fn parse(text: &str) -> Result<Requirement, String> {
+        text.split('|').map(|one| Package::parse(one.trim())).collect::<Result<_, _>>().map(Requirement)
+    }
+}
+
+/// Why an interpreter lacks what an entry of `needs` asks for, in words; none if it has it.
+pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
+    let Ok(Requirement(packages)) = Requirement::parse(text) else {
+        return Some(format!("`{text}` is not a package and its versions"));
+    };
+    let version = |package: &Package| match package.name.as_str() {
+        INTERPRETER => Some(found.version.clone()),
+        name => found.packages.get(name).cloned().flatten(),
+    };
+    if packages.iter().any(|package| version(package).is_some_and(|version| package.holds(&version))) {
+        return None;
+    }
+    let there = packages.iter().find_map(|package| Some((&package.name, version(package)?)));
+    Some(match there {
+        Some((name, version)) if version.is_empty() => format!("`{text}`: {name} has no version"),
+        Some((name, version)) => format!("{name} {version} is outside `{text}`"),
+        None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),
+    })
+}
+
+impl Package {
+    fn parse(text: &str) -> Result<Package, String> {
+        let form = || "write a package and its versions, such as `torch >= 2.0` or `cupy-cuda12x | cupy`".to_string();
+        let end = text.find(|c: char| "<>=! ".contains(c)).unwrap_or(text.len());
+        let (name, bounds) = text.split_at(end);
+        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            || !name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        {
+            return Err(form());
+        }
+        let bounds = match bounds.trim() {
+            "" => Vec::new(),
+            bounds => bounds.split(',').map(Bound::parse).collect::<Option<_>>().ok_or_else(form)?,
+        };
+        Ok(Package { name: name.to_string(), bounds })
+    }
+
+    /// Whether a version will do. What stands behind the numbers (`2.9.0+cu130`, `3.14.0rc2`) is not
+    /// compared.
+    pub fn holds(&self, version: &str) -> bool {
+        let numbers = numbers(version);
+        self.bounds.iter().all(|bound| match bound {
+            Bound::In(range) => range.matches(numbers),
+            Bound::NotIn(range) => !range.matches(numbers),
+        })
+    }
+}
+
+impl Bound {
+    fn parse(text: &str) -> Option<Bound> {
+        let text = text.trim();
+        if let Some(version) = text.strip_prefix("!=") {
+            return Range::parse(&format!("={version}")).ok().map(Bound::NotIn);
+        }
+        let text = text.strip_prefix("==").map_or(text.to_string(), |version| format!("={version}"));
+        Range::parse(&text).ok().map(Bound::In)
+    }
+}
+
+/// The dotted numbers that a version begins with.
+fn numbers(version: &str) -> &str {
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    // `13.0.dev2` and `3.14.0rc2`: a dot at the end, or nothing else.
+    version.get(..end).unwrap_or_default().trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Package {
+        let Requirement(mut packages) = Requirement::parse(text).unwrap();
+        assert_eq!(packages.len(), 1, "{text}");
+        packages.remove(0)
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(one("torch").holds("anything"));
+        assert!(one("torch >= 2.0").holds("2.9.0+cu130"));
+        assert!(one("torch>=2.0,<3").holds("2.9.0a0+git"));
+        assert!(!one("torch >= 2.0, < 2.5").holds("2.5.1"));
+        assert!(one("jax == 0.4").holds("0.4.35"));
+        assert!(!one("jax != 0.4").holds("0.4.35"));
+        assert!(one("python >= 3.9").holds("3.14.0rc2"));
+        assert!(one("x >= 13.0").holds("13.0.dev2"));
+        assert!(!one("torch >= 2.0").holds("unknown"));
+    }
+
+    #[test]
+    fn one_of_several_packages_will_do() {
+        let Requirement(packages) = Requirement::parse("cupy-cuda12x >= 13 | cupy").unwrap();
+        let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+        assert_eq!(names, ["cupy-cuda12x", "cupy"]);
+    }
+
+    #[test]
+    fn what_is_no_need_is_refused() {
+        for text in
+            ["", "torch >=", "torch two", "torch >= 2.0.", "torch >= 2.0 | ", "torch ~= 2.0", "a b >= 1", "../x"]
+        {
+            assert!(Requirement::parse(text).is_err(), "{text}");
+        }
+    }
+}

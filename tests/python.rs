@@ -1,0 +1,367 @@
+//! Cases of Python lines, on the simulated machine: a small framework of the tests calls the fake driver by
+//! ctypes, as real ones call the real driver.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cuda_pitfalls::event::{Event, Value};
+use cuda_pitfalls::observation::{Class, StepObservation};
+use cuda_pitfalls::report::{Attempt, Report};
+use cuda_pitfalls::verdict::{Kind, Reason};
+
+use common::{Ran, Scratch, part, root};
+
+const TWO_GPUS: &str = "sim:h200-x2";
+
+/// A scenario of the tests.
+fn file(name: &str) -> String {
+    format!("tests/python/{name}.toml")
+}
+
+/// The program with the framework of the tests where packages are looked for.
+fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = scratch.command(arguments);
+    command.env("PYTHONPATH", root().join("tests/python/site")).env_remove("CUDA_PITFALLS_PYTHON");
+    command
+}
+
+/// Runs files on the simulated machine, and hands over the report.
+fn simulate(scratch: &Scratch, names: &[&str], more: &[&str]) -> (Ran, Report) {
+    let files: Vec<String> = names.iter().map(|name| file(name)).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let mut arguments = scratch.arguments(TWO_GPUS, &files);
+    arguments.extend(more.iter().map(ToString::to_string));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ran = scratch.start(command(scratch, &arguments)).wait(std::time::Duration::from_secs(120));
+    let report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    (ran, report)
+}
+
+/// Runs one file whose lines are allowed.
+fn allowed(name: &str, more: &[&str]) -> Report {
+    let scratch = Scratch::new();
+    let (_, report) = simulate(&scratch, &[name], &[&["--allow", "code"], more].concat());
+    scratch.assert_no_process_left();
+    report
+}
+
+fn attempt<'r>(report: &'r Report, name: &str, case: &str) -> &'r Attempt {
+    let part = part(report, name);
+    let case = part.case(case).unwrap_or_else(|| panic!("{name} has no case {case}: {:?}", part.verdict));
+    case.attempts.first().unwrap_or_else(|| panic!("{name}: no attempt: {:?}", part.verdict))
+}
+
+/// What was seen after a step.
+fn seen<'r>(report: &'r Report, name: &str, case: &str, label: &str) -> &'r StepObservation {
+    let part = part(report, name);
+    let outcome = part.case(case).and_then(|case| case.outcomes.first());
+    let outcome = outcome.unwrap_or_else(|| panic!("{name}: no attempt of {case} counts: {:?}", part.verdict));
+    outcome.observation.step(label).unwrap_or_else(|| panic!("{name}: {label} was not reached"))
+}
+
+fn status(step: &StepObservation) -> (i64, &str) {
+    let status = step.status.as_ref().expect("a status");
+    (status.code, status.name.as_deref().unwrap_or_default())
+}
+
+fn calls(step: &StepObservation) -> Vec<(&str, u64)> {
+    step.calls.as_ref().expect("calls were counted").iter().map(|(name, count)| (name.as_str(), *count)).collect()
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_string())
+}
+
+#[test]
+fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
+    let report = allowed("lines", &[]);
+    let name = "python/lines";
+    assert_eq!(part(&report, name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, name).verdict);
+    let step = |label: &str| seen(&report, name, "trap", label);
+    assert_eq!(calls(step("import")), []);
+    assert_eq!(step("import").initialised, Some(false));
+    assert_eq!(step("ask").values["available"], text("True"));
+    assert_eq!(calls(step("ask")), [("cuDeviceGetCount", 1), ("cuInit", 1)]);
+    assert_eq!((step("ask").initialised, step("ask").contexts.as_deref()), (Some(true), Some(&[][..])));
+    assert_eq!(step("mask").values["value"], text("1"));
+    assert_eq!(calls(step("mask")), []);
+    assert_eq!(step("count").values["count"], Value::Int(2));
+    let made = [("cuCtxSetCurrent", 1), ("cuDevicePrimaryCtxRetain", 1), ("cuInit", 1), ("cuMemAlloc_v2", 1)];
+    assert_eq!(calls(step("zeros")), made);
+    assert_eq!(step("zeros").contexts.as_deref().unwrap(), ["gpu0"]);
+    assert_eq!(step("zeros").current.as_deref(), Some("gpu0"));
+    assert_eq!(step("zeros").memory["gpu0"].class, Some(Class::Context));
+    assert!(step("address").values.is_empty() && step("address").varying.contains_key("address"));
+    assert_eq!(status(step("raises")), (1, "DriverError"));
+    assert_eq!(step("raises").varying["message"], text("first"));
+    assert_eq!(status(step("syntax")), (1, "SyntaxError"));
+    assert_eq!(step("prints").varying["half"], Value::Float(2.5));
+    assert_eq!(step("pair").values["pair"], text("(None, True)"));
+    assert_eq!(status(step("exits")), (1, "SystemExit"));
+    let kept = &attempt(&report, name, "trap").recording;
+    assert_eq!(kept.stdout_tail, "{\"event\": \"bye\"}\n");
+    // As the interpreter prints it: nothing of the worker's own frames.
+    assert!(kept.stderr_tail.contains("  File \"<raises>\", line 1, in <module>\n"), "{}", kept.stderr_tail);
+    assert!(kept.stderr_tail.contains("words\n") && !kept.stderr_tail.contains("worker.py"), "{}", kept.stderr_tail);
+    // With the mask in time another GPU gets the context.
+    let zeros = seen(&report, name, "control", "zeros");
+    assert_eq!(
+        (zeros.visible.as_deref().unwrap(), zeros.contexts.as_deref().unwrap()),
+        (&["gpu1".into()][..], &["gpu1".into()][..])
+    );
+    let python = report.machine.python.as_ref().expect("the interpreter is in the report");
+    assert_eq!(python.packages["pitfalls-framework"].as_deref(), Some("1.2.0"));
+    assert_eq!(python.packages["pitfalls_framework"].as_deref(), Some("1.2.0"));
+    assert_eq!(python.packages["no-such-package"], None);
+    assert!(report.machine.libraries.iter().all(|library| library.simulated), "{:?}", report.machine.libraries);
+    let forwarding = |report: &Report| report.machine.libraries.iter().any(|it| it.path.contains("/python/cuda/"));
+    assert!(!forwarding(&report));
+}
+
+/// What is written for Python 3.8 to 3.14 runs on those of them that are here.
+#[test]
+fn every_python_that_is_here_runs_the_same_lines() {
+    let mut found = BTreeMap::new();
+    for minor in 8..=14 {
+        let name = format!("python3.{minor}");
+        let answer = Command::new(&name).args(["-c", "import sys, ctypes; print(sys.executable)"]).output();
+        let Ok(answer) = answer.as_ref().map(|answer| String::from_utf8_lossy(&answer.stdout)) else { continue };
+        if let Some(path) = answer.lines().next().filter(|path| path.starts_with('/')) {
+            found.insert(name, path.to_string());
+        }
+    }
+    for (name, path) in found {
+        let report = allowed("lines", &["--python", &path]);
+        let version = &report.machine.python.as_ref().expect("an interpreter").version;
+        assert!(name.ends_with(&version[..version.rfind('.').unwrap()]), "{name} is {version}");
+        assert_eq!(part(&report, "python/lines").verdict.kind, Kind::Reproduced, "{name}");
+        let report = allowed("processes", &["--python", &path]);
+        assert_eq!(part(&report, "python/processes").verdict.kind, Kind::Reproduced, "{name}");
+    }
+}
+
+#[test]
+fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
+    let report = allowed("processes", &[]);
+    let name = "python/processes";
+    assert_eq!(part(&report, name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, name).verdict);
+    let step = |label: &str| seen(&report, name, "trap", label);
+    // The current context is the thread's own.
+    assert_eq!(step("on-thread").current.as_deref(), Some("gpu1"));
+    assert_eq!(step("main").current.as_deref(), Some("gpu0"));
+    assert_eq!(calls(step("main")), []);
+    // A child counts its own calls from nothing.
+    assert_eq!(status(step("child")), (1, "DriverError"));
+    assert_eq!(calls(step("child")), [("cuInit", 1)]);
+    assert_eq!((&step("wait").values["code"], &step("wait").values["signal"]), (&Value::Int(0), &Value::Int(0)));
+    // Children that a line starts: one that inherits the driver, and ones that find the function that an
+    // earlier line defined.
+    assert_eq!(step("by-fork").values["said"], text("('error', 0)"));
+    assert_eq!(step("by-spawn").values["said"], text("(True, 0)"));
+    assert_eq!(step("by-forkserver").values["said"], text("(True, 0)"));
+    assert_eq!(step("by-subprocess").values["count"], text("2"));
+    assert_eq!(step("os-wait").values["code"], Value::Int(0));
+    // A child that a line starts is a process of the attempt: its memory is counted as the worker's, and no
+    // co-tenant's.
+    let bytes = |label: &str| step(label).memory["gpu1"].process_bytes.unwrap_or(0);
+    assert!(bytes("held") > bytes("main") + (500 << 20), "{} {}", bytes("held"), bytes("main"));
+    assert_eq!((step("released").values["code"].clone(), bytes("released")), (Value::Int(0), bytes("main")));
+    let events = &attempt(&report, name, "trap").recording.events;
+    let by = |process: Option<&str>| {
+        events
+            .iter()
+            .filter(|said| said.process.as_deref() == process && matches!(said.event, Event::End { .. }))
+            .count()
+    };
+    // The child of the step is heard as such; no child of a line is heard at all.
+    assert_eq!((by(Some("C")), by(None)), (1, 19));
+    assert_eq!(seen(&report, name, "control", "child").values["count"], Value::Int(2));
+}
+
+#[test]
+fn however_a_line_ends_the_process_the_attempt_says_so() {
+    let scratch = Scratch::new();
+    let names = ["exits", "killed", "hangs", "closes-some", "closes-all", "closes-streams", "child-exits"];
+    let (ran, report) = simulate(&scratch, &names, &["--allow", "code"]);
+    scratch.assert_no_process_left();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    for (name, end, goes_on) in [
+        ("exits", "exit 3", false),
+        ("killed", "SIGKILL", false),
+        ("hangs", "deadline", false),
+        ("closes-some", "0", true),
+        ("closes-all", "exit 70", false),
+        ("closes-streams", "0", true),
+        ("child-exits", "0", true),
+    ] {
+        let name = format!("python/{name}");
+        assert_eq!(part(&report, &name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, &name).verdict);
+        let outcome = &part(&report, &name).case("trap").unwrap().outcomes[0];
+        assert_eq!(outcome.observation.end, end, "{name}");
+        let after = outcome.observation.step("after");
+        assert_eq!(after.is_some_and(|step| step.values["two"] == Value::Int(2)), goes_on, "{name}");
+    }
+    let killed = &attempt(&report, "python/killed", "trap").recording.exit;
+    assert_eq!((killed.died_at, killed.sent.len()), (Some(1), 0));
+}
+
+#[test]
+fn a_value_of_a_statement_is_a_fault_of_the_file() {
+    let scratch = Scratch::new();
+    let (ran, report) = simulate(&scratch, &["misuse"], &["--allow", "code"]);
+    let verdict = &part(&report, "python/misuse").verdict;
+    assert_eq!((verdict.kind, verdict.reason), (Kind::HarnessError, Some(Reason::Protocol)));
+    assert!(verdict.detail.contains("line 11 of the file"), "{}", verdict.detail);
+    ran.ended(70, "internal");
+}
+
+#[test]
+fn what_is_not_installed_makes_a_question_not_applicable() {
+    let scratch = Scratch::new();
+    let (ran, report) = simulate(&scratch, &["needs", "too-old"], &["--allow", "code"]);
+    ran.ended(5, "skipped");
+    let verdict = |name: &str| {
+        let part = part(&report, name);
+        assert_eq!((part.verdict.kind, part.verdict.reason), (Kind::Skipped, Some(Reason::NoPackage)));
+        (part.verdict.detail.clone(), part.lacks.clone().unwrap_or_default())
+    };
+    let (detail, lacks) = verdict("python/needs");
+    assert!(detail.contains("`no-such-package >= 2.0` is not installed for "), "{detail}");
+    assert_eq!(lacks, "no-such-package >= 2.0");
+    let (detail, _) = verdict("python/too-old");
+    assert!(detail.ends_with("pitfalls-framework 1.2.0 is outside `pitfalls-framework >= 2.0`"), "{detail}");
+}
+
+#[test]
+fn code_that_did_not_come_with_the_program_is_allowed_by_name() {
+    let scratch = Scratch::new();
+    let (ran, report) = simulate(&scratch, &["lines"], &[]);
+    ran.ended(5, "skipped");
+    let verdict = &part(&report, "python/lines").verdict;
+    assert_eq!(verdict.reason, Some(Reason::HazardNotAllowed));
+    assert!(verdict.detail.contains("`--allow code`"), "{}", verdict.detail);
+    // What came with the program needs no allowance, also by its path.
+    let ran = scratch.run(&["run", "--dry-run", "--on", TWO_GPUS, "scenarios/framework/torch-late-mask.toml"]);
+    assert!(!ran.stdout.contains("--allow"), "{}", ran.stdout);
+}
+
+#[test]
+fn the_lines_are_shown_before_they_are_run() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["show", &file("lines")]);
+    for line in [
+        "import pitfalls_framework as framework  # [import]",
+        "    return framework.zeros(device, size)",
+        "needs         pitfalls-framework >= 1.2, < 2, no-such",
+    ] {
+        assert!(ran.stdout.contains(line), "`{line}` is not in\n{}", ran.stdout);
+    }
+    let path = file("lines");
+    let dry = ["run", path.as_str(), "--on", TWO_GPUS, "--allow", "code", "--dry-run"];
+    let ran = scratch.start(command(&scratch, &dry)).wait(std::time::Duration::from_secs(60));
+    assert!(ran.stdout.contains("        framework.is_available()  # [ask]\n"), "{ran:#?}");
+    assert!(ran.stdout.contains("        os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"\n"), "{ran:#?}");
+    assert!(!scratch.reports().exists());
+}
+
+#[test]
+fn every_form_of_a_report_shows_the_lines_and_their_calls() {
+    let scratch = Scratch::new();
+    let _ = simulate(&scratch, &["lines", "misuse"], &["--allow", "code"]);
+    let folder = fs::read_dir(scratch.reports()).unwrap().flatten().next().unwrap().path();
+    let form = |form: &str| scratch.run(&["render", folder.to_str().unwrap(), "--as", form]).stdout;
+    let full = form("text-full");
+    let part = "        framework.is_available()  # [ask]\n        #   available = True\n        #   driver calls: cuDeviceGetCount, cuInit\n";
+    assert!(full.contains(part), "{full}");
+    assert!(
+        full.contains("        def allocate(device):\n            return framework.zeros(device, size)\n"),
+        "{full}"
+    );
+    assert!(full.contains("\nPython       "), "{full}");
+    let html = form("html");
+    assert!(html.contains("<span class=\"py\">framework.is_available()</span><br><span class=\"dim\">driver calls: cuDeviceGetCount, cuInit</span>"));
+    assert!(html.contains("def allocate(device):<br>    return framework.zeros(device, size)"));
+    assert!(html.contains("pitfalls-framework 1.2.0"));
+    let markdown = form("markdown");
+    assert!(markdown.contains("```python\nvalue = 1  # [value]\n"), "{markdown}");
+    assert!(form("text").contains("pitfalls-framework 1.2.0"));
+}
+
+/// A folder with a program of this text under a name.
+fn fake(scratch: &Scratch, name: &str, text: &str) -> PathBuf {
+    let folder = scratch.path().join(format!("bin-{name}"));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Runs a file with this environment.
+fn with(scratch: &Scratch, name: &str, more: &[&str], environment: &[(&str, &Path)]) -> Ran {
+    let path = file(name);
+    let out = scratch.reports();
+    let arguments = ["run", path.as_str(), "--on", TWO_GPUS, "--allow", "code", "--out", out.to_str().unwrap()];
+    let mut command = command(scratch, &[&arguments, more].concat());
+    for (name, value) in environment {
+        command.env(name, value);
+    }
+    scratch.start(command).wait(std::time::Duration::from_secs(120))
+}
+
+#[test]
+fn an_interpreter_that_is_none_is_an_error_where_it_was_named() {
+    let scratch = Scratch::new();
+    let ran = with(&scratch, "lines", &["--python", "/bin/true"], &[]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("--python: `/bin/true`: this is no Python interpreter that can run lines"), "{ran:#?}");
+    let ran = with(&scratch, "lines", &["--python", "/no/such/python"], &[]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("--python: `/no/such/python`: there is no such program"), "{ran:#?}");
+    let says = fake(&scratch, "says", "#!/bin/sh\necho 'I am no snake' >&2\nexit 3\n");
+    let ran = with(&scratch, "lines", &[], &[("CUDA_PITFALLS_PYTHON", &says)]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("CUDA_PITFALLS_PYTHON: `") && ran.stderr.contains("I am no snake"), "{ran:#?}");
+    scratch.assert_no_process_left();
+}
+
+#[test]
+fn the_first_python3_on_path_is_taken_and_its_lack_is_the_machines() {
+    let scratch = Scratch::new();
+    let nothing = scratch.path().join("nothing");
+    fs::create_dir(&nothing).unwrap();
+    let ran = with(&scratch, "lines", &[], &[("PATH", &nothing)]);
+    ran.ended(5, "skipped");
+    let report = scratch.stored().expect("a report");
+    let verdict = &part(&report, "python/lines").verdict;
+    assert_eq!(verdict.reason, Some(Reason::NoPython));
+    assert!(verdict.detail.contains("no `python3` was found on PATH"), "{}", verdict.detail);
+    // A script that stands for an interpreter, as version managers have them, is asked which it is.
+    let real = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let real = String::from_utf8_lossy(&real.stdout).trim().to_string();
+    let shim = fake(&scratch, "python3", &format!("#!/bin/sh\nexec {real} \"$@\"\n"));
+    let other = Scratch::new();
+    let ran = with(&other, "lines", &[], &[("PATH", shim.parent().unwrap())]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let report = other.stored().expect("a report");
+    assert_eq!(report.machine.python.unwrap().executable, real);
+}
+
+/// A scenario without Python lines starts no interpreter.
+#[test]
+fn who_asks_for_no_python_gets_none() {
+    let scratch = Scratch::new();
+    let trap = fake(&scratch, "python3", "#!/bin/sh\ntouch \"$0.started\"\n");
+    let mut command =
+        scratch.command(&["run", "visibility/empty-mask-hides-all", "--on", TWO_GPUS, "--quick", "--out"]);
+    command.arg(scratch.reports()).env("CUDA_PITFALLS_PYTHON", &trap).env("PATH", trap.parent().unwrap());
+    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(!trap.with_extension("started").exists());
+    assert!(scratch.stored().expect("a report").machine.python.is_none());
+}
