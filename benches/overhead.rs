@@ -142,7 +142,6 @@ fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
     let instance = scenario.first().and_then(|scenario| scenario.instances.first()).ok_or("no scenario")?;
     let trap = instance.cases.iter().find(|case| case.name == "trap").ok_or("no trap")?;
     Ok(CasePlan {
-        python: None,
         name: trap.name.clone(),
         does: trap.does.clone(),
         mask: Some(vec![uuid.to_string()]),

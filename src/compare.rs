@@ -282,11 +282,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
             survey::compare(of, sides, machines, [&a.rows, &b.rows], None)
         }
         (Survey::Env(a), Survey::Env(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
-        (Survey::Python(a), Survey::Python(b)) => {
-            let mut compared = survey::compare(of, sides, machines, [&a.rows, &b.rows], None)?;
-            compared.machines.extend(survey::interpreters([a.survey.python.as_ref(), b.survey.python.as_ref()]));
-            Ok(compared)
-        }
+        (Survey::Python(a), Survey::Python(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
         _ => Err(format!("A is a survey of {of}, B is one of {}: they ask different questions", b.kind().name())),
     }
 }

@@ -15,7 +15,7 @@ mod question;
 mod row;
 mod stored;
 
-pub use document::{Document, Header, Interpreter};
+pub use document::{Document, Header};
 pub use question::{Answered, Item, Question};
 pub use row::{Standing, Unmeasured, keyed};
 pub use stored::{Survey, schema};

@@ -155,8 +155,6 @@ pub enum Reason {
     NoPackage,
     /// A symbol that a step needs is not there.
     MissingSymbol,
-    /// A Python package is not installed, or in no version that will do.
-    MissingPackage,
     /// Root is needed.
     NotRoot,
     /// The hazard was not allowed.
@@ -219,7 +217,6 @@ impl Reason {
                     | Reason::NoPython
                     | Reason::NoPackage
                     | Reason::MissingSymbol
-                    | Reason::MissingPackage
                     | Reason::NotRoot
                     | Reason::HazardNotAllowed
             )

@@ -83,7 +83,7 @@ fn each_line_is_told_by_what_it_does() {
     let document = ran.json();
     assert_eq!(schema_errors(&document), Vec::<String>::new());
     assert_eq!((document["provenance"].as_str(), document["complete"].as_bool()), (Some("simulated"), Some(true)));
-    assert_eq!(document["survey"]["python"]["packages"]["framework"], VERSION);
+    assert_eq!(document["machine"]["python"]["packages"]["framework"], VERSION);
     assert_eq!(document["left_out"][0]["name"], "framework.slow");
     let rows = rows(&scratch);
     let row = |id: &str| rows.get(id).unwrap_or_else(|| panic!("no row {id}"));
@@ -144,10 +144,11 @@ fn each_line_is_told_by_what_it_does() {
         let why = row(id).standing.unmeasured.clone().unwrap_or_else(|| panic!("{id} was measured"));
         (why.reason.name(), why.detail)
     };
-    let missing = |detail: &str| ("missing_package".to_string(), detail.to_string());
-    assert_eq!(why("not there"), missing("no-such-package-here is not installed"));
-    assert_eq!(why("too old"), missing("framework >= 3 is needed, and framework 2.5.1 is installed"));
-    assert_eq!(why("setup lacks a module").0, "missing_package");
+    let (reason, detail) = why("not there");
+    assert!(reason == "no_package" && detail.starts_with("`no-such-package-here` is not installed for "), "{detail}");
+    let outside = "framework 2.5.1 is outside `framework >= 3`".to_string();
+    assert_eq!(why("too old"), ("no_package".to_string(), outside));
+    assert_eq!(why("setup lacks a module").0, "no_package");
     assert_eq!(why("setup raises"), ("setup_raised".to_string(), "ZeroDivisionError: division by zero".to_string()));
     assert_eq!(why("exits"), ("exited_early".to_string(), "it left in the asked line (exit code 3)".to_string()));
     assert_eq!(why("crashes").0, "crashed");
@@ -284,8 +285,8 @@ fn without_an_interpreter_rows_say_so_and_nothing_fails() {
     let rows = document["rows"].as_array().expect("rows");
     assert!(!rows.is_empty());
     for row in rows {
-        assert_eq!(row["unmeasured"]["reason"], "missing_package", "{row}");
-        assert_eq!(row["unmeasured"]["detail"], "python3 is not on PATH", "{row}");
+        assert_eq!(row["unmeasured"]["reason"], "no_python", "{row}");
+        assert_eq!(row["unmeasured"]["detail"], "no `python3` was found on PATH", "{row}");
     }
 }
 
@@ -302,8 +303,13 @@ fn without_packages_rows_say_which_and_nothing_fails() {
     });
     let document = ran.json();
     let rows = document["rows"].as_array().expect("rows").iter().filter(|row| row["framework"] != "instrument");
-    let (missing, measured): (Vec<_>, Vec<_>) = rows.partition(|row| row["unmeasured"]["reason"] == "missing_package");
-    assert!(missing.iter().any(|row| row["unmeasured"]["detail"] == "torch is not installed"), "{missing:#?}");
+    let (missing, measured): (Vec<_>, Vec<_>) = rows.partition(|row| row["unmeasured"]["reason"] == "no_package");
+    assert!(
+        missing.iter().any(|row| row["unmeasured"]["detail"]
+            .as_str()
+            .is_some_and(|it| it.contains("`torch >= 2.0` is not installed"))),
+        "{missing:#?}"
+    );
     // The controls alone are no answer.
     let code = if measured.is_empty() { 4 } else { 0 };
     assert_eq!(ran.code, Some(code), "{ran:#?}");
@@ -342,7 +348,10 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     let rows = "tests/surveyed/rows.toml";
     for (arguments, parts) in [
         (&["python", "--rows", rows, "--on", "sim"][..], &["--allow code"][..]),
-        (&["python", "--rows", &wrong, "--allow", "code", "--on", "sim"], &["wrong.toml:4:10", "torch >= 2.0, < 3"]),
+        (
+            &["python", "--rows", &wrong, "--allow", "code", "--on", "sim"],
+            &["wrong.toml:4:10", "write a package and its versions"],
+        ),
         (
             &["python", "--rows", &wrong, "--allow", "code", "--on", "sim"],
             &["unknown key `asks`", "did you mean `ask`?"],
@@ -351,8 +360,11 @@ fn what_makes_no_sense_is_refused_with_its_place() {
             &["python", "framework.divice_count", "--rows", rows, "--allow", "code", "--on", "sim"],
             &["did you mean `framework.device_count`?"],
         ),
-        (&["python", "--python", "/no/such/python", "--on", "sim"], &["--python /no/such/python", "cannot be started"]),
-        (&["python", "--python", "/bin/true", "--on", "sim"], &["--python /bin/true", "no Python"]),
+        (
+            &["python", "--python", "/no/such/python", "--on", "sim"],
+            &["--python: `/no/such/python`", "there is no such program"],
+        ),
+        (&["python", "--python", "/bin/true", "--on", "sim"], &["--python: `/bin/true`", "no Python interpreter"]),
         (&["calls", "--jobs", "2", "--on", "sim"], &["--jobs belongs to `survey python`"]),
         (&["calls", "--list"], &["--list belongs to `survey python`"]),
         (&["python", "--timeout", "0s"], &["at least 1s"]),
@@ -395,14 +407,14 @@ fn a_survey_is_shown_as_text_and_page_and_compared_with_another() {
     let a = folder(&scratch).expect("a folder").join(SurveyKind::Python.file());
     let file = a.to_string_lossy().into_owned();
     for (form, parts) in [
-        ("text", &["SIMULATED", "framework 2.5.1", "CPython 3.", "framework.zeros"][..]),
+        ("text", &["SIMULATED", "framework 2.5.1", "cpython 3.", "framework.zeros"][..]),
         (
             "markdown",
             &[
                 "**Simulated: none of this is evidence.**",
                 "| `framework.zeros` | yes | framework/",
                 "The code of each row",
-                "framework &gt;= 3 is needed",
+                "framework 2.5.1 is outside",
             ],
         ),
     ] {

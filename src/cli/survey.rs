@@ -32,15 +32,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     visible_gpus: u32,
     #[command(flatten)]
-    python: Python,
+    of_python: Python,
 }
 
 /// What only `survey python` takes.
 #[derive(Debug, clap::Args)]
 struct Python {
-    /// `python`: the interpreter; without it CUDA_PITFALLS_PYTHON, or the first python3 on PATH.
-    #[arg(long, value_name = "PATH")]
-    python: Option<PathBuf>,
     /// `python`: how many rows run at once; without it a quarter of the CPUs, at most 16.
     #[arg(long, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<usize>,
@@ -84,12 +81,11 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 
 /// Asks.
 pub(super) fn survey(arguments: Arguments) -> Exit {
-    let Arguments { kind, selectors, asked, resume, generate, visible_gpus, python } = arguments;
+    let Arguments { kind, selectors, asked, resume, generate, visible_gpus, of_python: python } = arguments;
     if python.list {
         return list(kind, python.rows.as_deref());
     }
     let python = PythonOptions {
-        interpreter: python.python,
         jobs: python.jobs,
         timeout: python.timeout,
         rows: python.rows,

@@ -5,7 +5,6 @@ use super::{Change, Comparison, Difference, Relation, Side, yes_or_no};
 use crate::machine::Machine;
 use crate::survey::Standing;
 use crate::survey::calls::CallRow;
-use crate::survey::document::Interpreter;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
@@ -175,16 +174,6 @@ fn without_line(at: &str) -> String {
     let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     format!("{file}{rest}")
-}
-
-/// The interpreter and the packages, as far as they differ.
-pub(super) fn interpreters(interpreters: [Option<&Interpreter>; 2]) -> Vec<Change> {
-    let facts = |interpreter: &Interpreter| -> Vec<(String, String)> {
-        let own = (interpreter.implementation.clone(), interpreter.version.clone());
-        std::iter::once(own).chain(interpreter.packages.clone()).collect()
-    };
-    let [a, b] = interpreters.map(|interpreter| interpreter.map(facts).unwrap_or_default());
-    Change::between(&a, &b, "not installed")
 }
 
 /// Differences between the facts of two rows.

@@ -8,7 +8,7 @@ use cuda_pitfalls_calls::{self as calls, Library};
 
 use crate::machine::Machine;
 use crate::python;
-use crate::scenario::python::{INTERPRETER, Package, Requirement};
+use crate::scenario::python::lacks;
 use crate::scenario::{Gpus, Instance, Python, Range, Scenario};
 use crate::verdict::Reason;
 
@@ -183,25 +183,7 @@ impl NeedContext<'_> {
     fn package(&self) -> Option<(String, String)> {
         let found = self.machine.python.as_ref()?;
         let mut needs = self.python_cases().flat_map(|python| &python.needs);
-        needs.find_map(|text| {
-            let Ok(Requirement(packages)) = Requirement::parse(text) else {
-                return Some((format!("`{text}` is not a package and its versions"), text.clone()));
-            };
-            let version = |package: &Package| match package.name.as_str() {
-                INTERPRETER => Some(found.version.clone()),
-                name => found.packages.get(name).cloned().flatten(),
-            };
-            if packages.iter().any(|package| version(package).is_some_and(|version| package.holds(&version))) {
-                return None;
-            }
-            let there = packages.iter().find_map(|package| Some((&package.name, version(package)?)));
-            let detail = match there {
-                Some((name, version)) if version.is_empty() => format!("`{text}`: {name} has no version"),
-                Some((name, version)) => format!("{name} {version} is outside `{text}`"),
-                None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),
-            };
-            Some((detail, text.clone()))
-        })
+        needs.find_map(|text| Some((lacks(text, found)?, text.clone())))
     }
 
     fn restricted(&self) -> Option<String> {

@@ -130,7 +130,6 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::NoPython => "it needs a Python interpreter",
         Reason::NoPackage => "a Python package that it needs is not installed",
         Reason::MissingSymbol => "a call or library that it needs was not found",
-        Reason::MissingPackage => "a Python package that it needs is not installed",
         Reason::NotRoot => "it needs root",
         Reason::HazardNotAllowed => "its hazard was not allowed",
         Reason::Busy => "the GPU is in use by another process",

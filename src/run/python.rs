@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::machine::Unavailable;
 use crate::scenario::Scenario;
 use crate::scenario::python::{INTERPRETER, Requirement};
-use crate::supervisor::{PythonWorker, ask_python};
+use crate::supervisor::{PythonWorker, SupervisorError, ask_python};
 use crate::{forwarding, python, traced};
 
 /// Names the interpreter where the command line does not.
@@ -38,6 +38,33 @@ impl Session {
         if !scenarios.iter().any(Scenario::has_python_lines) {
             return Ok(());
         }
+        self.find(given, |session, place| session.ask(place, scenarios, program)).map(drop)
+    }
+
+    /// Finds the interpreter of programs that run in the caller's own environment, and what it has of these
+    /// packages. None where there is none, which is the machine's lack, unless one was named.
+    ///
+    /// # Errors
+    /// As for [`Session::use_python`].
+    pub(super) fn callers_python(
+        &mut self,
+        given: Option<&Path>,
+        names: &[String],
+        program: &Path,
+    ) -> Result<Option<PathBuf>, Failure> {
+        self.find(given, |session, place| {
+            let worker = session.worker(place.clone())?;
+            session.machine.python = Some(ask_python(program, &worker, None, names).map_err(words)?);
+            Ok(place)
+        })
+    }
+
+    /// Finds an interpreter, and asks it something. None where there is none.
+    fn find<T>(
+        &mut self,
+        given: Option<&Path>,
+        ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, String>,
+    ) -> Result<Option<T>, Failure> {
         let from_environment = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = match (given, &from_environment) {
             (Some(given), _) => Some(("--python", given)),
@@ -45,13 +72,13 @@ impl Session {
             (None, None) => None,
         };
         let place = on_path(named.map_or(Path::new(USUAL), |(_, path)| path));
-        let found = place.and_then(|place| self.ask(place, scenarios, program));
+        let found = place.and_then(|place| ask(self, place));
         match (found, named) {
-            (Ok(()), _) => Ok(()),
+            (Ok(found), _) => Ok(Some(found)),
             (Err(why), Some((how, path))) => Err(Failure::Usage(format!("{how}: `{}`: {why}", path.display()))),
             (Err(detail), None) => {
                 self.machine.unavailable.push(Unavailable { reason: "no_python".to_string(), detail });
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -59,7 +86,6 @@ impl Session {
     /// Asks the interpreter at a place. The error is in words.
     fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), String> {
         let mut worker = self.worker(place)?;
-        let words = |error| format!("this is no Python interpreter that can run lines: {error}");
         let itself = ask_python(program, &worker, None, &[]).map_err(words)?;
         if !itself.executable.is_empty() {
             worker.executable = PathBuf::from(&itself.executable);
@@ -92,6 +118,10 @@ impl Session {
         let (libcuda, links) = (self.libcuda.clone(), self.simulated_links.clone());
         Ok(PythonWorker { executable, script, forwarding, libcuda, links, packages: packages_of_caller() })
     }
+}
+
+fn words(error: SupervisorError) -> String {
+    format!("this is no Python interpreter that can run lines: {error}")
 }
 
 /// The names of all packages that scenarios need.

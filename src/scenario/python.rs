@@ -1,6 +1,7 @@
 //! What the interpreter of a case of Python lines must have: packages with their versions.
 
 use super::Range;
+use crate::machine::Interpreter;
 
 /// What names the interpreter itself among needs.
 pub const INTERPRETER: &str = "python";
@@ -33,6 +34,26 @@ impl Requirement {
     pub fn parse(text: &str) -> Result<Requirement, String> {
         text.split('|').map(|one| Package::parse(one.trim())).collect::<Result<_, _>>().map(Requirement)
     }
+}
+
+/// Why an interpreter lacks what an entry of `needs` asks for, in words; none if it has it.
+pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
+    let Ok(Requirement(packages)) = Requirement::parse(text) else {
+        return Some(format!("`{text}` is not a package and its versions"));
+    };
+    let version = |package: &Package| match package.name.as_str() {
+        INTERPRETER => Some(found.version.clone()),
+        name => found.packages.get(name).cloned().flatten(),
+    };
+    if packages.iter().any(|package| version(package).is_some_and(|version| package.holds(&version))) {
+        return None;
+    }
+    let there = packages.iter().find_map(|package| Some((&package.name, version(package)?)));
+    Some(match there {
+        Some((name, version)) if version.is_empty() => format!("`{text}`: {name} has no version"),
+        Some((name, version)) => format!("{name} {version} is outside `{text}`"),
+        None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),
+    })
 }
 
 impl Package {

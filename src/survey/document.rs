@@ -1,7 +1,5 @@
 //! The document of a survey: who asked, where, and rows of one kind.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,7 +13,7 @@ use crate::verdict::Provenance;
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 4;
+pub const MINOR: u32 = 3;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,9 +69,6 @@ pub struct Header {
     /// How many GPUs a worker of `survey calls` sees (since 1.1; its rows have said so from the first).
     #[serde(default = "one")]
     pub visible_gpus: u32,
-    /// The interpreter of `survey python`; absent in other surveys, and where none was found (since 1.4).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub python: Option<Interpreter>,
     /// Why nothing further was asked of this host, such as a GPU that was lost; null while there was
     /// no reason (since 1.1).
     #[serde(default)]
@@ -82,17 +77,6 @@ pub struct Header {
     pub interrupted: Option<String>,
     /// The exit code and its name; null while it goes on.
     pub exit: Option<ExitCode>,
-}
-
-/// An interpreter of Python, and what is installed for it of what rows ask about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Interpreter {
-    /// Its version, such as `3.12.3`.
-    pub version: String,
-    /// `CPython`, `PyPy`, …
-    pub implementation: String,
-    /// Versions of the packages that rows need, by the names that rows use.
-    pub packages: BTreeMap<String, String>,
 }
 
 fn one() -> u32 {

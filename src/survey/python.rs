@@ -5,12 +5,10 @@
 
 mod control;
 mod list;
-mod need;
 mod seen;
 
 pub use control::{Control, controls};
 pub use list::{Line, List, MOST_BYTES, built_in, read};
-pub use need::{INTERPRETER, Need};
 pub use seen::{Made, Raised, Said, Word, made};
 
 use std::collections::BTreeMap;
@@ -21,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::SurveyKind;
 use super::document::Row;
 use super::row::{Standing, Unmeasured};
+use crate::machine::Interpreter;
 use crate::verdict::Reason;
 
 /// What a row of the instrument's controls belongs to.
@@ -172,12 +171,12 @@ impl Row for PythonRow {
 
 impl PythonRow {
     /// A row about a line that nothing was seen of yet.
-    pub fn of(line: &Line, version: impl Fn(&str) -> Option<String>) -> PythonRow {
-        let names = line.needs.iter().flat_map(Need::names);
+    pub fn of(line: &Line, interpreter: Option<&Interpreter>) -> PythonRow {
+        let version = |name: &String| interpreter?.packages.get(name)?.clone();
         PythonRow {
             id: line.id.clone(),
             framework: line.framework.clone(),
-            versions: names.filter_map(|name| Some((name.to_string(), version(name)?))).collect(),
+            versions: line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect(),
             before: line.before.clone(),
             ask: line.ask.clone(),
             env: line.env.clone(),

@@ -76,7 +76,7 @@ impl Standing {
         let is_partly_modelled = simulated && self.invalid.contains_key(&Reason::NotModelled.name());
         let is_absent = self.unmeasured.as_ref().is_some_and(|unmeasured| match unmeasured.reason {
             Reason::MissingSymbol | Reason::TooFewGpus | Reason::LibcudartVersion => true,
-            Reason::MissingPackage | Reason::NoLibcuda => true,
+            Reason::NoPython | Reason::NoPackage | Reason::NoLibcuda => true,
             Reason::NotModelled => simulated,
             _ => false,
         });

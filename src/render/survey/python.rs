@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
 use super::{disagreements, left_out};
+use crate::machine::Interpreter;
 use crate::render::words;
-use crate::survey::document::{Document, Interpreter};
-use crate::survey::python::{INSTRUMENT, INTERPRETER, List, PythonRow};
+use crate::survey::document::Document;
+use crate::survey::python::{INSTRUMENT, List, PythonRow};
 use crate::text::escape::{self, shorten};
 use crate::text::units;
 
@@ -52,10 +53,10 @@ pub(super) fn sections(documents: &[&Document<PythonRow>]) -> Vec<Section> {
 /// Which interpreters ran the lines.
 fn interpreters(documents: &[&Document<PythonRow>]) -> Section {
     let row = |interpreter: &Interpreter| {
-        let packages = interpreter.packages.iter().filter(|(name, _)| *name != INTERPRETER);
-        let packages: Vec<String> = packages.map(|(name, version)| format!("{name} {version}")).collect();
+        let packages = words::packages(interpreter);
+        let packages = packages.trim_start_matches(", ");
         let own = format!("{} {}", interpreter.implementation, interpreter.version);
-        vec![own, if packages.is_empty() { "none of those that rows need".to_string() } else { packages.join(", ") }]
+        vec![own, if packages.is_empty() { "none of those that rows need" } else { packages }.to_string()]
     };
     // A GPU that is not there is a reason to stop early.
     let has_none = documents.iter().any(|document| document.machine.gpus.is_empty());
@@ -64,7 +65,7 @@ fn interpreters(documents: &[&Document<PythonRow>]) -> Section {
         title: "Interpreter".to_string(),
         text: note.into_iter().collect(),
         header: ["Python", "packages"].map(str::to_string).to_vec(),
-        rows: documents.iter().filter_map(|document| document.survey.python.as_ref()).map(row).collect(),
+        rows: documents.iter().filter_map(|document| document.machine.python.as_ref()).map(row).collect(),
         ..Section::default()
     }
 }
@@ -237,9 +238,8 @@ fn one_line(code: &str) -> String {
 pub(super) fn listed(list: &List) -> String {
     let mut out = String::new();
     for line in &list.lines {
-        let needs: Vec<String> = line.needs.iter().map(ToString::to_string).collect();
         let gpus = if line.gpus > 0 { format!(", GPUs: {}", line.gpus) } else { String::new() };
-        let head = format!("{} [{}]{gpus}; needs: {}", line.id, line.framework, needs.join("; "));
+        let head = format!("{} [{}]{gpus}; needs: {}", line.id, line.framework, line.needs.join("; "));
         out.push_str(&format!("{}\n", escape::terminal(head.trim_end_matches("; needs: "))));
         let env = line.env.iter().map(|(name, value)| format!("{name}={value}"));
         for code in env.chain(line.before.iter().cloned()).flat_map(|code| lines_of(&code)) {

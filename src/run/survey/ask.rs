@@ -167,7 +167,6 @@ impl SurveyRun<'_> {
                 seed: run.seed,
                 generate: self.options.generate as u64,
                 visible_gpus: self.options.visible_gpus,
-                python: None,
                 host_unsafe: None,
                 interrupted: None,
                 exit: None,

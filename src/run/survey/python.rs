@@ -5,7 +5,6 @@
 //! its time is an import. Memory cannot be told apart so: the last attempt of a row that makes contexts runs alone.
 
 mod attempt;
-mod interpreter;
 mod pool;
 
 use std::collections::BTreeSet;
@@ -20,8 +19,10 @@ use crate::catalogue::{Invalid, SelectError};
 use crate::clock;
 use crate::exit::Exit;
 use crate::input;
-use crate::survey::document::{Document, Interpreter, Row};
-use crate::survey::python::{self, Control, INSTRUMENT, INTERPRETER, Line, List, Need, PythonRow};
+use crate::machine::Interpreter;
+use crate::scenario::python::lacks;
+use crate::survey::document::{Document, Row};
+use crate::survey::python::{self, Control, INSTRUMENT, Line, List, PythonRow};
 use crate::text::counts::counted;
 use crate::verdict::Reason;
 use attempt::Attempts;
@@ -30,8 +31,6 @@ use pool::Job;
 /// What the command line says of `survey python` alone.
 #[derive(Clone, Debug, Default)]
 pub struct PythonOptions {
-    /// The interpreter, if it was named.
-    pub interpreter: Option<PathBuf>,
     /// How many rows run at once; by the number of CPUs if none.
     pub jobs: Option<usize>,
     /// How long a process of a row may run; [`TIMEOUT`] if none.
@@ -83,28 +82,29 @@ impl SurveyRun<'_> {
         let options = self.options.python.clone();
         let List { lines, left_out } = list(options.rows.as_deref()).map_err(Failure::Usage)?;
         let lines = select::chosen(lines, &self.run.selectors).map_err(Failure::Usage)?;
-        let names = lines.iter().flat_map(|line| &line.needs).flat_map(Need::names).chain([INTERPRETER]);
-        let found = interpreter::find(&options, names)?;
+        let names: BTreeSet<String> = lines.iter().flat_map(Line::packages).collect();
+        let names: Vec<String> = names.into_iter().collect();
+        let program = self.session.program().to_path_buf();
+        let found = self.session.callers_python(self.run.python.as_deref(), &names, &program)?;
+        self.report.machine.clone_from(&self.session.machine);
         let mut document: Document<PythonRow> = match &self.options.resume {
             Some(folder) => resume::document(folder)?,
             None => self.blank(left_out),
         };
-        let known = found.as_ref().map(|found| found.about.clone());
-        if self.options.resume.is_some() && document.survey.python != known {
+        if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
             let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
             return Err(Failure::Usage(why.to_string()));
         }
-        document.survey.python = known;
         self.console.header(&self.report, None);
         let (started, spent) = (clock::now_ns(), document.survey.elapsed_ns);
         if self.options.resume.is_none() {
             self.put(&document)?;
         }
-        if let Some(found) = &found {
+        if let Some(python) = &found {
             let visible = self.visible();
             let jobs = options.jobs();
             let folder = self.options.python.keep_traces.then(|| self.folder.join("traces"));
-            let attempts = Attempts::new(&self.session, &found.program, folder, self.options.repeat(), jobs);
+            let attempts = Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
             let controls: Vec<Control> = python::controls(&visible);
             // Again in every sitting: stored rows were asked by another one.
             document.rows.retain(|row| row.framework != INSTRUMENT);
@@ -114,9 +114,9 @@ impl SurveyRun<'_> {
             }
             self.ask_lines(&lines, &attempts, &mut document, (started, spent))?;
         } else {
-            let detail = "python3 is not on PATH";
-            let row =
-                |line: &Line| PythonRow::of(line, |_| None).unmeasured(Reason::MissingPackage, detail.to_string());
+            let missing = self.session.machine.unavailable.iter().find(|it| it.reason == Reason::NoPython.name());
+            let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
+            let row = |line: &Line| PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
             document.rows = lines.iter().map(row).collect();
         }
         let place = |row: &PythonRow| lines.iter().position(|line| line.id == row.id);
@@ -156,7 +156,7 @@ impl SurveyRun<'_> {
         rows.sort_by_key(|(at, _)| *at);
         for (at, made) in rows {
             let Some(control) = controls.get(at) else { continue };
-            document.rows.push(control.held(PythonRow::of(&control.line, |_| None).with(made)));
+            document.rows.push(control.held(PythonRow::of(&control.line, None).with(made)));
         }
         let held = document.rows.iter().filter(|row| row.as_expected == Some(true)).count();
         Ok(held == controls.len())
@@ -186,14 +186,13 @@ impl SurveyRun<'_> {
         document: &mut Document<PythonRow>,
         (started, spent): (u64, u64),
     ) -> Result<(), Failure> {
-        let about = document.survey.python.clone().unwrap_or_default();
-        let version = |name: &str| about.packages.get(name).cloned();
+        let about = self.session.machine.python.clone().unwrap_or_default();
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
         let known: BTreeSet<String> = document.rows.iter().map(|row| row.id.clone()).collect();
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
             match self.lacks(line, &about) {
                 Some((reason, detail)) => {
-                    document.rows.push(PythonRow::of(line, version).unmeasured(reason, detail));
+                    document.rows.push(PythonRow::of(line, Some(&about)).unmeasured(reason, detail));
                 }
                 None => {
                     jobs.push(self.job(line));
@@ -210,7 +209,7 @@ impl SurveyRun<'_> {
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
             pool::Event::Done(at, made) => {
                 let Some(line) = asked.get(at) else { return };
-                document.rows.push(PythonRow::of(line, version).with(made));
+                document.rows.push(PythonRow::of(line, Some(&about)).with(made));
                 document.survey.elapsed_ns = spent + (clock::now_ns() - started);
                 console.step(progress.done());
                 console.status(&format!("{} · {}", progress.left(), line.id));
@@ -228,9 +227,8 @@ impl SurveyRun<'_> {
 
     /// Why a line cannot be asked here; none if it can.
     fn lacks(&self, line: &Line, about: &Interpreter) -> Option<(Reason, String)> {
-        let version = |name: &str| about.packages.get(name).cloned();
-        if let Some(detail) = line.needs.iter().find_map(|need| need.lacks(version)) {
-            return Some((Reason::MissingPackage, detail));
+        if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
+            return Some((Reason::NoPackage, detail));
         }
         let visible = self.visible().len();
         if (line.gpus as usize) > visible {

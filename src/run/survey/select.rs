@@ -20,7 +20,7 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {
     }
     let python = &options.python;
     for (is_given, name) in [
-        (python.interpreter.is_some(), "--python"),
+        (options.run.python.is_some(), "--python"),
         (python.jobs.is_some(), "--jobs"),
         (python.timeout.is_some(), "--timeout"),
         (python.rows.is_some(), "--rows"),

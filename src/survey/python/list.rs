@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::INSTRUMENT;
-use super::need::Need;
 use crate::catalogue::Invalid;
+use crate::scenario::python::{INTERPRETER, Requirement};
 use crate::source::reader::{Reader, get};
 use crate::source::tree::{Entry, Node, Place};
 use crate::survey::document::LeftOut;
@@ -24,8 +24,8 @@ pub struct Line {
     pub id: String,
     /// The group that it is selected with, such as `torch`.
     pub framework: String,
-    /// What must be installed.
-    pub needs: Vec<Need>,
+    /// What must be installed, as in a case.
+    pub needs: Vec<String>,
     /// The code that runs before it and is not asked about.
     pub before: Vec<String>,
     /// The code that is asked about.
@@ -38,6 +38,15 @@ pub struct Line {
     pub timeout_s: Option<u64>,
     /// Why it is asked.
     pub note: String,
+}
+
+impl Line {
+    /// The packages that it names among its needs.
+    pub fn packages(&self) -> BTreeSet<String> {
+        let needs = self.needs.iter().filter_map(|need| Requirement::parse(need).ok());
+        let names = needs.flat_map(|Requirement(packages)| packages).map(|package| package.name);
+        names.filter(|name| name != INTERPRETER).collect()
+    }
 }
 
 /// The rows of a list, and what it leaves out.
@@ -129,13 +138,12 @@ fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Line> {
     })
 }
 
-fn need(reader: &mut Reader<'_>, node: &Node) -> Option<Need> {
+fn need(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
     let text = reader.sentence(node)?;
-    match Need::parse(&text) {
-        Ok(need) => Some(need),
-        Err(why) => {
-            let help = "write a package's name, and the versions that will do: \"torch >= 2.0, < 3\"".to_string();
-            reader.error(&node.place, why, Some(help));
+    match Requirement::parse(&text) {
+        Ok(_) => Some(text),
+        Err(help) => {
+            reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(help));
             None
         }
     }
@@ -203,7 +211,7 @@ mod tests {
         assert_eq!(wrong(&format!("{ROW}aks = \"x\"\n")), ["rows.toml:6:1: unknown key `aks`"]);
         assert_eq!(
             wrong(&ROW.replace("[]", "[\"torch 2\"]")),
-            ["rows.toml:4:10: `2` does not begin with one of >= <= == != > <"]
+            ["rows.toml:4:10: `torch 2` is not a package and its versions"]
         );
         assert_eq!(wrong(&format!("{ROW}env = {{ A = 1 }}\n")), ["rows.toml:6:13: expected text, found an integer"]);
     }

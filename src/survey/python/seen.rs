@@ -145,7 +145,7 @@ fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Opt
     let has_libcuda = trace.start.libcuda.is_some();
     if let Some(Raised { kind, message }) = &said.setup {
         let reason = match kind.as_str() {
-            "ModuleNotFoundError" => Reason::MissingPackage,
+            "ModuleNotFoundError" => Reason::NoPackage,
             // Most lines of frameworks can do nothing else then.
             _ if !has_libcuda => Reason::NoLibcuda,
             _ => Reason::SetupRaised,

@@ -211,7 +211,7 @@ fn an_attempt_that_did_not_come_to_its_end_does_not_count() {
         why(&ended(Some(0), None, 1), &raised("ValueError")),
         (Reason::SetupRaised, "ValueError: m".to_string())
     );
-    assert_eq!(why(&ended(Some(0), None, 1), &raised("ModuleNotFoundError")).0, Reason::MissingPackage);
+    assert_eq!(why(&ended(Some(0), None, 1), &raised("ModuleNotFoundError")).0, Reason::NoPackage);
     let mut cut = Trial::on(1).done();
     cut.end = None;
     assert_eq!(why(&cut, &said(1, 2)).0, Reason::System);
