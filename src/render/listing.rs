@@ -50,7 +50,7 @@ pub fn show_text(scenario: &Scenario) -> String {
     field(&mut text, "common belief", &scenario.folklore);
     field(&mut text, "answer", &scenario.answer);
     field(&mut text, "workaround", &scenario.remedy);
-    field(&mut text, "with CUDA calls alone", scenario.twin.as_deref().unwrap_or_default());
+    field(&mut text, "CUDA calls", scenario.twin.as_deref().unwrap_or_default());
     let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
     let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
     field(&mut text, "symptoms", &symptoms.join("; "));
