@@ -23,10 +23,25 @@ fn file(name: &str) -> String {
     format!("tests/python/{name}.toml")
 }
 
+/// The framework of the tests in a folder of the test's own: an interpreter writes beside what it imports.
+fn packages(scratch: &Scratch) -> PathBuf {
+    let (from, to) = (root().join("tests/python/site"), scratch.path().join("site"));
+    for file in [
+        "pitfalls_framework.py",
+        "pitfalls_framework-1.2.0.dist-info/METADATA",
+        "pitfalls_framework-1.2.0.dist-info/RECORD",
+    ] {
+        let target = to.join(file);
+        fs::create_dir_all(target.parent().expect("a folder")).expect("a folder of our own");
+        fs::copy(from.join(file), target).expect("a file of the tests");
+    }
+    to
+}
+
 /// The program with the framework of the tests where packages are looked for.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(arguments);
-    command.env("PYTHONPATH", root().join("tests/python/site")).env_remove("CUDA_PITFALLS_PYTHON");
+    command.env("PYTHONPATH", packages(scratch)).env_remove("CUDA_PITFALLS_PYTHON");
     command
 }
 
