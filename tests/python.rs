@@ -23,10 +23,25 @@ fn file(name: &str) -> String {
     format!("tests/python/{name}.toml")
 }
 
+/// The framework of the tests in a folder of the test's own: an interpreter writes beside what it imports.
+fn packages(scratch: &Scratch) -> PathBuf {
+    let (from, to) = (root().join("tests/python/site"), scratch.path().join("site"));
+    for file in [
+        "pitfalls_framework.py",
+        "pitfalls_framework-1.2.0.dist-info/METADATA",
+        "pitfalls_framework-1.2.0.dist-info/RECORD",
+    ] {
+        let target = to.join(file);
+        fs::create_dir_all(target.parent().expect("a folder")).expect("a folder of our own");
+        fs::copy(from.join(file), target).expect("a file of the tests");
+    }
+    to
+}
+
 /// The program with the framework of the tests where packages are looked for.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(arguments);
-    command.env("PYTHONPATH", root().join("tests/python/site")).env_remove("CUDA_PITFALLS_PYTHON");
+    command.env("PYTHONPATH", packages(scratch)).env_remove("CUDA_PITFALLS_PYTHON");
     command
 }
 
@@ -373,6 +388,25 @@ fn the_first_python3_on_path_is_taken_and_its_lack_is_the_machines() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let report = other.stored().expect("a report");
     assert_eq!(report.machine.python.unwrap().executable, real);
+}
+
+/// The trace's own library counts then, and the trace sees the lines.
+#[test]
+fn lines_can_be_traced_while_they_are_run() {
+    let scratch = Scratch::new();
+    let (path, out, traces) = (file("lines"), scratch.reports(), scratch.path().join("traces"));
+    let run =
+        [common::PROGRAM, "run", path.as_str(), "--on", TWO_GPUS, "--allow", "code", "--out", out.to_str().unwrap()];
+    let trace = ["trace", "--on", TWO_GPUS, "--out", traces.to_str().unwrap(), "--"];
+    let command = command(&scratch, &[&trace[..], &run[..]].concat());
+    let ran = scratch.start(command).wait(std::time::Duration::from_secs(120));
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let report = scratch.stored().expect("a report");
+    let ask = seen(&report, "python/lines", "trap", "ask");
+    assert_eq!(calls(ask), [("cuDeviceGetCount", 1), ("cuInit", 1)]);
+    let trace = fs::read_dir(&traces).unwrap().flatten().next().unwrap().path().join("trace.ndjson");
+    let trace = fs::read_to_string(trace).unwrap();
+    assert!(trace.contains("pitfalls_framework.py") && trace.contains("<ask>"), "{ran:#?}");
 }
 
 /// A scenario without Python lines starts no interpreter.

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::session::Session;
-use crate::machine::Unavailable;
+use crate::machine::{Interpreter, Unavailable};
 use crate::scenario::Scenario;
 use crate::scenario::python::{INTERPRETER, Requirement};
 use crate::supervisor::{PythonWorker, SupervisorError, ask_python};
+use crate::verdict::Provenance;
 use crate::{forwarding, python, traced};
 
 /// Names the interpreter where the command line does not.
@@ -90,7 +91,10 @@ impl Session {
         if !itself.executable.is_empty() {
             worker.executable = PathBuf::from(&itself.executable);
         }
-        let found = ask_python(program, &worker, Some(&self.home), &packages(scenarios)).map_err(words)?;
+        let mut found = ask_python(program, &worker, Some(&self.home), &packages(scenarios)).map_err(words)?;
+        if self.provenance == Provenance::Measured {
+            self.notes.extend(take_out_builds_without_cuda(&mut found));
+        }
         self.supervisor.use_python(worker);
         self.machine.python = Some(found);
         Ok(())
@@ -133,6 +137,19 @@ fn packages(scenarios: &[Scenario]) -> Vec<String> {
     names.into_iter().collect()
 }
 
+/// Takes a build without CUDA for no installation: what it answers is no answer about CUDA. Says so in words.
+fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, version) in &mut found.packages {
+        // PEP 440: the local label, as in `2.9.0+cpu`.
+        let is_without = |version: &String| version.split_once('+').is_some_and(|(_, label)| label.starts_with("cpu"));
+        if let Some(version) = version.take_if(|version| is_without(version)) {
+            notes.push(format!("{name} {version} is built without CUDA: it is taken for not installed"));
+        }
+    }
+    notes
+}
+
 /// A worker has another HOME than its caller, and finds the same packages.
 fn packages_of_caller() -> BTreeMap<String, OsString> {
     let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -156,4 +173,23 @@ fn on_path(name: &Path) -> Result<PathBuf, String> {
     let mut places = std::env::split_paths(&search).map(|folder| folder.join(name));
     let found = places.find(|path| path.is_absolute() && is_program(path));
     found.ok_or_else(|| format!("no `{}` was found on PATH", name.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_cuda_is_none() {
+        let versions =
+            [("jax", "0.4.35"), ("local", "1.0+cuda.cpu"), ("torch", "2.9.0+cpu"), ("vision", "0.24+cpu.cxx11")];
+        let packages = versions.map(|(name, version)| (name.to_string(), Some(version.to_string())));
+        let mut found = Interpreter { packages: packages.into(), ..Interpreter::default() };
+        let notes = take_out_builds_without_cuda(&mut found);
+        assert_eq!(notes.len(), 2);
+        assert_eq!(notes[0], "torch 2.9.0+cpu is built without CUDA: it is taken for not installed");
+        let left: Vec<&str> =
+            found.packages.iter().filter(|(_, it)| it.is_some()).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(left, ["jax", "local"]);
+    }
 }
