@@ -146,6 +146,7 @@ fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
         does: trap.does.clone(),
         mask: Some(vec![uuid.to_string()]),
         env: BTreeMap::new(),
+        python: None,
         probes: true,
         steps: trap.steps.clone(),
         expect: Vec::new(),

@@ -35,6 +35,7 @@ const LONGEST_PATH: usize = 1200;
 /// What the system refused, or what is wrong with the libcuda, in words.
 pub(crate) fn lay_out(folder: &Path, libcuda: &Path, address: &[u8]) -> Result<(), String> {
     let failed = |error: io::Error| format!("the forwarding libcuda could not be written: {error}");
+    can_run(folder.parent().unwrap_or(folder))?;
     let real = libcuda.as_os_str().as_bytes();
     if real.len() >= LONGEST_PATH {
         return Err(format!("the path of libcuda is too long: {}", libcuda.display()));
@@ -48,6 +49,19 @@ pub(crate) fn lay_out(folder: &Path, libcuda: &Path, address: &[u8]) -> Result<(
     write(&folder.join(NAME), &library).map_err(failed)?;
     if libcuda.with_file_name(SHORT).exists() {
         symlink(NAME, folder.join(SHORT)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Whether what lies in a folder can be run or mapped as code.
+///
+/// # Errors
+/// It cannot, in words.
+pub(crate) fn can_run(folder: &Path) -> Result<(), String> {
+    // ST_NOEXEC of statvfs(3), which rustix does not name on every target.
+    if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
+        let folder = folder.display();
+        return Err(format!("{folder} is on a file system that runs no programs (noexec): set TMPDIR to another"));
     }
     Ok(())
 }

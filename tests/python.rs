@@ -23,10 +23,25 @@ fn file(name: &str) -> String {
     format!("tests/python/{name}.toml")
 }
 
+/// The framework of the tests in a folder of the test's own: an interpreter writes beside what it imports.
+fn packages(scratch: &Scratch) -> PathBuf {
+    let (from, to) = (root().join("tests/python/site"), scratch.path().join("site"));
+    for file in [
+        "pitfalls_framework.py",
+        "pitfalls_framework-1.2.0.dist-info/METADATA",
+        "pitfalls_framework-1.2.0.dist-info/RECORD",
+    ] {
+        let target = to.join(file);
+        fs::create_dir_all(target.parent().expect("a folder")).expect("a folder of our own");
+        fs::copy(from.join(file), target).expect("a file of the tests");
+    }
+    to
+}
+
 /// The program with the framework of the tests where packages are looked for.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(arguments);
-    command.env("PYTHONPATH", root().join("tests/python/site")).env_remove("CUDA_PITFALLS_PYTHON");
+    command.env("PYTHONPATH", packages(scratch)).env_remove("CUDA_PITFALLS_PYTHON");
     command
 }
 
@@ -101,7 +116,7 @@ fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
     assert_eq!(step("raises").varying["message"], text("first"));
     assert_eq!(status(step("syntax")), (1, "SyntaxError"));
     assert_eq!(step("prints").varying["half"], Value::Float(2.5));
-    assert_eq!(step("pair").values["pair"], text("(None, True)"));
+    assert_eq!(step("pair").values["pair"], text("(None, True, ' at 0x12', <object object>)"));
     assert_eq!(status(step("exits")), (1, "SystemExit"));
     let kept = &attempt(&report, name, "trap").recording;
     assert_eq!(kept.stdout_tail, "{\"event\": \"bye\"}\n");
@@ -158,6 +173,8 @@ fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
     // A child counts its own calls from nothing.
     assert_eq!(status(step("child")), (1, "DriverError"));
     assert_eq!(calls(step("child")), [("cuInit", 1)]);
+    assert_eq!(step("grandchild").varying["message"], text("cuDeviceGetCount returned 3"));
+    assert_eq!(step("wait-grandchild").values["code"], Value::Int(0));
     assert_eq!((&step("wait").values["code"], &step("wait").values["signal"]), (&Value::Int(0), &Value::Int(0)));
     // Children that a line starts: one that inherits the driver, and ones that find the function that an
     // earlier line defined.
@@ -179,7 +196,7 @@ fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
             .count()
     };
     // The child of the step is heard as such; no child of a line is heard at all.
-    assert_eq!((by(Some("C")), by(None)), (1, 19));
+    assert_eq!((by(Some("D")), by(Some("C")), by(None)), (1, 3, 19));
     assert_eq!(seen(&report, name, "control", "child").values["count"], Value::Int(2));
 }
 
@@ -208,6 +225,26 @@ fn however_a_line_ends_the_process_the_attempt_says_so() {
     }
     let killed = &attempt(&report, "python/killed", "trap").recording.exit;
     assert_eq!((killed.died_at, killed.sent.len()), (Some(1), 0));
+}
+
+/// That nothing was counted must not read as if nothing was called.
+#[test]
+fn a_libcuda_that_is_opened_by_its_path_is_not_counted() {
+    let report = allowed("by-path", &[]);
+    let name = "python/by-path";
+    assert_eq!(calls(seen(&report, name, "trap", "before")), []);
+    let init = seen(&report, name, "trap", "init");
+    assert_eq!((init.initialised, &init.calls, &init.values["status"]), (Some(true), &None, &Value::Int(0)));
+    assert_eq!(part(&report, name).verdict.reason, Some(Reason::Unobservable), "{:?}", part(&report, name).verdict);
+}
+
+#[test]
+fn a_framework_may_have_a_libcudart_of_its_own() {
+    let report = allowed("own-runtime", &[]);
+    assert_eq!(part(&report, "python/own-runtime").verdict.kind, Kind::Reproduced, "{:?}", report.scenarios[0].verdict);
+    let own = report.machine.libraries.iter().find(|library| library.path.ends_with("/home/libcudart.so.12"));
+    let own = own.unwrap_or_else(|| panic!("{:?}", report.machine.libraries));
+    assert_eq!((own.name.as_str(), own.simulated), ("libcudart", false));
 }
 
 #[test]

@@ -390,7 +390,7 @@ destroy! { cuCtxDestroy "cuCtxDestroy", cuCtxDestroy_v2 "cuCtxDestroy_v2" }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     let device = state::current_device();
-    let after_launch = device.is_some_and(|device| counts::has_launched(device));
+    let after_launch = device.is_some_and(counts::has_launched);
     let status = call!("cuCtxSetLimit", fn(i32, usize), limit, value);
     count(index("cuCtxSetLimit"), status);
     if LIMITS.take() {

@@ -2,7 +2,7 @@
 
 It speaks what the other worker speaks (src/event.rs): JSON lines on an inherited socket. For Python 3.8
 and later, with the standard library alone. Every start of an interpreter has `sys`, `os` and the built-in
-`time`, `_ast` and `_thread`; beside these it imports `json` and `ctypes`, which know nothing of CUDA, and
+`time`, `_ast` and `_thread`; beside these it imports `json`, `re` and `ctypes`, which know nothing of CUDA, and
 `threading` and `queue` if a step starts a thread. So what a line imports is what the line imports.
 
 libcuda is never loaded from here: its counts and the state of the driver are read once a line has loaded it.
@@ -11,6 +11,7 @@ import _ast
 import ctypes
 import json
 import os
+import re
 import sys
 import time
 
@@ -113,7 +114,8 @@ class Driver:
         if self.library is None:
             library = self._loaded(self.forwarding)
             if library is None:
-                return {}
+                # One that was opened by its path is not counted, which is not the same as no calls.
+                return {} if self._loaded(self.real) is None else None
             library.cuda_pitfalls_counts.restype = ctypes.c_size_t
             library.cuda_pitfalls_count_name.restype = ctypes.c_char_p
             library.cuda_pitfalls_count_name.argtypes = [ctypes.c_size_t]
@@ -236,7 +238,8 @@ def value_of(value):
         return value
     if type(value) is float and value == value and value not in (float("inf"), float("-inf")):
         return value
-    return text_of(value if type(value) is str else repr(value), MOST_TEXT)
+    # Where an object lies differs from process to process.
+    return text_of(value if type(value) is str else re.sub(r" at 0x[0-9a-f]{6,}", "", repr(value)), MOST_TEXT)
 
 
 def message_of(error):
@@ -288,16 +291,23 @@ class Worker:
 
     def _forked(self):
         """A child that a line made must not be heard, and must not hide this process's end: it holds no channel."""
-        for fd in [self.channel.fd] + [fd for name, fd in self.set_aside.items() if name != self.forking]:
-            try:
-                os.close(fd)
-            except OSError:
-                pass
-        if self.forking is not None:
-            self.channel = Channel(self.set_aside[self.forking])
-            self.process, self.pid = self.forking, os.getpid()
-            self.children = {}
-        self.set_aside = {}
+        ours = self.set_aside.pop(self.forking, (None, None))[0]
+        close(self.channel.fd)
+        if ours is None:
+            self.close_ends(lambda forked_by: True)
+            return
+        # What this child is to fork has its ends here.
+        self.close_ends(lambda forked_by: forked_by != self.forking)
+        self.channel = Channel(ours)
+        self.process, self.pid = self.forking, os.getpid()
+        self.children = {}
+
+    def close_ends(self, is_others):
+        """Closes the ends of processes that others fork: held open here, they would hide a death."""
+        for name, (fd, forked_by) in list(self.set_aside.items()):
+            if is_others(forked_by):
+                del self.set_aside[name]
+                close(fd)
 
     def serve(self):
         """Makes steps until the parent says that there are no more."""
@@ -404,12 +414,13 @@ class Worker:
                 pass
 
     def action(self, step, args):
+        action = ACTIONS.get(step["call"])
+        if action is None:
+            raise Misuse("`%s` is no step of a case of Python lines" % step["call"])
         started = time.monotonic_ns()
         status, values = None, {}
         try:
-            values = ACTIONS[step["call"]](self, step, args) or {}
-        except KeyError:
-            raise Misuse("`%s` is no step of a case of Python lines" % step["call"])
+            values = action(self, step, args) or {}
         except OSError as error:
             status = {"code": error.errno or 0, "name": None}
         return {"elapsed_ns": time.monotonic_ns() - started, "status": status, "values": values}
@@ -454,8 +465,8 @@ class Worker:
             self.flush()
             os._exit(0)
         self.forking = None
-        # Held open here, the child's end would hide the child's death.
-        os.close(self.set_aside.pop(name))
+        close(self.set_aside.pop(name)[0])
+        self.close_ends(lambda forked_by: forked_by == name)
         self.children[name] = pid
         return {"pid": pid}
 
@@ -538,6 +549,14 @@ def has(library, symbol):
         return False
 
 
+def close(fd):
+    """Closes a descriptor that a line may have closed already."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass
+
+
 def move(fd, to):
     """Moves a descriptor out of the way, and keeps it from programs that lines start."""
     try:
@@ -603,7 +622,7 @@ def main(arguments):
     channel = Channel(move(int(fd), HIGH_FD))
     prepare = channel.receive()
     aside = sorted(prepare["channels"].items())
-    set_aside = {name: move(end["fd"], HIGH_FD + 1 + at) for at, (name, end) in enumerate(aside)}
+    set_aside = {name: (move(end["fd"], HIGH_FD + 1 + at), end["forked_by"]) for at, (name, end) in enumerate(aside)}
     os.chdir(home)
     lines = Lines(os.path.join(home, "lines-%d.py" % os.getpid()))
     worker = Worker(channel, Driver(forwarding, real), lines, set_aside, prepare["probes"])

@@ -104,8 +104,9 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
         out.push_str(&wrap(&head, &facts, " · ", width));
         let plan = report.plan.as_ref().and_then(|plan| plan.case(&case.name));
         for line in lines::of_case(plan, case).unwrap_or_default() {
-            let text = line.trim_start_matches(' ');
-            out.push_str(&sentence(&" ".repeat(8 + line.len() - text.len()), text, width));
+            let text = line.trim_start_matches([' ', '#']);
+            let (head, _) = line.split_at(line.len() - text.len());
+            out.push_str(&sentence(&format!("        {head}"), text, width));
         }
     }
     for failed in &report.verdict.unexpected {

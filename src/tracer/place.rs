@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::folder::Folder;
-use crate::forwarding::{self, ADDRESS, filled, write};
+use crate::forwarding::{self, ADDRESS, can_run, filled, write};
 use crate::traced::{CUDA_FOLDER, PRELOAD_NAME, VARIABLE};
 
 /// The hook, as built.
@@ -48,10 +48,7 @@ impl Place {
         if path.as_os_str().as_bytes().contains(&b' ') {
             return Err(format!("TMPDIR: the name of {} has a space, which LD_PRELOAD cannot carry", path.display()));
         }
-        if is_noexec(&path) {
-            let path = path.display();
-            return Err(format!("{path} is on a file system that runs no programs (noexec): set TMPDIR to another"));
-        }
+        can_run(&path)?;
         let socket = path.join(SOCKET_NAME);
         if socket.as_os_str().len() > LONGEST_SOCKET {
             return Err(format!("TMPDIR: the path {} is too long for a socket", socket.display()));
@@ -119,10 +116,4 @@ impl Place {
 fn random_token() -> String {
     // The hasher's keys are from the system's source of randomness.
     format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-/// Whether nothing below a path can be run or mapped as code.
-fn is_noexec(path: &Path) -> bool {
-    // ST_NOEXEC of statvfs(3), which rustix does not name on every target.
-    rustix::fs::statvfs(path).is_ok_and(|about| about.f_flag.bits() & 8 != 0)
 }

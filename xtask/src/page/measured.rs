@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use cuda_pitfalls::judge::{self, Facts, planned_today};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::observe::Scene;
+use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{Report, ScenarioReport};
+use cuda_pitfalls::scenario::python::Requirement;
 use cuda_pitfalls::scenario::{Instance, Scenario};
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
@@ -67,6 +69,26 @@ impl Measurement {
     /// The version of libcudart.
     pub(super) fn libcudart(&self) -> &str {
         self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
+    }
+
+    /// What the calls or the lines ran on, beside the driver: libcudart, or the interpreter and those packages
+    /// that the lines need.
+    pub(super) fn software(&self) -> String {
+        let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
+        let needs: Vec<&String> = cases.filter_map(|case| case.python.as_ref()).flat_map(|it| &it.needs).collect();
+        let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
+            return format!("libcudart {}", self.libcudart());
+        };
+        let packages = needs.into_iter().filter_map(|need| Requirement::parse(need).ok());
+        let names: BTreeSet<String> = packages.flat_map(|it| it.0).map(|package| package.name).collect();
+        let mut needed = python.clone();
+        needed.packages.retain(|name, _| names.contains(name));
+        format!("Python {}{}", python.version, words::packages(&needed))
+    }
+
+    /// Whether lines of Python were measured.
+    pub(super) fn is_of_lines(&self) -> bool {
+        self.part.plan.iter().flat_map(|plan| &plan.cases).any(|case| case.python.is_some())
     }
 
     /// The driver's version.
@@ -143,7 +165,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     let mut rows: Vec<_> = own.iter().map(|one| key(one)).collect();
     rows.sort();
     rows.dedup();
-    let mut table = Table::new(["machine", "driver", "libcudart", "attempts of each case", "the pitfall", "report"]);
+    let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
+    let mut table = Table::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
     for row in rows {
         let of: Vec<&Measurement> = own.iter().filter(|one| key(one) == row).copied().collect();
         let Some(first) = of.first() else { continue };
@@ -151,7 +174,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         table.row([
             first.gpus(),
             prose(first.driver()),
-            prose(first.libcudart()),
+            prose(first.software().trim_start_matches(&format!("{software} "))),
             attempts(&of),
             together(scenario, &of),
             link(&escaped(&first.report), &report),

@@ -5,7 +5,7 @@ use cuda_pitfalls::fact::words::{in_order, status};
 use cuda_pitfalls::fact::{FactKind, KINDS, Look, Told, Unasked};
 use cuda_pitfalls::observation::{MemoryObservation, StepObservation};
 use cuda_pitfalls::render::facts::frequency;
-use cuda_pitfalls::render::{lines, words};
+use cuda_pitfalls::render::lines;
 use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Check, Scenario};
 use cuda_pitfalls::text::units;
@@ -78,7 +78,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     }
     let of = if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(one)) };
     let report = link(&escaped(&one.report), &format!("../../../reports/{}/report.json", one.report));
-    let words = format!("On {}, driver {}, {} ({report}){of}:", one.gpus(), prose(one.driver()), prose(&software(one)));
+    let words =
+        format!("On {}, driver {}, {} ({report}){of}:", one.gpus(), prose(one.driver()), prose(&one.software()));
     paragraph(out, &words);
     table.write(out);
     each_line(out, one);
@@ -105,7 +106,12 @@ fn each_line(out: &mut String, one: &Measurement) {
         let Some(case) = one.part.case(name) else { continue };
         let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), case) else { continue };
         paragraph(out, &format!("Line by line, the {name}:"));
-        fenced(out, "python", program.into_iter());
+        let gpus = plan.map(|plan| plan.gpus.as_slice()).unwrap_or_default();
+        let named = |line: String| {
+            let names = gpus.iter().enumerate();
+            names.fold(line, |line, (place, uuid)| line.replace(uuid.as_str(), &format!("UUID of gpu{place}")))
+        };
+        fenced(out, "python", program.into_iter().map(named));
     }
 }
 
@@ -114,14 +120,6 @@ fn values(one: &Measurement) -> String {
     let values =
         one.part.parameters.iter().map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
     values.collect::<Vec<_>>().join(", ")
-}
-
-/// What the calls or the lines ran on, beside the driver.
-fn software(one: &Measurement) -> String {
-    match one.machine.python.as_ref().filter(|_| one.part.libcudart.is_none()) {
-        Some(python) => format!("Python {}{}", python.version, words::packages(python)),
-        None => format!("libcudart {}", one.libcudart()),
-    }
 }
 
 /// What is special about a case other than the two that are compared.

@@ -31,7 +31,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     if !own.is_empty() {
         paragraph(out, &tried(own));
     }
-    if scenario.parameters.is_empty() {
+    if scenario.parameters.is_empty() && !scenario.has_python_lines() {
         table(own).write(out);
     }
 }
@@ -66,12 +66,14 @@ fn details(scenario: &Scenario) -> Vec<String> {
 fn tried(own: &[&Measurement]) -> String {
     let drivers: BTreeSet<&str> = own.iter().map(|one| one.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
-    let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
-    format!(
-        "Measured with libcudart {} on driver {}; nothing is known of others.",
-        prose(&versions.join(", ")),
-        prose(&drivers)
-    )
+    let software = if own.iter().any(|one| one.is_of_lines()) {
+        let all: BTreeSet<String> = own.iter().map(|one| one.software()).collect();
+        all.into_iter().collect::<Vec<_>>().join("; ")
+    } else {
+        let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
+        format!("libcudart {}", versions.join(", "))
+    };
+    format!("Measured with {} on driver {}; nothing is known of others.", prose(&software), prose(&drivers))
 }
 
 /// The versions of libcudart that were measured, oldest first.
