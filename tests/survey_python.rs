@@ -38,6 +38,7 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(&all);
     // A relative path: rows run in other folders.
     command.env("PYTHONPATH", "tests/surveyed/site-packages").env_remove("CUDA_PITFALLS_PYTHON");
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     command.env_remove("CUDA_VISIBLE_DEVICES").env("FRAMEWORK_STATE", scratch.path().join("state"));
     command
 }

@@ -32,7 +32,7 @@ libcudart, may stop before it does what it does elsewhere: there `no` proves not
 const LONGEST: usize = 80;
 
 pub(super) fn sections(documents: &[&Document<PythonRow>]) -> Vec<Section> {
-    let rows: Vec<&PythonRow> = documents.iter().flat_map(|document| &document.rows).collect();
+    let rows = latest(documents);
     let (controls, rows): (Vec<&PythonRow>, Vec<&PythonRow>) =
         rows.into_iter().partition(|row| row.framework == INSTRUMENT);
     let mut groups: Vec<&str> = Vec::new();
@@ -48,6 +48,22 @@ pub(super) fn sections(documents: &[&Document<PythonRow>]) -> Vec<Section> {
     sections.push(code(&rows));
     sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
     sections
+}
+
+/// The rows of all documents; of several about one line that of the last document, in the place of the first.
+fn latest<'a>(documents: &[&'a Document<PythonRow>]) -> Vec<&'a PythonRow> {
+    let mut rows: Vec<&PythonRow> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in documents.iter().flat_map(|document| &document.rows) {
+        let place = *places.entry(&row.id).or_insert(rows.len());
+        match rows.get_mut(place) {
+            // What could not be asked again does not take the place of what was.
+            Some(known) if row.standing.unmeasured.is_none() || known.standing.unmeasured.is_some() => *known = row,
+            Some(_) => {}
+            None => rows.push(row),
+        }
+    }
+    rows
 }
 
 /// Which interpreters ran the lines.
@@ -254,4 +270,54 @@ pub(super) fn listed(list: &List) -> String {
 
 fn lines_of(code: &str) -> Vec<String> {
     code.trim_matches('\n').lines().map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn row(id: &str, value: &str, unmeasured: Value) -> Value {
+        json!({"id": id, "framework": "torch", "versions": {}, "ask": "ask()", "initialised_before": false,
+               "context_before": [], "calls_cuinit": true, "reads_mask": true, "mask": "0", "init_status": null,
+               "in_child": false, "at": "torch/cuda/__init__.py:180 is_available", "entry": "accelerate/state.py:9 set",
+               "through": "cudaGetDeviceCount", "context_on": [1], "context_at": null, "context_bytes": [5 << 20],
+               "device_used_bytes": null, "raised": null, "value": value, "elapsed_ns": 5, "left": null, "attempts": 3,
+               "unmeasured": unmeasured, "seen": []})
+    }
+
+    fn document(rows: &[Value]) -> Document<PythonRow> {
+        let machine = json!({"driver_version": null, "cuda_driver_version": null, "nvml_version": null, "gpus": [],
+                             "libraries": [], "libcudart": [], "kernel": null, "architecture": "x86_64", "isolation": {},
+                             "environment": {}, "mps": false});
+        let survey = json!({"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1,
+                            "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1,
+                            "interrupted": null, "exit": null});
+        let schema = json!({"name": "cuda-pitfalls-survey-python", "major": 1, "minor": 0});
+        let document = json!({"schema": schema, "provenance": "measured", "survey": survey, "machine": machine,
+                              "rows": rows, "complete": true});
+        serde_json::from_value(document).expect("a document")
+    }
+
+    #[test]
+    fn a_row_says_where_and_what() {
+        let made = document(&[row("a", "True", Value::Null)]);
+        let sections = sections(&[&made]);
+        let torch = sections.iter().find(|section| section.title == "torch").expect("its framework");
+        let at = "torch/cuda/__init__.py:180 is_available, from accelerate/state.py:9 set (cudaGetDeviceCount)";
+        assert_eq!(torch.rows, [["a", "yes: \"0\"", at, "1", "contexts: +5 MiB", "True"]]);
+        let interpreter = sections.iter().find(|section| section.title == "Interpreter").expect("a section");
+        assert_eq!(interpreter.text, [NO_GPU], "a `no` proves nothing there");
+    }
+
+    #[test]
+    fn of_several_surveys_the_last_that_measured_a_line_is_shown() {
+        let lacks = || json!({"reason": "no_package", "detail": "torch is not installed"});
+        let first = document(&[row("a", "1", Value::Null), row("b", "1", lacks()), row("c", "1", Value::Null)]);
+        let second = document(&[row("c", "2", lacks()), row("b", "2", Value::Null), row("a", "2", Value::Null)]);
+        let shown: Vec<(&str, Option<&str>)> =
+            latest(&[&first, &second]).iter().map(|row| (row.id.as_str(), row.value.as_deref())).collect();
+        assert_eq!(shown, [("a", Some("2")), ("b", Some("2")), ("c", Some("1"))]);
+    }
 }

@@ -19,7 +19,8 @@ pub struct Control {
 struct Shows {
     initialised_before: bool,
     calls_cuinit: Option<bool>,
-    reads_mask: Option<bool>,
+    /// None where it is not known whether `cuInit` succeeds.
+    reads_mask: Option<Option<bool>>,
     context_on: Vec<u32>,
 }
 
@@ -29,7 +30,8 @@ impl Control {
         let Shows { initialised_before, calls_cuinit, reads_mask, context_on } = &self.shows;
         let is_shown = row.standing.unmeasured.is_none()
             && row.initialised_before == Some(*initialised_before)
-            && (row.calls_cuinit, row.reads_mask) == (*calls_cuinit, *reads_mask)
+            && row.calls_cuinit == *calls_cuinit
+            && reads_mask.is_none_or(|reads_mask| row.reads_mask == reads_mask)
             && row.context_on.as_ref() == Some(context_on);
         PythonRow { as_expected: Some(is_shown), ..row }
     }
@@ -45,16 +47,22 @@ pub fn controls(visible: &[u32]) -> Vec<Control> {
         env: [("CUDA_DEVICE_ORDER".to_string(), "PCI_BUS_ID".to_string())].into(),
         ..Line::default()
     };
-    let nothing =
-        Shows { initialised_before: false, calls_cuinit: Some(false), reads_mask: Some(false), context_on: vec![] };
+    let nothing = Shows {
+        initialised_before: false,
+        calls_cuinit: Some(false),
+        reads_mask: Some(Some(false)),
+        context_on: vec![],
+    };
     let can_succeed = !visible.is_empty();
-    let init = Shows { calls_cuinit: Some(true), reads_mask: Some(true).filter(|_| can_succeed), ..nothing.clone() };
+    let init =
+        Shows { calls_cuinit: Some(true), reads_mask: Some(Some(true)).filter(|_| can_succeed), ..nothing.clone() };
     let mut all = vec![
         Control { line: line("a line without CUDA", &[], "sum(range(10))".to_string()), shows: nothing },
         Control { line: line("cuInit", &[OPEN], "libcuda.cuInit(0)".to_string()), shows: init },
     ];
     if let Some((ordinal, gpu)) = visible.iter().enumerate().next_back() {
-        let shows = Shows { initialised_before: true, calls_cuinit: None, reads_mask: None, context_on: vec![*gpu] };
+        let shows =
+            Shows { initialised_before: true, calls_cuinit: None, reads_mask: Some(None), context_on: vec![*gpu] };
         let line = line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})"));
         all.push(Control { line, shows });
     }
