@@ -406,7 +406,7 @@ fn lines_can_be_traced_while_they_are_run() {
     assert_eq!(calls(ask), [("cuDeviceGetCount", 1), ("cuInit", 1)]);
     let trace = fs::read_dir(&traces).unwrap().flatten().next().unwrap().path().join("trace.ndjson");
     let trace = fs::read_to_string(trace).unwrap();
-    assert!(trace.contains("pitfalls_framework.py") && trace.contains("<ask>"), "{ran:#?}");
+    assert!(trace.contains("pitfalls_framework.py") && trace.contains(": ask>"), "{ran:#?}");
 }
 
 /// A scenario without Python lines starts no interpreter.
