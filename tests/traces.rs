@@ -27,7 +27,7 @@ fn committed() -> Vec<PathBuf> {
 fn committed_traces_show_what_they_showed() {
     let mut said = String::new();
     let traces = committed();
-    assert!(traces.len() >= 28, "{traces:?}");
+    assert!(traces.len() >= 31, "{traces:?}");
     for folder in traces {
         let name = folder.strip_prefix(root().join("reports/traces")).expect("below").to_string_lossy().into_owned();
         let trace = Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"));

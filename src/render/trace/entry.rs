@@ -464,8 +464,8 @@ impl<'a> Builder<'a> {
         let own = self.trace.gpu_index(event.gpu.as_deref());
         if life.beside_another {
             let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
-            let grown = grown.map_or_else(String::new, |grown| format!(": together {}", units::delta(grown)));
-            entry.details.push(format!("another context came or went there at the same time{grown}"));
+            let grown = grown.map_or_else(String::new, |grown| format!(": {} in total", units::delta(grown)));
+            entry.details.push(format!("another context was created or destroyed there at the same time{grown}"));
         }
         for (gpu, bytes) in event.memory_bytes.iter().enumerate().filter(|(gpu, _)| Some(*gpu) != own) {
             if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
