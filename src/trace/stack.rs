@@ -277,7 +277,15 @@ fn native_name(function: &str) -> String {
 /// `cupy.cuda.device.Device.__exit__` of `__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__`: each part with its length
 /// before it, the last one with a number, or with nothing where only C calls it.
 fn of_cython(function: &str) -> Option<String> {
-    let kinds = [("pw_", false), ("pf_", false), ("f_", true), ("tp_dealloc_", true), ("tp_new_", true)];
+    let kinds = [
+        ("pw_", false),
+        ("pf_", false),
+        ("f_", true),
+        ("getprop_", true),
+        ("setprop_", true),
+        ("tp_dealloc_", true),
+        ("tp_new_", true),
+    ];
     let (mut rest, ends_bare) = kinds
         .iter()
         .find_map(|(kind, ends_bare)| Some((function.strip_prefix("__pyx_")?.strip_prefix(kind)?, *ends_bare)))?;
@@ -411,6 +419,7 @@ mod tests {
             ),
             ("__pyx_pw_4cupy_9_creation_5basic_1empty", "cupy._creation.basic.empty"),
             ("__pyx_f_4cupy_4cuda_6memory_malloc", "cupy.cuda.memory.malloc"),
+            ("__pyx_getprop_4cupy_4cuda_6device_6Device_mem_info", "cupy.cuda.device.Device.mem_info"),
             ("__pyx_pw_4cupy_3foo_bar", "cupy.foo_bar"),
             ("__pyx_tp_dealloc_4cupy_5_core_7_kernel_ufunc(_object*)", "cupy._core._kernel.ufunc"),
         ];
