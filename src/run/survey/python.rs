@@ -2,7 +2,8 @@
 //!
 //! Each attempt is a process of this program that traces one fresh interpreter (`__tracer`): what reads the stacks of
 //! a foreign process is kept out of the parent. Rows run at once, because each has its own process and most of
-//! its time is an import. Memory cannot be told apart so: the last attempt of a row that makes contexts runs alone.
+//! its time is an import. Memory cannot be told apart so: the last attempt of a row that makes contexts runs while
+//! nothing else does.
 
 mod attempt;
 mod pool;

@@ -8,7 +8,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,8 +56,6 @@ pub(super) struct Attempts {
     modules: Option<OsString>,
     repeat: u32,
     jobs: usize,
-    /// Read by attempts that may run at once, written by one that must run alone.
-    turn: RwLock<()>,
     number: AtomicU64,
     spent_ns: AtomicU64,
     /// Whether the user wants to stop.
@@ -79,7 +76,6 @@ impl Attempts {
             modules: modules(),
             repeat,
             jobs,
-            turn: RwLock::new(()),
             number: AtomicU64::new(0),
             spent_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -103,21 +99,27 @@ impl Attempts {
         self.spent_ns.load(Ordering::Relaxed)
     }
 
-    /// Every attempt of a row. None if the user stopped it.
-    pub(super) fn row(&self, job: &Job) -> Option<Vec<Made>> {
+    /// The attempts of a row that may run beside others: all, but the last of a row that makes contexts. None if the
+    /// user stopped it.
+    pub(super) fn together(&self, job: &Job) -> Option<Vec<Made>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
-            let makes_contexts = attempts.iter().any(has_contexts);
-            let made = self.one(job, number == self.repeat && makes_contexts)?;
-            let hangs = made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang);
-            attempts.push(made);
+            if number > 1 && number == self.repeat && wants_to_be_alone(&attempts) {
+                break;
+            }
+            attempts.push(self.one(job, self.jobs == 1)?);
             // It would hang again, and each time until the limit.
-            if hangs {
+            if attempts.last().is_some_and(hangs) {
                 break;
             }
         }
-        // One attempt beside others does not tell how much memory is its own.
-        if !attempts.iter().any(|made| made.seen.alone) && attempts.iter().any(has_contexts) {
+        Some(attempts)
+    }
+
+    /// Adds the attempt that runs alone, while nothing else does, for a row that makes contexts: one attempt beside
+    /// others does not tell how much memory is its own. None if the user stopped it.
+    pub(super) fn alone(&self, job: &Job, mut attempts: Vec<Made>) -> Option<Vec<Made>> {
+        if wants_to_be_alone(&attempts) {
             attempts.push(self.one(job, true)?);
         }
         Some(attempts)
@@ -125,14 +127,10 @@ impl Attempts {
 
     fn one(&self, job: &Job, alone: bool) -> Option<Made> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
-        let made = if alone {
-            let _turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
-            if is_stopped() { None } else { self.attempt(job, true) }
-        } else {
-            let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
-            if is_stopped() { None } else { self.attempt(job, self.jobs == 1) }
-        };
-        made.filter(|_| !is_stopped())
+        if is_stopped() {
+            return None;
+        }
+        self.attempt(job, alone).filter(|_| !is_stopped())
     }
 
     fn attempt(&self, job: &Job, alone: bool) -> Option<Made> {
@@ -233,8 +231,14 @@ fn modules() -> Option<OsString> {
     std::env::join_paths(paths).ok()
 }
 
-fn has_contexts(made: &Made) -> bool {
-    made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty())
+/// Whether a row makes contexts, and no attempt of it ran alone yet.
+pub(super) fn wants_to_be_alone(attempts: &[Made]) -> bool {
+    let has_contexts = |made: &Made| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
+    attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
+}
+
+fn hangs(made: &Made) -> bool {
+    made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang)
 }
 
 /// Writes the files of a row.

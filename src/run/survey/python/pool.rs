@@ -6,12 +6,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::attempt::Attempts;
+use super::attempt::{Attempts, wants_to_be_alone};
 use crate::supervisor::Interrupt;
 use crate::survey::python::{Line, Made};
 
 /// How often the user is looked after.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Rows of a batch, for each thread. What is stopped midway loses a batch at most.
+const BATCH: usize = 4;
 
 /// A row to be asked.
 #[derive(Clone, Debug)]
@@ -31,18 +34,65 @@ pub(super) enum Event {
 }
 
 /// Asks all rows, and tells of each when it is done, in any order. A row that the user stopped is not told of.
+///
+/// Rows are asked in batches: the attempts of a batch that may run at once, then, one after the other, those that
+/// must run alone. To change between the two for every row would let all threads wait for the slowest each time.
 pub(super) fn run(attempts: &Attempts, jobs: Vec<Job>, interrupt: &mut Interrupt, mut tell: impl FnMut(Event)) {
-    let threads = attempts.jobs().min(jobs.len());
-    let queue: Mutex<VecDeque<(usize, Job)>> = Mutex::new(jobs.into_iter().enumerate().collect());
+    let mut rows: VecDeque<Row> =
+        jobs.into_iter().enumerate().map(|(at, job)| Row { at, job, made: Vec::new() }).collect();
+    while !rows.is_empty() {
+        let batch: Vec<Row> = rows.drain(..rows.len().min(BATCH * attempts.jobs())).collect();
+        let mut left = Vec::new();
+        let together = |row: &Row| attempts.together(&row.job);
+        stage(attempts, attempts.jobs(), batch, together, interrupt, |stage| match stage {
+            Stage::Done(row) if wants_to_be_alone(&row.made) => left.push(row),
+            Stage::Done(row) => tell(Event::Done(row.at, row.made)),
+            Stage::Tick => tell(Event::Tick),
+        });
+        let alone = |row: &Row| attempts.alone(&row.job, row.made.clone());
+        stage(attempts, 1, left, alone, interrupt, |stage| match stage {
+            Stage::Done(row) => tell(Event::Done(row.at, row.made)),
+            Stage::Tick => tell(Event::Tick),
+        });
+        if attempts.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+}
+
+/// A row and what was made of it so far.
+struct Row {
+    /// Where the caller has it.
+    at: usize,
+    job: Job,
+    made: Vec<Made>,
+}
+
+enum Stage {
+    Done(Row),
+    Tick,
+}
+
+/// Does one thing with each row, several rows at once.
+fn stage(
+    attempts: &Attempts,
+    threads: usize,
+    rows: Vec<Row>,
+    ask: impl Fn(&Row) -> Option<Vec<Made>> + Sync,
+    interrupt: &mut Interrupt,
+    mut tell: impl FnMut(Stage),
+) {
+    let threads = threads.min(rows.len());
+    let queue: Mutex<VecDeque<Row>> = Mutex::new(rows.into());
     let (done, all_done) = channel();
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            let (done, queue) = (done.clone(), &queue);
+            let (done, queue, ask) = (done.clone(), &queue, &ask);
             scope.spawn(move || {
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                while let Some((at, job)) = next() {
-                    let Some(made) = attempts.row(&job) else { break };
-                    if done.send((at, made)).is_err() {
+                while let Some(row) = next() {
+                    let Some(made) = ask(&row) else { break };
+                    if done.send(Row { made, ..row }).is_err() {
                         break;
                     }
                 }
@@ -51,8 +101,8 @@ pub(super) fn run(attempts: &Attempts, jobs: Vec<Job>, interrupt: &mut Interrupt
         drop(done);
         loop {
             match all_done.recv_timeout(TICK) {
-                Ok((at, made)) => tell(Event::Done(at, made)),
-                Err(RecvTimeoutError::Timeout) => tell(Event::Tick),
+                Ok(row) => tell(Stage::Done(row)),
+                Err(RecvTimeoutError::Timeout) => tell(Stage::Tick),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if interrupt.check() {
