@@ -245,11 +245,28 @@ pub struct When {
     /// Values of the scenario's own parameters: the instance's value must be among those listed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Vec<Scalar>>,
+    /// Python packages with the versions that will do, as in a case's `needs`: `torch >= 2.11`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
 }
 
 impl When {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         *self == When::default()
+    }
+
+    /// Asks for what `all` asks too, where this does not ask about the same fact itself.
+    pub fn inherit(&mut self, all: &When) {
+        self.driver = self.driver.take().or_else(|| all.driver.clone());
+        self.libcudart = self.libcudart.take().or_else(|| all.libcudart.clone());
+        self.compute_capability = self.compute_capability.take().or_else(|| all.compute_capability.clone());
+        self.gpus = self.gpus.take().or_else(|| all.gpus.clone());
+        for (name, values) in &all.parameters {
+            self.parameters.entry(name.clone()).or_insert_with(|| values.clone());
+        }
+        if self.packages.is_empty() {
+            self.packages.clone_from(&all.packages);
+        }
     }
 }

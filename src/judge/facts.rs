@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::machine::{Machine, Runtime};
+use crate::machine::{Interpreter, Machine, Runtime};
 use crate::plan::Plan;
+use crate::scenario::python::lacks;
 use crate::scenario::{Range, Scalar, When};
 use crate::verdict::Provenance;
 
@@ -18,6 +19,8 @@ pub struct Facts {
     pub gpus: Vec<String>,
     /// The compute capability of the plan's `gpu0`.
     pub compute_capability: Option<String>,
+    /// The interpreter that Python lines run in, with the packages that were asked for.
+    pub python: Option<Interpreter>,
     /// Who answered the calls.
     pub provenance: Provenance,
 }
@@ -32,6 +35,7 @@ impl Facts {
             libcudart: libcudart.and_then(|runtime| runtime.version.clone()),
             gpus: machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect(),
             compute_capability: first.and_then(|gpu| gpu.compute_capability.clone()),
+            python: machine.python.clone(),
             provenance,
         }
     }
@@ -46,6 +50,7 @@ pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>
         && within(when.compute_capability.as_ref(), facts.compute_capability.as_deref())
         && within(when.gpus.as_ref(), Some(&gpus))
         && when.parameters.iter().all(|(name, values)| parameters.get(name).is_some_and(|value| values.contains(value)))
+        && when.packages.iter().all(|text| facts.python.as_ref().is_some_and(|python| lacks(text, python).is_none()))
 }
 
 fn within(range: Option<&Range>, value: Option<&str>) -> bool {
@@ -90,5 +95,21 @@ mod tests {
         let with = |value| matches(&when, &facts(), &[("mask".to_string(), Scalar::Int(value))].into());
         assert!(with(1) && !with(2));
         assert!(!matches(&when, &facts(), &BTreeMap::new()));
+    }
+
+    #[test]
+    fn packages_are_those_of_the_interpreter() {
+        let with = |version: &str| Facts {
+            python: Some(Interpreter {
+                packages: [("torch".to_string(), Some(version.to_string()))].into(),
+                ..Interpreter::default()
+            }),
+            ..facts()
+        };
+        let when = When { packages: vec!["torch >= 2.11".into()], ..When::default() };
+        let holds = |facts: &Facts| matches(&when, facts, &BTreeMap::new());
+        assert!(holds(&with("2.11.0+cu130")) && holds(&with("2.12.1")));
+        assert!(!holds(&with("2.10.0")));
+        assert!(!holds(&facts()), "without an interpreter");
     }
 }

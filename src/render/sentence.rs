@@ -10,12 +10,12 @@ pub(super) fn expected(expectation: &Expectation) -> String {
         Expected::Reproduced => "reproduced",
         Expected::NotReproduced => "not reproduced",
     };
-    let mut words = format!("{verdict}{}", condition(&expectation.when));
+    let mut words = format!("{verdict}{}", condition(&expectation.when, &expectation.when.packages));
     reason(&mut words, &expectation.because, &expectation.evidence);
     words
 }
 
-fn condition(when: &When) -> String {
+fn condition(when: &When, packages: &[String]) -> String {
     let mut all = Vec::new();
     let ranges = [
         ("driver", &when.driver),
@@ -30,6 +30,7 @@ fn condition(when: &When) -> String {
         let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
         all.push(format!("{name} is {}", values.join(" or ")));
     }
+    all.extend(packages.iter().map(|text| format!("there is {text}")));
     if all.is_empty() { String::new() } else { format!(", where {}", all.join(" and ")) }
 }
 
@@ -48,7 +49,8 @@ pub(super) fn check(check: &Check) -> String {
         Some(exit) => exit.sentence(),
         None => format!("at {}: {}", check.at, check.facts.sentences().join(", and ")),
     };
-    words.push_str(&condition(&check.when));
+    // Its packages are those of the file's verdict, which says them.
+    words.push_str(&condition(&check.when, &[]));
     reason(&mut words, &check.because, &check.evidence);
     words
 }

@@ -43,7 +43,18 @@ pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
         let values: Vec<String> = values.iter().map(value).collect();
         all.push(format!("for {name} {}", values.join(" or ")));
     }
+    all.extend(when.packages.iter().map(|text| package(text)));
     (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// A package as a person says it: `with torch 2.11 or newer`.
+fn package(text: &str) -> String {
+    match text.split_once(">=") {
+        Some((name, version)) if !text.contains([',', '|']) => {
+            format!("with {} {} or newer", name.trim(), version.trim())
+        }
+        _ => format!("with {text}"),
+    }
 }
 
 /// A range as a person says it: `since libcudart 12.0`.

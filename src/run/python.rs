@@ -128,10 +128,14 @@ fn words(error: SupervisorError) -> String {
     format!("this is no Python interpreter that can run lines: {error}")
 }
 
-/// The names of all packages that scenarios need.
+/// The names of all packages that scenarios need, or whose versions their expectations ask about.
 fn packages(scenarios: &[Scenario]) -> Vec<String> {
-    let cases = scenarios.iter().flat_map(|scenario| &scenario.instances).flat_map(|instance| &instance.cases);
-    let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
+    let instances = || scenarios.iter().flat_map(|scenario| &scenario.instances);
+    let cases = || instances().flat_map(|instance| &instance.cases);
+    let needs = cases().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
+    let verdicts = instances().flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
+    let checks = cases().flat_map(|case| &case.expect).map(|check| &check.when);
+    let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
     let packages = needs.filter_map(|need| Requirement::parse(need).ok()).flat_map(|Requirement(packages)| packages);
     let names: BTreeSet<String> = packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect();
     names.into_iter().collect()

@@ -26,7 +26,7 @@ use crate::source::tree::{self, Entry, Node};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "question",
     "folklore",
     "answer",
@@ -44,6 +44,7 @@ const KEYS: [&str; 20] = [
     "nondeterministic",
     "effect",
     "expect",
+    "expect_when",
     "no_control",
     "parameters",
     "cases",
@@ -169,12 +170,18 @@ impl<'r> File<'r, '_> {
         let effect = effect.map(|node| checks::checks(self.reader, &node, &compared, parameters));
         let expect = get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
         let expect = expect.map(|node| conditions::expectations(self.reader, &node, parameters));
+        let everywhere = get(self.entries, "expect_when").map(|node| conditions::when(self.reader, node, parameters));
+        let mut expect = expect.unwrap_or_default();
+        if let Some(everywhere) = &everywhere {
+            let checks = cases.iter_mut().flat_map(|case| &mut case.expect).map(|check| &mut check.when);
+            expect.iter_mut().map(|it| &mut it.when).chain(checks).for_each(|when| when.inherit(everywhere));
+        }
         Instance {
             name: combination.instance_name(scenario),
             values: combination.values(),
             cases,
             effect: effect.unwrap_or_default(),
-            expect: expect.unwrap_or_default(),
+            expect,
         }
     }
 

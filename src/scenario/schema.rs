@@ -61,6 +61,7 @@ fn whole() -> Value {
                 "description": "Which verdict is expected where; the first whose `when` matches counts.",
                 "type": "array", "items": reference("expectation"),
             },
+            "expect_when": reference("when"),
             "no_control": sentence("Why there can be no control."),
             "parameters": {
                 "description": "Values to fill in for `${name}`; one instance for each combination.",
@@ -144,13 +145,16 @@ fn needs() -> Value {
 }
 
 fn python() -> Value {
-    let needs = json!({
-        "description": "Packages with the versions that will do, such as `torch >= 2.0` or `cupy-cuda12x | cupy`.",
-        "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9]" },
-    });
-    let mut schema = object(json!({ "needs": needs }), &[]);
+    let mut schema = object(json!({ "needs": requirements() }), &[]);
     set(&mut schema, "description", json!("The steps of the case are Python lines; what they need."));
     schema
+}
+
+fn requirements() -> Value {
+    json!({
+        "description": "Packages with the versions that will do, such as `torch >= 2.0` or `cupy-cuda12x | cupy`.",
+        "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9]" },
+    })
 }
 
 fn when() -> Value {
@@ -162,6 +166,7 @@ fn when() -> Value {
             "compute_capability": reference("range"),
             "gpus": reference("range"),
             "parameters": { "type": "object", "additionalProperties": one_or_more(value) },
+            "packages": requirements(),
         }),
         &[],
     );

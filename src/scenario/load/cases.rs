@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, LIBRARY_COPY, Library};
 
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
+use super::conditions;
 use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Entry, Key, Node, Place};
 use crate::fact::Row;
 use crate::python::{LINE, LINE_MESSAGE, LINE_TEXT, LINE_VALUE, LINE_VARIES, STEPS};
-use crate::scenario::python::Requirement;
 use crate::scenario::{Case, Gpus, Hazard, Python, Scalar, Step};
 
 const MOST_STEPS: usize = 256;
@@ -129,16 +129,8 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
 /// What the interpreter must have.
 fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
     let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
-    let needs = get(entries, "needs").and_then(|node| reader.list(node)).unwrap_or_default();
-    let mut python = Python::default();
-    for node in needs {
-        let Some(text) = reader.text(node) else { continue };
-        match Requirement::parse(text) {
-            Ok(_) => python.needs.push(text.to_string()),
-            Err(help) => reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(help)),
-        }
-    }
-    python
+    let needs = get(entries, "needs").map(|node| conditions::requirements(reader, node));
+    Python { needs: needs.unwrap_or_default() }
 }
 
 fn env(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> BTreeMap<String, String> {

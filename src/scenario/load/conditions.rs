@@ -4,6 +4,7 @@ use super::diagnostic::suggest;
 use super::parameters::{Parameters, scalar};
 use super::reader::{Reader, get};
 use super::tree::{Data, Entry, Node, Place};
+use crate::scenario::python::Requirement;
 use crate::scenario::{Expectation, Expected, Hazard, Needs, Range, When};
 
 /// Reads `needs`.
@@ -39,7 +40,7 @@ pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
 
 /// Reads `when`.
 pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> When {
-    let keys = ["driver", "libcudart", "compute_capability", "gpus", "parameters"];
+    let keys = ["driver", "libcudart", "compute_capability", "gpus", "parameters", "packages"];
     let mut when = When::default();
     for Entry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
         match key.text.as_str() {
@@ -47,6 +48,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
             "libcudart" => when.libcudart = range(reader, value),
             "compute_capability" => when.compute_capability = range(reader, value),
             "gpus" => when.gpus = range(reader, value),
+            "packages" => when.packages = requirements(reader, value),
             "parameters" => {
                 for Entry { key, value } in reader.table(value).unwrap_or_default() {
                     let Some(values) = parameters.values(&key.text) else {
@@ -71,6 +73,19 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
         }
     }
     when
+}
+
+/// Reads a list of packages with the versions that will do.
+pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+    let mut requirements = Vec::new();
+    for node in reader.list(node).unwrap_or_default() {
+        let Some(text) = reader.text(node) else { continue };
+        match Requirement::parse(text) {
+            Ok(_) => requirements.push(text.to_string()),
+            Err(help) => reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(help)),
+        }
+    }
+    requirements
 }
 
 /// Reads the top-level `expect`.

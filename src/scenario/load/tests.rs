@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Python, Scalar};
+use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Python, Scalar, When};
 
 const GOOD: &str = r#"# Everything a file can say.
 question = "Is it so?"
@@ -158,4 +158,29 @@ steps = [
     let text = |name: &str| ask.args.get(name).map(ToString::to_string);
     assert_eq!((text("as_value").as_deref(), text("varies").as_deref()), (Some("two"), Some("1")));
     assert_eq!(scenario.instances[0].cases[0].steps[0].python_line(), None);
+}
+
+#[test]
+fn what_holds_for_every_expectation_is_said_once() {
+    const SHARED: &str = r#"question = "Is it so?"
+folklore = "It is."
+no_control = "one case is enough here"
+effect = [ { at = "ask", status = "OK" } ]
+expect_when = { packages = ["torch >= 2.11"], driver = ">= 525" }
+expect = [ { verdict = "reproduced", when = { driver = ">= 580" }, because = "measured" } ]
+[cases.trap]
+does = "asks"
+python = {}
+steps = [ { py = "1 + 1", as_value = "two", label = "ask" } ]
+expect = [ { at = "ask", value = { two = 2 } } ]
+"#;
+    let scenario = load("subject/shared", "shared.toml", SHARED, &[]).unwrap();
+    let instance = &scenario.instances[0];
+    let (verdict, check) = (&instance.expect[0].when, &instance.cases[0].expect[0].when);
+    let driver = |when: &When| when.driver.as_ref().map(|range| range.0.clone());
+    assert_eq!((driver(verdict).as_deref(), driver(check).as_deref()), (Some(">= 580"), Some(">= 525")));
+    assert!([verdict, check].iter().all(|when| when.packages == ["torch >= 2.11"]));
+    assert!(instance.effect[0].when.is_empty(), "the effect is no expectation");
+    let wrong = load("subject/shared", "shared.toml", &SHARED.replace("torch >= 2.11", "torch ~= 2"), &[]);
+    assert!(wrong.unwrap_err()[0].message.contains("is not a package"));
 }
