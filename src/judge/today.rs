@@ -1,13 +1,35 @@
 //! What was measured then, under what the files say now.
 
+use std::collections::BTreeMap;
+
 use crate::plan::{self, CasePlan, Plan};
-use crate::report::{Report, ScenarioReport};
+use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::scenario::{Hazard, Scenario};
+
+/// What today's file says about what was measured with the same calls.
+#[derive(Clone, Debug)]
+pub struct Today {
+    /// The plan that today's file makes.
+    pub plan: Plan,
+    /// Today's names of the cases, by the names under which they were measured.
+    names: BTreeMap<String, String>,
+}
+
+impl Today {
+    /// Gives measured cases the names that they have today.
+    pub fn rename(&self, cases: &mut [CaseReport]) {
+        for case in cases {
+            if let Some(name) = self.names.get(&case.name) {
+                case.name.clone_from(name);
+            }
+        }
+    }
+}
 
 /// Gives every part of a report the plan that today's file makes for it, where the calls are the same.
 /// The names of the others come back: they keep the plan they were made with.
 pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String> {
-    let plans: Vec<Option<Plan>> = report
+    let plans: Vec<Option<Today>> = report
         .scenarios
         .iter()
         .map(|measured| {
@@ -16,11 +38,14 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
         })
         .collect();
     let mut others = Vec::new();
-    for (measured, plan) in report.scenarios.iter_mut().zip(plans) {
-        if plan.is_none() {
-            others.push(measured.name.clone());
+    for (measured, today) in report.scenarios.iter_mut().zip(plans) {
+        match today {
+            Some(today) => {
+                today.rename(&mut measured.cases);
+                measured.plan = Some(today.plan);
+            }
+            None => others.push(measured.name.clone()),
         }
-        measured.plan = plan.or(measured.plan.take());
     }
     others
 }
@@ -47,7 +72,8 @@ pub fn ask_as_today(report: &mut Report, scenarios: &[Scenario]) {
 
 /// The plan that today's file makes for the machine of a report, if it makes the calls that were
 /// measured. A file whose calls changed needs a new measurement, and gets no credit for the old one.
-pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Plan> {
+/// Which of the orders is called the trap and which the control is the file's to say, as the effect is.
+pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
     let instance = scenario.instances.iter().find(|instance| instance.name == measured.name)?;
     let options = plan::Options {
         repeat: measured.plan.as_ref().map(|plan| plan.repeat),
@@ -58,16 +84,74 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
     };
     let plan = plan::resolve(scenario, instance, &report.machine, &options).ok()?;
     let then = measured.plan.as_ref()?;
-    let calls = |cases: &[CasePlan]| -> Vec<_> { cases.iter().map(made).collect() };
-    (calls(&plan.cases) == calls(&then.cases) && plan.gpus == then.gpus).then_some(plan)
+    let names = same_calls(&then.cases, &plan.cases)?;
+    (plan.gpus == then.gpus).then_some(Today { plan, names })
+}
+
+/// The names of today's cases by those of the measured ones that make the same calls, if each has one.
+fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, String>> {
+    let mut left: Vec<&CasePlan> = today.iter().collect();
+    let mut names = BTreeMap::new();
+    for case in then {
+        let calls = made(case);
+        let same = |today: &&CasePlan| made(today) == calls;
+        // Of two that make the same calls, the one that has the name.
+        let named = left.iter().position(|today| today.name == case.name && same(today));
+        let today = left.remove(named.or_else(|| left.iter().position(same))?);
+        names.insert(case.name.clone(), today.name.clone());
+    }
+    left.is_empty().then_some(names)
 }
 
 /// What a case does, without what is said about it.
 fn made(case: &CasePlan) -> CasePlan {
-    let mut made = CasePlan { does: String::new(), expect: Vec::new(), ..case.clone() };
+    let mut made = CasePlan { name: String::new(), does: String::new(), expect: Vec::new(), ..case.clone() };
     if let Some(python) = &mut made.python {
         python.needs.clear();
     }
     made.steps.iter_mut().for_each(|step| step.line = 0);
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases(names: &[&str]) -> Vec<CasePlan> {
+        let of = |(at, name): (usize, &&str)| CasePlan {
+            name: name.to_string(),
+            does: String::new(),
+            mask: None,
+            env: [("ORDER".to_string(), at.to_string())].into(),
+            probes: true,
+            python: None,
+            steps: Vec::new(),
+            expect: Vec::new(),
+        };
+        names.iter().enumerate().map(of).collect()
+    }
+
+    #[test]
+    fn a_case_is_known_by_its_calls_and_not_by_its_name() {
+        let then = cases(&["trap", "control", "host"]);
+        let mut today = cases(&["trap", "selected", "control"]);
+        today.reverse();
+        let names = same_calls(&then, &today).unwrap();
+        assert_eq!(names["control"], "selected");
+        assert_eq!(names["host"], "control");
+        assert_eq!(same_calls(&then, &cases(&["trap", "control"])), None, "one is gone");
+        let mut other = cases(&["trap", "control", "host"]);
+        other[2].probes = !other[2].probes;
+        assert_eq!(same_calls(&then, &other), None, "one makes other calls");
+    }
+
+    #[test]
+    fn of_cases_with_the_same_calls_each_keeps_its_name() {
+        let mut then = cases(&["trap", "control"]);
+        then[1].env = then[0].env.clone();
+        let mut today = then.clone();
+        today.reverse();
+        let names = same_calls(&then, &today).unwrap();
+        assert_eq!((names["trap"].as_str(), names["control"].as_str()), ("trap", "control"));
+    }
 }

@@ -43,8 +43,10 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
     let judged = report.scenarios.iter().filter(is_run).filter_map(|part| {
         let scenario = scenarios.iter().find(|scenario| scenario.name == part.scenario)?;
-        let plan = planned_today(scenario, report, part)?;
+        let today = planned_today(scenario, report, part)?;
         let mut part = part.clone();
+        today.rename(&mut part.cases);
+        let plan = today.plan;
         let facts = Facts::new(&report.machine, part.libcudart.as_ref(), &plan, report.provenance);
         part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
         part.plan = Some(plan);
