@@ -44,13 +44,23 @@ pub struct Claim {
     pub id: String,
     /// The claim in our own words.
     pub says: String,
-    /// Whether it is about a framework. The calls that the framework makes were tested then, and
-    /// the framework itself was not run.
+    /// Whether it is about a framework. Unless an answer that decides it comes from the framework
+    /// itself, only CUDA calls such as it makes were tested.
     pub framework: bool,
     /// What the row has to say beside its verdict. Empty for most.
     pub note: String,
     /// The verdict and what supports it, or why there can be none.
     pub row: Assessment,
+}
+
+impl Claim {
+    /// Whether the claim names a framework, and CUDA calls alone decide it.
+    pub fn is_of_calls_only(&self) -> bool {
+        match &self.row {
+            Assessment::Tested(tested) => self.framework && !tested.shown_by.iter().any(|it| it.in_framework),
+            Assessment::Untestable(_) => false,
+        }
+    }
 }
 
 /// What is said of a claim.
@@ -111,6 +121,8 @@ pub struct Expects {
     pub scenario: String,
     /// The instances that are meant, in the order of the scenario's file.
     pub instances: Vec<String>,
+    /// Whether it runs the lines of a framework.
+    pub in_framework: bool,
     /// The answer.
     pub verdict: crate::scenario::Expected,
     /// Only answers with a libcudart in this range count.

@@ -1,7 +1,10 @@
 //! The reports that claims are compared with, and finding an answer in them.
 
 use crate::judge;
+use crate::machine::Interpreter;
 use crate::report::{Report, ScenarioReport};
+use crate::scenario::Scenario;
+use crate::scenario::python::with_needed;
 use crate::verdict::Provenance;
 
 /// The reports of one sitting: several measured ones, or any single one.
@@ -26,15 +29,18 @@ pub struct Place {
     pub report: String,
     /// The GPUs and the driver: `2× NVIDIA H200, driver 580.159.04`.
     pub machine: String,
-    /// The version of libcudart; none where it would not say.
+    /// The version of libcudart; none where it would not say, and for Python lines.
     pub libcudart: Option<String>,
+    /// The interpreter with the packages that the lines need; none for C calls.
+    pub python: Option<Interpreter>,
 }
 
 impl Evidence {
-    /// Reports to take together. Their verdicts are computed again from their attempts: a report
-    /// that merely says what the answer was is no evidence.
-    pub fn new(mut sources: Vec<NamedReport>) -> Evidence {
+    /// Reports to take together. Their verdicts are computed again from their attempts, as today's files ask:
+    /// a report that merely says what the answer was is no evidence.
+    pub fn new(mut sources: Vec<NamedReport>, scenarios: &[Scenario]) -> Evidence {
         for source in &mut sources {
+            judge::plan_as_today(&mut source.report, scenarios);
             judge::rejudge(&mut source.report);
         }
         Evidence { sources }
@@ -70,6 +76,14 @@ impl Place {
             report: source.name.clone(),
             machine: source.report.machine.summary(),
             libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
+            python: interpreter(&source.report, scenario),
         }
     }
+}
+
+/// What the lines of a scenario ran in; none for C calls.
+fn interpreter(report: &Report, scenario: &ScenarioReport) -> Option<Interpreter> {
+    let cases = || scenario.plan.iter().flat_map(|plan| &plan.cases).filter_map(|case| case.python.as_ref());
+    let python = report.machine.python.as_ref().filter(|_| cases().next().is_some())?;
+    Some(with_needed(cases().flat_map(|python| &python.needs), python))
 }

@@ -190,6 +190,7 @@ impl<'a> Reader<'a> {
             }
         };
         Some(Expects {
+            in_framework: instances.iter().flat_map(|instance| &instance.cases).any(|case| case.python.is_some()),
             instances: instances.into_iter().map(|instance| instance.name.clone()).collect(),
             libcudart: self.range(raw.libcudart),
             scenario: raw.scenario.into_inner(),

@@ -281,7 +281,7 @@ mod tests {
     fn a_verdict_without_attempts_is_no_evidence() {
         let articles = articles();
         let told = evidence("measured", vec![answers()]);
-        let judged = Evidence::new(told.sources().to_vec());
+        let judged = Evidence::new(told.sources().to_vec(), &[]);
         assert_eq!(weigh(&articles, &judged).exit(), Exit::NothingMeasured);
     }
 

@@ -20,7 +20,7 @@ const REPORTS: &str = "reports";
 /// What can be given to `claims`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A report, or the folder of a run; all complete measured reports in `reports/` if none.
+    /// A report, or the folder of a run; all measured reports in `reports/` if none.
     report: Option<PathBuf>,
     /// The form.
     #[arg(long = "as", value_enum, default_value_t = ClaimsFormat::Text)]
@@ -49,7 +49,7 @@ pub(super) fn claims(arguments: &Arguments) -> Exit {
         },
         None => all(Path::new(REPORTS)),
     };
-    let evidence = Evidence::new(sources);
+    let evidence = Evidence::new(sources, &scenarios);
     let ledger = claim::weigh(&articles, &evidence);
     let exit = ledger.exit();
     let shown = print(&render(&ledger, &evidence, form));
@@ -61,7 +61,7 @@ fn lines(diagnostics: &[Diagnostic], source: &str) -> String {
     lines.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The complete measured reports of a folder, by name. What is left out is named on stderr; a
+/// The measured reports of a folder, by name; of a partial one counts what was asked to its end. What is left out is named on stderr; a
 /// folder that is not there holds none.
 fn all(folder: &Path) -> Vec<NamedReport> {
     let mut paths: Vec<PathBuf> =
@@ -73,7 +73,6 @@ fn all(folder: &Path) -> Vec<NamedReport> {
         let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
         let why = match report::read(&path) {
             Ok(report) if report.provenance == Provenance::Simulated => "it is simulated".to_owned(),
-            Ok(report) if !report.complete => "it is partial".to_owned(),
             Ok(report) => {
                 sources.push(NamedReport { name, report });
                 continue;

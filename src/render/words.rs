@@ -38,10 +38,15 @@ pub fn python(interpreter: &Interpreter) -> String {
     words + &packages(interpreter)
 }
 
-/// The packages that were needed and are there, each behind a comma.
+/// The packages that were needed and are there, each behind a comma. A module that goes by a shorter name than
+/// its distribution (`cupy` of `cupy-cuda13x`) is said once.
 pub fn packages(interpreter: &Interpreter) -> String {
-    let there = interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
-    there.map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
+    let all = || interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
+    let is_module_of = |name: &str, other: &str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    let is_said = |(name, version): &(&String, &String)| {
+        all().any(|(other, others_version)| is_module_of(name, other) && others_version == *version)
+    };
+    all().filter(|it| !is_said(it)).map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
 }
 
 /// Whether memory is known per process, in words.

@@ -1,5 +1,7 @@
 //! What the interpreter of a case of Python lines must have: packages with their versions.
 
+use std::collections::BTreeSet;
+
 use super::Range;
 use crate::machine::Interpreter;
 
@@ -54,6 +56,15 @@ pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
         Some((name, version)) => format!("{name} {version} is outside `{text}`"),
         None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),
     })
+}
+
+/// An interpreter with those of its packages alone that these needs name.
+pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpreter) -> Interpreter {
+    let packages = needs.filter_map(|need| Requirement::parse(need).ok()).flat_map(|Requirement(packages)| packages);
+    let names: BTreeSet<String> = packages.map(|package| package.name).collect();
+    let mut needed = found.clone();
+    needed.packages.retain(|name, _| names.contains(name));
+    needed
 }
 
 impl Package {

@@ -14,10 +14,10 @@ fn claims_are_counted_and_those_about_cuda_calls_alone_are_told() {
     let sources = committed_reports()
         .into_iter()
         .map(|(name, path)| NamedReport { name, report: read(&path).expect("a report") });
-    let evidence = Evidence::new(sources.collect());
+    let evidence = Evidence::new(sources.collect(), &scenarios);
     let ledger = claim::weigh(&articles, &evidence);
     let verdicts: Vec<_> =
-        ledger.claims().filter_map(|(_, claim)| Some((claim.verdict()?, claim.claim.framework))).collect();
+        ledger.claims().filter_map(|(_, claim)| Some((claim.verdict()?, claim.claim.is_of_calls_only()))).collect();
     let count = |stated: Stated| verdicts.iter().filter(|(verdict, _)| *verdict == stated).count();
     let untestable = ledger.claims().filter(|(_, claim)| matches!(claim.claim.row, Assessment::Untestable(_))).count();
     let all = ledger.claims().count();

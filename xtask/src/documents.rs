@@ -93,7 +93,7 @@ fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
     for (name, file) in committed("report.json")? {
         sources.push(claim::NamedReport { name, report: report::read(&file)? });
     }
-    let evidence = Evidence::new(sources);
+    let evidence = Evidence::new(sources, scenarios);
     Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::ClaimsFormat::Markdown))
 }
 

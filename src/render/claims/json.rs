@@ -52,7 +52,7 @@ fn claim(article: &Article, weighed: &Weighed, simulated: bool) -> Value {
         "cause": cause,
         "note": text(&claim.note),
         "framework": claim.framework,
-        "cuda_calls_only": words::says_framework(claim),
+        "cuda_calls_only": claim.is_of_calls_only(),
         "shown_by": supports(&weighed.shown_by),
         "cause_shown_by": supports(&weighed.cause_shown_by),
         "numbers": weighed.numbers.iter().map(number).collect::<Vec<_>>(),

@@ -53,7 +53,7 @@ fn row(out: &mut String, weighed: &Weighed, simulated: bool) {
         }
     }
     verdict.extend(said("note", &claim.note));
-    verdict.extend(words::says_framework(claim).then(|| format!("*framework*: {}", markdown(words::FRAMEWORK))));
+    verdict.extend(claim.is_of_calls_only().then(|| format!("*framework*: {}", markdown(words::FRAMEWORK))));
     let mut scenarios: Vec<String> = weighed.shown_by.iter().map(support).collect();
     if !weighed.cause_shown_by.is_empty() {
         scenarios.push("*the cause:*".to_owned());

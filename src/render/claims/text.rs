@@ -54,7 +54,7 @@ fn block(out: &mut String, weighed: &Weighed, simulated: bool) {
         }
     }
     field(out, "note", &claim.note);
-    if words::says_framework(claim) {
+    if claim.is_of_calls_only() {
         field(out, "framework", words::FRAMEWORK);
     }
     supports(out, "shown by", &weighed.shown_by);

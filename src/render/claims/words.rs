@@ -1,18 +1,17 @@
 //! What is said of a claim, in the same words in every format. Nothing is escaped here.
 
-use crate::claim::{Assessment, Claim, Evidence, Finding, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted};
+use std::collections::BTreeSet;
+
+use crate::claim::{Assessment, Evidence, Finding, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted};
+use crate::machine::Interpreter;
 use crate::render::facts;
+use crate::render::words::packages;
 use crate::text::counts::grouped;
 
-/// What the tested row of a claim about a framework says of itself.
+/// What a row says of itself that is about a framework and was decided by CUDA calls.
 pub(super) const FRAMEWORK: &str = "the verdict is about CUDA calls such as it makes; the framework itself was not run";
 /// The same in the table and in totals.
 pub(super) const CALLS_ONLY: &str = "CUDA calls only";
-
-/// Whether a row has to say that only the calls of a framework were tested.
-pub(super) fn says_framework(claim: &Claim) -> bool {
-    claim.framework && matches!(claim.row, Assessment::Tested(_))
-}
 
 /// The verdict, or why there is none.
 pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
@@ -26,7 +25,7 @@ pub(super) fn verdict(weighed: &Weighed, simulated: bool) -> String {
         (Held::Contradicted, true) => "simulated: does not agree with the row".to_owned(),
         (Held::Open, true) => "simulated: open".to_owned(),
         (Held::NotMeasured, true) => "simulated: not run".to_owned(),
-        (Held::Stands, false) if says_framework(weighed.claim) => format!("{} ({CALLS_ONLY})", spoken(stated)),
+        (Held::Stands, false) if weighed.claim.is_of_calls_only() => format!("{} ({CALLS_ONLY})", spoken(stated)),
         (Held::Stands, false) => spoken(stated),
         (Held::Contradicted, false) => format!("contradicted: the measurement does not support the row's “{stated}”"),
         (Held::Open, false) => format!("open: the row says “{stated}”, and not all of it was measured"),
@@ -133,7 +132,7 @@ fn parameters(instance: &str) -> &str {
     instance.split_once('[').map_or(instance, |(_, rest)| rest.trim_end_matches(']'))
 }
 
-/// Reports and versions of libcudart, each once: `libcudart 12.0, 13.0 in h200-x2, h200-x4`.
+/// Reports and versions, each once: `libcudart 12.0, 13.0 in h200-x2, h200-x4`, or `Python 3.12.3, torch 2.11.0 in …`.
 fn places(places: &[&Place]) -> String {
     let mut versions: Vec<&str> = places.iter().filter_map(|place| place.libcudart.as_deref()).collect();
     versions.sort_unstable();
@@ -141,10 +140,13 @@ fn places(places: &[&Place]) -> String {
     let mut reports: Vec<&str> = places.iter().map(|place| place.report.as_str()).collect();
     reports.sort_unstable();
     reports.dedup();
-    match versions.is_empty() {
-        true => format!("in {}", reports.join(", ")),
-        false => format!("libcudart {} in {}", versions.join(", "), reports.join(", ")),
+    let interpreter = |python: &Interpreter| format!("Python {}{}", python.version, packages(python));
+    let interpreters: BTreeSet<String> = places.iter().filter_map(|it| it.python.as_ref().map(interpreter)).collect();
+    let mut software: Vec<String> = interpreters.into_iter().collect();
+    if software.is_empty() && !versions.is_empty() {
+        software.push(format!("libcudart {}", versions.join(", ")));
     }
+    format!("{} in {}", software.join("; "), reports.join(", ")).trim_start().to_owned()
 }
 
 /// A figure with its place in the scenario: `trap, at restore: gpu0 +527 MiB`.
@@ -183,7 +185,7 @@ pub(super) fn counts(ledger: &Ledger) -> String {
     ];
     let all: Vec<(&str, bool)> = ledger
         .claims()
-        .map(|(_, claim)| (word(claim, ledger.simulated), claim.verdict().is_some() && says_framework(claim.claim)))
+        .map(|(_, claim)| (word(claim, ledger.simulated), claim.verdict().is_some() && claim.claim.is_of_calls_only()))
         .collect();
     let counts = order.into_iter().filter_map(|word| {
         let own = || all.iter().filter(move |(own, _)| *own == word);

@@ -7,7 +7,7 @@ use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{Report, ScenarioReport};
-use cuda_pitfalls::scenario::python::Requirement;
+use cuda_pitfalls::scenario::python::with_needed;
 use cuda_pitfalls::scenario::{Instance, Scenario};
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
@@ -77,15 +77,11 @@ impl Measurement {
     /// that the lines need.
     pub(super) fn software(&self) -> String {
         let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
-        let needs: Vec<&String> = cases.filter_map(|case| case.python.as_ref()).flat_map(|it| &it.needs).collect();
+        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|it| &it.needs);
         let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
             return format!("libcudart {}", self.libcudart());
         };
-        let packages = needs.into_iter().filter_map(|need| Requirement::parse(need).ok());
-        let names: BTreeSet<String> = packages.flat_map(|it| it.0).map(|package| package.name).collect();
-        let mut needed = python.clone();
-        needed.packages.retain(|name, _| names.contains(name));
-        format!("Python {}{}", python.version, words::packages(&needed))
+        format!("Python {}{}", python.version, words::packages(&with_needed(needs, python)))
     }
 
     /// Whether lines of Python were measured.
