@@ -3,6 +3,8 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
+use std::collections::BTreeMap;
+
 use crate::fact::words;
 use crate::observation::{Observation, StepObservation};
 use crate::plan::CasePlan;
@@ -66,16 +68,45 @@ fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
     let values = step.values.iter().chain(&step.varying).filter(|(name, _)| *name != crate::python::LINE_MESSAGE);
     out.extend(values.map(|(name, value)| format!("{name} = {}", words::value(value))));
     if let Some(made) = step.calls.as_ref().filter(|made| !made.is_empty()) {
-        let shown = made.iter().take(MOST_CALLS).map(|(name, count)| (name.clone(), *count)).collect();
-        let more = made.len().saturating_sub(MOST_CALLS);
-        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        out.push(format!("driver calls: {}{more}", words::calls(&shown)));
+        out.push(format!("driver calls: {}", calls(made)));
     }
     if let Some(contexts) = step.contexts.as_deref().filter(|contexts| *contexts != before) {
         out.push(format!("contexts: {}", if contexts.is_empty() { "none".to_owned() } else { contexts.join(", ") }));
     }
     // A value or a message may have line breaks, which would end the comment.
     out.iter().map(|words| words.split(['\n', '\r']).next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The driver calls that a line made, those that matter first. Hundreds only ask; those are counted together.
+fn calls(made: &BTreeMap<String, u64>) -> String {
+    let (asking, doing): (Vec<_>, Vec<_>) = made.iter().partition(|(name, _)| only_asks(name));
+    let mut doing: Vec<(&str, u64)> = doing.into_iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    // Within a rank by name, as they are.
+    doing.sort_by_key(|(name, _)| rank(name));
+    let one = |(name, count): &(&str, u64)| if *count == 1 { (*name).to_owned() } else { format!("{name} ×{count}") };
+    let mut said: Vec<String> = doing.iter().take(MOST_CALLS).map(one).collect();
+    let more = doing.len().saturating_sub(MOST_CALLS);
+    said.extend((more > 0).then(|| format!("{more} more")));
+    let asked: u64 = asking.into_iter().map(|(_, count)| *count).sum();
+    said.extend((asked > 0).then(|| format!("{asked} that only {}", if asked == 1 { "asks" } else { "ask" })));
+    said.join(", ")
+}
+
+/// Whether a driver call changes nothing. cuMemGetInfo is one that people look for: it is what needs a context in
+/// many a question of a framework.
+fn only_asks(name: &str) -> bool {
+    let asks = ["Get", "Query", "Is", "CanAccess", "TotalMem"].iter().any(|word| name.contains(word));
+    asks && !name.starts_with("cuMemGetInfo")
+}
+
+/// What initialises comes before what makes and drops contexts, and that before the rest.
+fn rank(name: &str) -> u8 {
+    let contexts = ["PrimaryCtx", "CtxCreate", "CtxDestroy", "CtxSetCurrent"];
+    match name {
+        "cuInit" => 0,
+        _ if contexts.iter().any(|word| name.contains(word)) => 1,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +134,7 @@ mod tests {
             "    pass",
             "f()  # [ask]",
             "#   RuntimeError: no",
-            "#   driver calls: cuDeviceGet ×2, cuInit",
+            "#   driver calls: cuInit, 2 that only ask",
             "#   contexts: gpu0",
             "x",
             "#   not reached",
@@ -126,6 +157,22 @@ mod tests {
     fn long_lists_of_calls_are_cut() {
         let calls = (0..20).map(|number| (format!("cuCall{number:02}"), 1)).collect();
         let step = StepObservation { returned: true, calls: Some(calls), ..StepObservation::default() };
-        assert!(showed(&step, &[])[0].ends_with("cuCall15, and 4 more"));
+        assert!(showed(&step, &[])[0].ends_with("cuCall15, 4 more"));
+    }
+
+    #[test]
+    fn calls_that_matter_come_first_and_questions_are_counted() {
+        let made = |all: &[(&str, u64)]| all.iter().map(|(name, count)| ((*name).to_string(), *count)).collect();
+        let all = [
+            ("cuCtxGetDevice", 87),
+            ("cuDevicePrimaryCtxRetain", 3),
+            ("cuInit", 1),
+            ("cuMemAlloc_v2", 1),
+            ("cuMemGetInfo_v2", 2),
+            ("cuStreamIsCapturing", 5),
+        ];
+        let said = "cuInit, cuDevicePrimaryCtxRetain ×3, cuMemAlloc_v2, cuMemGetInfo_v2 ×2, 92 that only ask";
+        assert_eq!(calls(&made(&all)), said);
+        assert_eq!(calls(&made(&[("cuGetProcAddress_v2", 1)])), "1 that only asks");
     }
 }

@@ -38,11 +38,15 @@ pub fn python(interpreter: &Interpreter) -> String {
     words + &packages(interpreter)
 }
 
-/// The packages that were needed and are there, each behind a comma. A module that goes by a shorter name than
-/// its distribution (`cupy` of `cupy-cuda13x`) is said once.
+/// The packages that were needed and are there, each behind a comma. A module whose distribution adds the version
+/// of CUDA to its name (`cupy` of `cupy-cuda13x`, `rmm` of `rmm-cu13`) is said once.
 pub fn packages(interpreter: &Interpreter) -> String {
     let all = || interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
-    let is_module_of = |name: &str, other: &str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    let is_version = |text: &str| {
+        let digits = text.strip_prefix("-cuda").or_else(|| text.strip_prefix("-cu")).map(|it| it.trim_end_matches('x'));
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_module_of = |name: &str, other: &str| other.strip_prefix(name).is_some_and(is_version);
     let is_said = |(name, version): &(&String, &String)| {
         all().any(|(other, others_version)| is_module_of(name, other) && others_version == *version)
     };
@@ -141,5 +145,31 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::HostUnsafe => "the host was left in an unsafe state",
         Reason::Protocol => "the worker could not be started or sent an invalid message",
         Reason::System => "the system refused something the harness needs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_said_by_the_name_of_its_distribution() {
+        let all = [
+            ("cupy", Some("14.2.0")),
+            ("cupy-cuda13x", Some("14.2.0")),
+            ("jax", Some("0.11.2")),
+            ("jax-cuda13-plugin", Some("0.11.2")),
+            ("numba", Some("0.68.0")),
+            ("numba-cuda", Some("0.30.4")),
+            ("rmm", Some("26.10.0")),
+            ("rmm-cu13", Some("26.10.0")),
+            ("torch", None),
+        ];
+        let packages = all.map(|(name, version)| (name.to_string(), version.map(str::to_string))).into();
+        let said = super::packages(&Interpreter { packages, ..Interpreter::default() });
+        assert_eq!(
+            said,
+            ", cupy-cuda13x 14.2.0, jax 0.11.2, jax-cuda13-plugin 0.11.2, numba 0.68.0, numba-cuda 0.30.4, rmm-cu13 26.10.0"
+        );
     }
 }
