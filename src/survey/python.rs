@@ -204,8 +204,17 @@ impl PythonRow {
                 self.$fact = standing.agreed(stringify!($fact), counting.iter().map(|seen| seen.$fact.clone())).flatten();
             )*};
         }
-        agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child at entry through);
-        agree!(context_on context_at left);
+        agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
+        // What is told by a stack is not known from an attempt whose stack could not be read.
+        macro_rules! agree_where_read {
+            ($unread:expr; $($fact:ident)*) => {$(
+                let read = counting.iter().filter(|seen| !$unread(seen)).map(|seen| seen.$fact.clone());
+                self.$fact = standing.agreed(stringify!($fact), read).flatten();
+            )*};
+        }
+        agree_where_read!(|seen: &PythonSeen| seen.calls_cuinit == Some(true) && seen.at.is_none(); at entry through);
+        let has_contexts = |seen: &PythonSeen| seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
+        agree_where_read!(|seen: &PythonSeen| has_contexts(seen) && seen.context_at.is_none(); context_at);
         let kinds = counting.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
         // What a line gave back where nothing else can be told is known from attempts that do not count.
@@ -218,7 +227,10 @@ impl PythonRow {
         let value = first.and_then(|seen| seen.value.clone());
         self.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
         self.way = attempts.iter().find(|made| made.invalid.is_none()).map(|made| made.way.clone()).unwrap_or_default();
-        self.context_bytes = medians(counting.iter().filter_map(|seen| seen.context_bytes.as_ref()));
+        // NVML's figure for a process, which is all that is known beside others, is a few MiB lower.
+        let alone = || counting.iter().filter(|seen| seen.alone).filter_map(|seen| seen.context_bytes.as_ref());
+        let beside = || counting.iter().filter_map(|seen| seen.context_bytes.as_ref());
+        self.context_bytes = if alone().next().is_some() { medians(alone()) } else { medians(beside()) };
         self.device_used_bytes = medians(counting.iter().filter_map(|seen| seen.device_used_bytes.as_ref()));
         self.elapsed_ns = median(counting.iter().filter_map(|seen| seen.elapsed_ns).collect());
         if counting.is_empty() {

@@ -5,6 +5,7 @@ use std::fs;
 
 use cuda_pitfalls::survey::calls::{Answer, CallRow};
 use cuda_pitfalls::survey::document::Document;
+use cuda_pitfalls::survey::python::INSTRUMENT;
 use serde_json::Value;
 
 use crate::common::root;
@@ -216,4 +217,23 @@ fn masks_and_variables_are_counted() {
     Page::open("docs/findings.md")
         .says(format!("Of {effective} variables that take effect, {at_init} are read at `cuInit`"))
         .says(format!("{} environment variables", variables.len()));
+}
+
+#[test]
+fn lines_of_python_are_counted() {
+    let rows = document("survey-python-h200-x4/survey-python.json")["rows"].take();
+    let rows: Vec<Value> = rows.as_array().expect("rows").clone();
+    let asked: Vec<&Value> = rows.iter().filter(|row| row["framework"] != INSTRUMENT).collect();
+    assert!(asked.iter().all(|row| row["unmeasured"].is_null() && row["attempts"] == 3), "each was asked three times");
+    let reads = |row: &Value| row["reads_mask"] == true;
+    let makes = |row: &Value| row["context_on"].as_array().is_some_and(|on| !on.is_empty());
+    let count = |is: &dyn Fn(&Value) -> bool| asked.iter().filter(|row| is(row)).count();
+    let neither = count(&|row| !reads(row) && !makes(row));
+    Page::open("README.md")
+        .says(format!("asks {} lines, each in a fresh interpreter", asked.len()))
+        .says(format!("{} of them read the mask", count(&reads)))
+        .says(format!("{} make a context, and {neither} do neither", count(&makes)));
+    let imports = asked.iter().filter(|row| row["ask"].as_str().is_some_and(|ask| ask.starts_with("import ")));
+    let freeze: Vec<&Value> = imports.filter(|row| reads(row) || makes(row)).map(|row| &row["id"]).collect();
+    assert_eq!(freeze, ["import torch, KINETO_USE_DAEMON=1"], "no import does, except");
 }

@@ -247,6 +247,26 @@ fn facts_on_which_attempts_disagree_are_null_and_named() {
 }
 
 #[test]
+fn a_stack_that_could_not_be_read_contradicts_none() {
+    let mut attempts = vec![shown(&line().done(), &said(1, 90), true); 3];
+    let at = attempts[1].seen.at.take();
+    attempts[1].seen.entry = None;
+    let row = PythonRow::default().with(attempts);
+    assert!(at.is_some() && row.at == at && row.standing.disagreement.is_empty(), "{row:#?}");
+}
+
+#[test]
+fn memory_is_that_of_attempts_that_ran_alone() {
+    let mut attempts = vec![shown(&line().done(), &said(1, 90), false); 3];
+    for (made, (bytes, alone)) in attempts.iter_mut().zip([(520, false), (520, false), (526, true)]) {
+        (made.seen.context_bytes, made.seen.alone) = (Some(vec![bytes]), alone);
+    }
+    assert_eq!(PythonRow::default().with(attempts.clone()).context_bytes, Some(vec![526]));
+    attempts[2].seen.alone = false;
+    assert_eq!(PythonRow::default().with(attempts).context_bytes, Some(vec![520]), "the median where none did");
+}
+
+#[test]
 fn a_value_that_differs_is_none_and_no_disagreement() {
     let mut attempts = vec![shown(&line().done(), &said(1, 90), true); 2];
     attempts[1].seen.value = Some("False".to_string());

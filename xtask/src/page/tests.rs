@@ -188,7 +188,7 @@ fn what_was_measured_of_a_line_stands_beneath_it() {
         " | 580.159.04 | 3.12.3, torch 2.9.0 | 5 | shows | ",
         "driver 580.159.04, Python 3.12.3, torch 2.9.0\n([h200-x2]",
         "\nLine by line, the trap:\n\n```python\nimport torch\n",
-        "\ntorch.cuda.is_available()  # [ask]\n#   available = True\n#   driver calls: cuDeviceGet ×2, cuInit\n#   contexts: gpu0\n```\n",
+        "\ntorch.cuda.is_available()  # [ask]\n#   available = True\n#   driver calls: cuInit, 2 that only ask\n#   contexts: gpu0\n```\n",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
