@@ -52,7 +52,8 @@ fn rows_are_in_our_own_words() {
 #[test]
 fn a_simulated_report_confirms_nothing() {
     let scratch = Scratch::new();
-    let (_, report) = scratch.simulate("sim:h200-x2", &["visibility/mask-after-device-count"], &["--quick"]);
+    let selected = ["visibility/mask-after-cuinit", "visibility/mask-after-reset", "process/env-module-loading"];
+    let (_, report) = scratch.simulate("sim:h200-x2", &selected, &["--quick"]);
     let stored = scratch.reports().join(&report.run.id);
     let ran = scratch.run(&["claims", &stored.to_string_lossy()]);
     ran.ended(4, "nothing_measured");
@@ -67,6 +68,7 @@ fn where_there_is_no_report_nothing_is_measured() {
     command.current_dir(scratch.path());
     let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
     ran.ended(4, "nothing_measured");
+    assert!(ran.stderr.contains("no measured report in ./reports"), "{}", ran.stderr);
     let document = ran.json();
     let claims = document["claims"].as_array().expect("claims");
     assert!(
