@@ -6,6 +6,7 @@ mod judge;
 mod output;
 mod run;
 mod started;
+mod stored;
 mod survey;
 mod trace;
 mod tracer;
@@ -307,6 +308,11 @@ fn render(path: &Path, form: Format) -> Exit {
     if document::is_trace(path) {
         return render_trace(path, form);
     }
+    let document = match stored::named_by(path) {
+        Ok(document) => document,
+        Err(why) => return fail(&why, Exit::Usage, false),
+    };
+    let path = document.as_path();
     let mut status = None;
     let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
         Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),

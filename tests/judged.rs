@@ -96,3 +96,26 @@ fn a_document_takes_no_more_memory_than_its_text() {
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("schema.name"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_file_that_asks_something_else_is_refused() {
+    let scratch = Scratch::new();
+    let source = fs::read_to_string("tests/selftest/processes.toml").expect("a file of ours");
+    let own = scratch.path().join("processes.toml");
+    fs::write(&own, &source).expect("a file of our own");
+    let own = own.to_string_lossy().into_owned();
+    let (_, report) = scratch.simulate("sim:h200-x1", &[&own], &["--repeat", "1"]);
+    let stored = scratch.reports().join(&report.run.id).to_string_lossy().into_owned();
+    scratch.run(&["judge", &stored, "--with", &own]).ended(0, "ok");
+
+    let ran = scratch.run(&["judge", &stored, "--with", "scenarios/context/stays-until-exit.toml"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("context/stays-until-exit: this report did not ask it"), "{}", ran.stderr);
+
+    let other = source.replacen("CUDA_VISIBLE_DEVICES = \"\"", "CUDA_VISIBLE_DEVICES = \"none\"", 1);
+    assert_ne!(other, source);
+    fs::write(&own, other).expect("a file of our own");
+    let ran = scratch.run(&["judge", &stored, "--with", &own]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("makes other calls than those that were measured"), "{}", ran.stderr);
+}

@@ -309,10 +309,14 @@ fn a_survey_is_rendered_as_text_and_markdown_alone() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"]).ended(0, "ok");
     let file = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
+    // The folder has the report of the controls too.
+    let folder = folder(&scratch).to_string_lossy().into_owned();
     for (form, part) in [("text", "SIMULATED"), ("markdown", "**Simulated: none of this is evidence.**")] {
-        let ran = scratch.run(&["render", &file, "--as", form]);
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        assert!(ran.stdout.contains(part) && ran.stdout.contains("cuInit"), "{}", ran.stdout);
+        for path in [&file, &folder] {
+            let ran = scratch.run(&["render", path, "--as", form]);
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            assert!(ran.stdout.contains(part) && ran.stdout.contains("cuInit"), "{}", ran.stdout);
+        }
     }
     let ran = scratch.run(&["render", &file, "--as", "junit"]);
     ran.ended(2, "usage");

@@ -49,6 +49,11 @@ pub(super) fn claims(arguments: &Arguments) -> Exit {
         },
         None => all(Path::new(REPORTS)),
     };
+    if sources.is_empty() && arguments.report.is_none() {
+        let why = "there is no measured report in ./reports, so no claim can be decided here; give a report, or run \
+                   this in a checkout, whose docs/claims.md has what its reports say";
+        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {why}");
+    }
     let evidence = Evidence::new(sources, &scenarios);
     let ledger = claim::weigh(&articles, &evidence);
     let exit = ledger.exit();

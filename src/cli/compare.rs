@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::output::{fail, named, print};
+use super::stored::named_by;
 use crate::compare::{self, Comparison};
 use crate::diagnosis;
 use crate::exit::Exit;
 use crate::render;
 use crate::report::{self, Report, Stored as Document};
-use crate::survey::{Survey, SurveyKind};
-use crate::text::escape;
+use crate::survey::Survey;
 use crate::trace::{self, Trace};
 
 #[derive(Debug, clap::Args)]
@@ -77,27 +77,12 @@ fn read(path: &Path) -> Result<Stored, String> {
         let trace = Trace::open(path).map_err(|error| error.to_string())?;
         return Ok(Stored::Trace(Box::new(trace)));
     }
-    let stored = Document::open(&document(path)?).map_err(|error| error.to_string())?;
+    let stored = Document::open(&named_by(path)?).map_err(|error| error.to_string())?;
     let read = match Survey::of(&stored) {
         Some(survey) => survey.map(|survey| Stored::Survey(Box::new(survey))),
         None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| Stored::Report(Box::new(report))),
     };
     read.map_err(|error| error.to_string())
-}
-
-/// What is meant by a path. The folder of a survey holds the report of its controls too, and these
-/// are not what is compared.
-fn document(path: &Path) -> Result<PathBuf, String> {
-    let surveys: Vec<&str> =
-        SurveyKind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
-    match surveys.as_slice() {
-        [] => Ok(path.to_path_buf()),
-        [file] => Ok(path.join(file)),
-        several => {
-            let path = escape::terminal(&path.to_string_lossy());
-            Err(format!("`{path}` holds several surveys, name one of the files: {}", several.join(", ")))
-        }
-    }
 }
 
 fn of(a: &Stored, b: &Stored, versions: Option<(String, String)>) -> Result<Comparison, String> {

@@ -26,7 +26,23 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
     if !files.is_empty() {
         // Of a report with a hundred scenarios, those that were asked about.
         report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));
-        for name in judge::plan_as_today(&mut report, &today) {
+        let others = judge::plan_as_today(&mut report, &today);
+        let asked = report.scenarios.iter().map(|measured| (measured.scenario.as_str(), measured.name.as_str()));
+        let asked: Vec<_> =
+            asked.map(|(scenario, name)| (scenario, others.iter().any(|other| other == name))).collect();
+        for (file, scenario) in files.iter().zip(&today) {
+            let of_file = asked.iter().filter(|(name, _)| *name == scenario.name);
+            let own: Vec<bool> = of_file.map(|(_, is_other)| *is_other).collect();
+            let why = match own.as_slice() {
+                [] => "this report did not ask it",
+                all if all.iter().all(|is_other| *is_other) => "it makes other calls than those that were measured",
+                _ => continue,
+            };
+            let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
+            let help = "`run` measures it, and without --with a report is judged by what was expected then";
+            return fail(&format!("{}: {name}: {why}; {help}", escape::terminal(&file)), Exit::Usage, json);
+        }
+        for name in others {
             let name = escape::terminal(&name);
             let why = "its calls are not those of the file, so it is judged by what was expected then";
             let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");

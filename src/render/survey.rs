@@ -58,7 +58,8 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Result<String, 
     match format {
         Format::Text => Ok(text(survey, path)),
         Format::Markdown => Ok(page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])),
-        _ => Err("a survey can be rendered as text or markdown".to_string()),
+        _ => Err("a survey can be rendered as text or markdown; the report of its controls is report.json beside it"
+            .to_string()),
     }
 }
 
