@@ -22,6 +22,7 @@ pub mod npd;
 pub mod preview;
 pub mod prometheus;
 mod sentence;
+mod steps;
 pub mod survey;
 pub mod svg;
 pub mod tally;

@@ -13,8 +13,12 @@ use crate::report::{Report, ScenarioReport};
 
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, words};
+use crate::text::counts::counted;
 use crate::text::escape::html;
 use crate::text::units;
+
+/// More selectors than this are folded.
+const MOST_SELECTORS: usize = 8;
 
 /// What the page may load: nothing.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -85,10 +89,14 @@ fn head(out: &mut String, report: &Report) {
         let _ = writeln!(out, "<p class=\"warning\">Doubt: {}</p>", html(warning));
     }
     let exit = run.exit.as_ref().map_or_else(|| "none".to_owned(), |exit| format!("{} ({})", exit.code, exit.name));
-    let selected = if run.selectors.is_empty() { "everything".to_owned() } else { run.selectors.join(" ") };
+    let (selected, all) = match run.selectors.as_slice() {
+        [] => ("everything".to_owned(), String::new()),
+        few if few.len() <= MOST_SELECTORS => (few.join(" "), String::new()),
+        many => (format!("by {}", counted(many.len(), "selector")), many.join(" ")),
+    };
     let _ = writeln!(
         out,
-        "<p class=\"dim\">Run <code>{}</code>, started {}, {}, on {}, selected: {}, exit {}, version {}, seed {}.</p>\n</header>",
+        "<p class=\"dim\">Run <code>{}</code>, started {}, {}, on {}, selected: {}, exit {}, version {}, seed {}.</p>",
         html(&run.id),
         html(&run.started_at),
         html(&units::duration(run.elapsed_ns)),
@@ -98,15 +106,19 @@ fn head(out: &mut String, report: &Report) {
         html(&run.version),
         run.seed,
     );
+    if !all.is_empty() {
+        let _ = writeln!(out, "<details><summary>The selectors</summary><p class=\"dim\">{}</p></details>", html(&all));
+    }
+    out.push_str("</header>\n");
 }
 
 /// A row per scenario, what needs attention first and with its reason.
 fn summary(out: &mut String, report: &Report) {
     let columns = ["Scenario", "Verdict", "Expectation", "Trap", "Control", "Memory, trap / control"];
-    let heads: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
     let _ = writeln!(
         out,
-        "<h2>Summary</h2>\n<div class=\"wide\"><table class=\"summary\">\n<thead><tr>{heads}</tr></thead>\n<tbody>"
+        "<h2>Summary</h2>\n<div class=\"wide\"><table class=\"summary\">\n<caption>What needs attention comes first; memory is the change since before the process.</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
     );
     let mut rows: Vec<(usize, &ScenarioReport)> = report.scenarios.iter().enumerate().collect();
     rows.sort_by_key(|(_, scenario)| {
@@ -211,7 +223,7 @@ mod tests {
         for part in [
             "<span class=\"badge bad\">✗ not_reproduced</span>",
             "<td>gpu0 +530 MiB (context)",
-            "<svg class=\"chart\"",
+            "<figure class=\"chart\"",
             "href=\"#s0\"",
             "id=\"s0\"",
             "NVIDIA H200",
@@ -248,7 +260,7 @@ mod tests {
             let page = super::report(&report);
             let tags = [
                 "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol",
-                "li", "pre",
+                "li", "pre", "figure", "caption",
             ];
             for tag in tags {
                 let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();

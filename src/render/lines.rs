@@ -78,7 +78,7 @@ fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
 }
 
 /// The driver calls that a line made, those that matter first. Hundreds only ask; those are counted together.
-fn calls(made: &BTreeMap<String, u64>) -> String {
+pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     let (asking, doing): (Vec<_>, Vec<_>) = made.iter().partition(|(name, _)| only_asks(name));
     let mut doing: Vec<(&str, u64)> = doing.into_iter().map(|(name, count)| (name.as_str(), *count)).collect();
     // Within a rank by name, as they are.

@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Report, ScenarioReport};
+use crate::plan::CasePlan;
+use crate::report::{Outcome, Report, ScenarioReport};
 
 use super::tally::{self, Standing};
-use super::{applicable, facts, lines, words};
+use super::{answer, applicable, facts, lines, steps, words};
 use crate::text::escape::{markdown, shorten, tail, visible};
 use crate::text::units;
 
@@ -64,7 +65,12 @@ fn machine(out: &mut String, report: &Report) {
 fn summary(out: &mut String, report: &Report) {
     out.push_str("\n| | scenario | question | verdict | expectation | trap | control | memory, trap / control |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
-    for scenario in &report.scenarios {
+    let mut rows: Vec<&ScenarioReport> = report.scenarios.iter().collect();
+    rows.sort_by_key(|scenario| {
+        let standing = Standing::of(&scenario.verdict);
+        std::cmp::Reverse(Some(standing).filter(|standing| *standing >= Standing::Inconclusive))
+    });
+    for scenario in rows {
         let seen = |name| scenario.case(name).map(facts::frequency).unwrap_or_default();
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| markdown(line)).collect();
         let _ = writeln!(
@@ -72,7 +78,7 @@ fn summary(out: &mut String, report: &Report) {
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             Standing::of(&scenario.verdict).mark(),
             markdown(&scenario.name),
-            markdown(&scenario.question),
+            question(scenario),
             markdown(&facts::verdict(&scenario.verdict)),
             markdown(&facts::expectation(&scenario.verdict)),
             seen("trap"),
@@ -82,14 +88,46 @@ fn summary(out: &mut String, report: &Report) {
     }
 }
 
+/// The question, with its answer on this machine if there is one.
+fn question(scenario: &ScenarioReport) -> String {
+    let asked = markdown(&scenario.question);
+    match answer::word(scenario) {
+        word @ ("yes" | "no") => format!("{asked} **{word}**"),
+        _ => asked,
+    }
+}
+
+/// What each step of a case of calls gave.
+fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
+    out.push_str("\n| step | returned | contexts | memory |\n| --- | --- | --- | --- |\n");
+    for (place, step) in outcome.observation.steps.iter().enumerate() {
+        let made = plan.and_then(|plan| plan.steps.get(place));
+        let call = made.map_or_else(|| step.label.clone(), steps::call);
+        let cell = |lines: Vec<String>| lines.iter().map(|line| markdown(line)).collect::<Vec<_>>().join("<br>");
+        let _ = writeln!(
+            out,
+            "| {}. {} | {} | {} | {} |",
+            place + 1,
+            markdown(&call),
+            cell(steps::result(step)),
+            markdown(&steps::gpus(step.contexts.as_deref())),
+            cell(facts::memory_lines(step)),
+        );
+    }
+    out.push('\n');
+}
+
 fn details(out: &mut String, scenario: &ScenarioReport) {
     let _ = writeln!(out, "\n### {}: {}\n", markdown(&scenario.name), markdown(&facts::verdict(&scenario.verdict)));
-    let _ = writeln!(out, "{}\n", markdown(&scenario.question));
+    let _ = writeln!(out, "{}\n", question(scenario));
     for failed in &scenario.verdict.unexpected {
         let _ = writeln!(out, "- **unexpected**: {}", markdown(failed));
     }
     if !scenario.verdict.detail.is_empty() {
         let _ = writeln!(out, "- what was seen: {}", markdown(&scenario.verdict.detail));
+    }
+    if let Some(remedy) = scenario.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
+        let _ = writeln!(out, "- workaround: {}", markdown(remedy));
     }
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");
@@ -99,6 +137,8 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
             let text = lines.iter().map(|line| visible(line) + "\n").collect::<String>();
             let fence = fence(&text);
             let _ = writeln!(out, "\n{fence}python\n{text}{fence}\n");
+        } else if let Some(outcome) = case.outcomes.first() {
+            steps(out, plan, outcome);
         }
         for outcome in case.outcomes.iter().skip(1) {
             let facts = facts::shown(scenario, outcome).join(" · ");
@@ -139,6 +179,9 @@ mod tests {
         assert!(page.contains("### context/set-device-makes-no-context: not\\_reproduced"), "{page}");
         assert!(!page.contains("### visibility/"), "as expected needs no details");
         assert!(page.contains("also 1 times: ended SIGSEGV"), "{page}");
+        assert!(page.contains("| step | returned | contexts | memory |\n| --- | --- | --- | --- |\n| 1. "), "{page}");
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+        assert!(at("| ✗ | context/set-device") < at(row), "what needs attention comes first");
     }
 
     #[test]
@@ -146,7 +189,7 @@ mod tests {
         let page = report(&fixture::hostile());
         for line in page.lines().filter(|line| line.starts_with('|') && line.contains("&lt;img")) {
             let cells = line.replace("\\|", "").matches('|').count();
-            assert!(cells == 3 || cells == 9, "{cells}: {line}");
+            assert!([3, 5, 9].contains(&cells), "{cells}: {line}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A chart of memory over time, as inline SVG: a line of steps per GPU.
+//! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU.
 //!
 //! Colours are classes (`g0` to `g7`), so that the page sets them for dark mode.
 
@@ -31,43 +31,41 @@ pub struct Line {
     pub points: Vec<(u64, i64)>,
 }
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 180.0;
-const LEFT: f64 = 74.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 22.0;
-const BOTTOM: f64 = 26.0;
+/// The drawing's own units; it is stretched to the width of the page, its lines and texts are not.
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 100.0;
+/// What a chart is wide at least, in pixels: on a page as people read it, and on a phone.
+const WIDE: f64 = 520.0;
+const NARROW: f64 = 190.0;
+/// The width of a character of a mark, and of what is between two marks.
+const CHARACTER: f64 = 8.0;
 
-/// The chart as one `<svg>` element.
+/// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
 pub fn draw(chart: &Chart) -> String {
     let values = chart.lines.iter().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
     let (low, high) = values.fold((0, 0), |(low, high): (i64, i64), value| (low.min(value), high.max(value)));
     let (from, to) = chart.span_ns;
-    let x =
-        |t: u64| LEFT + (WIDTH - LEFT - RIGHT) * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
-    let y = |bytes: i64| {
-        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share(bytes as f64 - low as f64, high as f64 - low as f64)
-    };
-    let title = html(&chart.title);
-    let mut out = format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>\n"
-    );
+    let x = |t: u64| WIDTH * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
+    let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
     let mut levels = vec![low, 0, high];
     levels.sort_unstable();
     levels.dedup();
-    for level in levels {
-        let at = y(level);
-        let _ = writeln!(
-            out,
-            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            at + 4.0,
-            units::delta(level),
-        );
-    }
+    let mut out = format!("<figure class=\"chart\" role=\"img\" aria-label=\"{}\">\n", html(&chart.title));
     marks(&mut out, chart, x);
+    out.push_str("<div class=\"levels\">");
+    for level in &levels {
+        let _ = write!(out, "<span style=\"top:{:.1}%\">{}</span>", y(*level), units::delta(*level));
+    }
+    let _ = writeln!(
+        out,
+        "</div>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+    );
+    for level in levels {
+        let _ = writeln!(out, "<path class=\"axis\" d=\"M0 {0:.1}H{WIDTH}\"/>", y(level));
+    }
+    for (t, _) in &chart.marks {
+        let _ = writeln!(out, "<path class=\"mark\" d=\"M{:.1} 0V{HEIGHT}\"/>", x(*t));
+    }
     for line in &chart.lines {
         let _ = writeln!(
             out,
@@ -77,32 +75,31 @@ pub fn draw(chart: &Chart) -> String {
             html(&line.name)
         );
     }
-    let _ = writeln!(
-        out,
-        "<text x=\"{LEFT}\" y=\"{0:.1}\">0</text><text x=\"{1:.1}\" y=\"{0:.1}\" text-anchor=\"end\">{2}</text>\n</svg>",
-        HEIGHT - 8.0,
-        WIDTH - RIGHT,
-        units::duration(to.saturating_sub(from)),
-    );
+    let took = units::duration(to.saturating_sub(from));
+    let _ = writeln!(out, "</svg>\n<div class=\"span\"><span>0</span><span>{took}</span></div>\n</figure>");
     out
 }
 
-/// Lines across the chart where steps began. Names that would run into the one before are left out.
+/// The names of the marks above the drawing. One that would run into the one before is left out, on a narrow page
+/// by its class.
 fn marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
-    let mut free = 0.0;
+    out.push_str("<div class=\"marks\">");
+    let (mut free, mut free_if_narrow) = (0.0, 0.0);
     for (t, name) in &chart.marks {
-        let at = x(*t);
-        let _ = write!(
-            out,
-            "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>",
-            HEIGHT - BOTTOM
-        );
-        if at >= free {
-            let _ = write!(out, "<text x=\"{at:.1}\" y=\"{:.1}\">{}</text>", TOP - 6.0, html(name));
-            free = at + 8.0 * (name.chars().count() as f64 + 1.0);
+        let at = share(x(*t), WIDTH);
+        let length = CHARACTER * (name.chars().count() as f64 + 1.0);
+        if at * WIDE < free {
+            continue;
         }
-        out.push('\n');
+        free = at * WIDE + length;
+        let is_far = at * NARROW < free_if_narrow;
+        if !is_far {
+            free_if_narrow = at * NARROW + length;
+        }
+        let class = if is_far { " class=\"if-wide\"" } else { "" };
+        let _ = write!(out, "<span{class} style=\"left:{:.1}%\">{}</span>", at * 100.0, html(name));
     }
+    out.push_str("</div>\n");
 }
 
 /// A line of steps. Points that fall on the same column are drawn as one stroke from the lowest to
@@ -161,8 +158,19 @@ mod tests {
     #[test]
     fn memory_is_drawn_in_steps() {
         let svg = draw(&chart(vec![(100, 0), (150, 530 << 20)]));
-        assert!(svg.contains("<path class=\"g1\" d=\"M74 154.0H391V22.0H708\">"), "{svg}");
-        assert!(svg.contains(">+530 MiB</text>"), "{svg}");
+        assert!(svg.contains("<path class=\"g1\" d=\"M0 100.0H500V0.0H1000\">"), "{svg}");
+        assert!(svg.contains("<span style=\"top:0.0%\">+530 MiB</span>"), "{svg}");
+        assert!(svg.contains("<span style=\"left:50.0%\">1</span>"), "{svg}");
+    }
+
+    #[test]
+    fn marks_that_would_run_into_each_other_are_left_out() {
+        let mut chart = chart(vec![(100, 0), (150, 1 << 20)]);
+        chart.marks = [100, 101, 104, 150].iter().enumerate().map(|(n, t)| (*t, (n + 1).to_string())).collect();
+        let svg = draw(&chart);
+        assert!(svg.contains(">1</span>") && !svg.contains(">2</span>"), "too near at every width: {svg}");
+        assert!(svg.contains("<span class=\"if-wide\" style=\"left:4.0%\">3</span>"), "{svg}");
+        assert_eq!(svg.matches("<path class=\"mark\"").count(), 4, "every step is marked");
     }
 
     #[test]
@@ -176,6 +184,6 @@ mod tests {
         let svg = draw(&chart(vec![(0, i64::MIN), (u64::MAX, i64::MAX)]));
         assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("<gpu0>"), "{svg}");
         let empty = draw(&Chart::default());
-        assert!(empty.starts_with("<svg") && empty.ends_with("</svg>\n") && !empty.contains("NaN"), "{empty}");
+        assert!(empty.starts_with("<figure") && empty.ends_with("</figure>\n") && !empty.contains("NaN"), "{empty}");
     }
 }

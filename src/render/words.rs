@@ -47,8 +47,11 @@ pub fn packages(interpreter: &Interpreter) -> String {
         digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let is_module_of = |name: &str, other: &str| other.strip_prefix(name).is_some_and(is_version);
+    // A distribution and its module may be spelt apart: `cuda-core` and `cuda_core`.
+    let is_spelt_so = |name: &str, other: &str| name != other && name.replace('_', "-") == other;
     let is_said = |(name, version): &(&String, &String)| {
-        all().any(|(other, others_version)| is_module_of(name, other) && others_version == *version)
+        let is_said_by = |other: &str| is_module_of(name, other) || is_spelt_so(name, other);
+        all().any(|(other, others_version)| is_said_by(other) && others_version == *version)
     };
     all().filter(|it| !is_said(it)).map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
 }
@@ -155,6 +158,8 @@ mod tests {
     #[test]
     fn a_module_is_said_by_the_name_of_its_distribution() {
         let all = [
+            ("cuda-core", Some("1.2.0")),
+            ("cuda_core", Some("1.2.0")),
             ("cupy", Some("14.2.0")),
             ("cupy-cuda13x", Some("14.2.0")),
             ("jax", Some("0.11.2")),
@@ -169,7 +174,7 @@ mod tests {
         let said = super::packages(&Interpreter { packages, ..Interpreter::default() });
         assert_eq!(
             said,
-            ", cupy-cuda13x 14.2.0, jax 0.11.2, jax-cuda13-plugin 0.11.2, numba 0.68.0, numba-cuda 0.30.4, rmm-cu13 26.10.0"
+            ", cuda-core 1.2.0, cupy-cuda13x 14.2.0, jax 0.11.2, jax-cuda13-plugin 0.11.2, numba 0.68.0, numba-cuda 0.30.4, rmm-cu13 26.10.0"
         );
     }
 }

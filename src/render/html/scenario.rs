@@ -2,18 +2,16 @@
 
 use std::fmt::Write as _;
 
-use crate::event::Value;
-use crate::observe::StepObservation;
 use crate::plan::CasePlan;
-use crate::render::facts;
 use crate::render::tally::Standing;
+use crate::render::{answer, facts, lines, steps};
 use crate::report::{CaseReport, Outcome, Report, ScenarioReport};
 use crate::scenario::Step;
 use crate::text::escape::html;
 use crate::text::units;
+use crate::verdict::Kind;
 
 use super::attempt;
-use crate::fact::words;
 
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
@@ -22,9 +20,13 @@ const OUTCOMES: usize = 4;
 pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioReport, place: usize) {
     let verdict = &scenario.verdict;
     let standing = Standing::of(verdict);
+    let answer = match answer::word(scenario) {
+        word @ ("yes" | "no") => format!(" <strong>{word}</strong>"),
+        _ => String::new(),
+    };
     let _ = writeln!(
         out,
-        "<section id=\"s{place}\">\n<h3>{}</h3>\n<p>{}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
+        "<section id=\"s{place}\">\n<h3>{}</h3>\n<p>{}{answer}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
         html(&scenario.name),
         html(&scenario.question),
         super::class(standing),
@@ -37,6 +39,10 @@ pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioRepo
     }
     for failed in &verdict.unexpected {
         let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(failed));
+    }
+    let remedy = scenario.remedy.as_deref().filter(|it| verdict.kind == Kind::Reproduced && !it.is_empty());
+    if let Some(remedy) = remedy {
+        let _ = writeln!(out, "<p>Workaround: {}</p>", html(remedy));
     }
     if !scenario.cases.is_empty() {
         // What needs attention is open; the rest is one click away, also without scripts.
@@ -93,7 +99,7 @@ fn case(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &Cas
                 html(&ended)
             );
         }
-        steps(out, plan, outcome);
+        table(out, plan, outcome);
     }
     for invalid in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
         let _ = writeln!(
@@ -118,33 +124,38 @@ fn start(plan: &CasePlan) -> String {
     words.join(" ")
 }
 
-fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
+fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
     if outcome.observation.steps.is_empty() {
         return;
     }
     out.push_str(
-        "<div class=\"wide\"><table class=\"steps\">\n<thead><tr><th>Step</th><th>Result</th><th>Sees</th><th>Contexts</th>\
-         <th>Current</th><th>Memory</th><th>Took</th></tr></thead>\n<tbody>\n",
+        "<div class=\"wide\"><table class=\"steps\">\n<caption>After each step: what it returned, which GPUs the process sees, where \
+         it has contexts, and memory since before the process.</caption>\n<thead><tr>",
     );
+    for name in ["Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took"] {
+        let _ = write!(out, "<th scope=\"col\">{name}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
     for (place, step) in outcome.observation.steps.iter().enumerate() {
         let made = plan.and_then(|plan| plan.steps.get(place));
         let call =
             made.map_or_else(|| html(&step.label), |made| shown(made, plan.is_some_and(|plan| plan.python.is_some())));
-        let calls = step.calls.as_ref().filter(|made| !made.is_empty()).map(words::calls).unwrap_or_default();
+        let calls = step.calls.as_ref().filter(|made| !made.is_empty()).map(lines::calls).unwrap_or_default();
         let calls = if calls.is_empty() {
             calls
         } else {
             format!("<br><span class=\"dim\">driver calls: {}</span>", html(&calls))
         };
         let memory: Vec<String> = facts::memory_lines(step).iter().map(|line| html(line)).collect();
+        let result: Vec<String> = steps::result(step).iter().map(|line| html(line)).collect();
         let _ = writeln!(
             out,
             "<tr><td>{}. {}{calls}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             place + 1,
             call,
-            result(step),
-            list(step.visible.as_deref()),
-            list(step.contexts.as_deref()),
+            result.join("<br>"),
+            html(&steps::gpus(step.visible.as_deref())),
+            html(&steps::gpus(step.contexts.as_deref())),
             html(step.current.as_deref().unwrap_or("?")),
             memory.join("<br>"),
             html(&units::duration(step.elapsed_ns)),
@@ -156,45 +167,9 @@ fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
 /// A step of a case of calls, or of Python lines, which keep their breaks.
 fn shown(step: &Step, in_python: bool) -> String {
     if !in_python {
-        return html(&call(step));
+        return html(&steps::call(step));
     }
     let actor = step.on.as_ref().map(|actor| format!(" <span class=\"dim\">in {}</span>", html(actor)));
     let rows: Vec<String> = step.in_python().trim().lines().map(html).collect();
     format!("<span class=\"py\">{}</span>{}", rows.join("<br>"), actor.unwrap_or_default())
-}
-
-/// A step as it stands in the file: `cudaSetDevice(device=1) on t1`.
-fn call(step: &Step) -> String {
-    let args: Vec<String> = step.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut words = step.call.clone();
-    if !args.is_empty() {
-        words.push_str(&format!("({})", args.join(", ")));
-    }
-    if let Some(name) = &step.bind {
-        words.push_str(&format!(" as {name}"));
-    }
-    if let Some(actor) = &step.on {
-        words.push_str(&format!(" on {actor}"));
-    }
-    words
-}
-
-fn result(step: &StepObservation) -> String {
-    let mut lines = Vec::new();
-    if !step.returned {
-        lines.push("did not return".to_owned());
-    }
-    lines.extend(step.status.as_ref().map(|status| html(&words::status(status))));
-    let value = |(name, value): (&String, &Value)| html(&format!("{name}={}", words::value(value)));
-    lines.extend(step.values.iter().chain(&step.varying).map(value));
-    lines.join("<br>")
-}
-
-/// A list of GPUs; a question mark where the driver would not say.
-fn list(names: Option<&[String]>) -> String {
-    match names {
-        None => "?".to_owned(),
-        Some([]) => "none".to_owned(),
-        Some(names) => html(&names.join(" ")),
-    }
 }

@@ -1,0 +1,43 @@
+//! The steps of a case in words, the same in every format. Nothing is escaped here.
+
+use crate::event::Value;
+use crate::fact::words;
+use crate::observation::StepObservation;
+use crate::scenario::Step;
+
+/// A step as it stands in the file: `cudaSetDevice(device=1) on t1`.
+pub(super) fn call(step: &Step) -> String {
+    let args: Vec<String> = step.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut words = step.call.clone();
+    if !args.is_empty() {
+        words.push_str(&format!("({})", args.join(", ")));
+    }
+    if let Some(name) = &step.bind {
+        words.push_str(&format!(" as {name}"));
+    }
+    if let Some(actor) = &step.on {
+        words.push_str(&format!(" on {actor}"));
+    }
+    words
+}
+
+/// What a step gave: its status and its values, an entry each.
+pub(super) fn result(step: &StepObservation) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !step.returned {
+        lines.push("did not return".to_owned());
+    }
+    lines.extend(step.status.as_ref().map(words::status));
+    let value = |(name, value): (&String, &Value)| format!("{name}={}", words::value(value));
+    lines.extend(step.values.iter().chain(&step.varying).map(value));
+    lines
+}
+
+/// A list of GPUs; a question mark where the driver would not say.
+pub(super) fn gpus(names: Option<&[String]>) -> String {
+    match names {
+        None => "?".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(names) => names.join(" "),
+    }
+}
