@@ -6,15 +6,14 @@ mod common;
 mod fixture;
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 // The fixture names these as a part of the program does.
 use cuda_pitfalls::{diagnosis, policy, render, report, sample, trace, verdict};
 use serde_json::Value;
 
 use common::Scratch;
+use common::browser::{browser, opened};
 use policy::Outcome;
 use trace::{Line, Trace};
 
@@ -96,70 +95,11 @@ fn each_line_of_a_trace_follows_its_schema() {
     }
 }
 
-/// A browser of this machine; none, said on stderr, where there is none and it is not required.
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found =
-        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|it| it.is_file());
-    if found.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "CI has no chromium, and the page must be opened in one");
-        // Not by a macro, whose text a test that passes keeps to itself.
-        let _ = writeln!(std::io::stderr(), "LEFT OUT: no chromium is installed, so no page was opened in a browser");
-    }
-    found
-}
-
-/// What a browser makes of a page, `width` pixels wide: measured from a page around it, because the
-/// page itself lets no script run.
-fn opened(browser: &Path, scratch: &Scratch, page: &str, width: u32, is_dark: bool) -> Value {
-    let folder = tempfile::tempdir_in(scratch.path()).expect("a folder of our own");
-    fs::write(folder.path().join("page.html"), page).expect("a page can be written");
-    let around = format!(
-        "<!DOCTYPE html><body style=\"margin:0\"><iframe id=f src=page.html style=\"border:0;width:{width}px;height:2000px\">\
-         </iframe><pre id=out></pre><script>
-        f.onload = () => {{
-          const page = f.contentDocument, all = s => [...page.querySelectorAll(s)];
-          page.querySelectorAll('details').forEach(one => one.open = true);
-          const box = one => one.getBoundingClientRect();
-          const wide = all('body *').filter(one => !one.closest('.wide, pre') && box(one).right > {width} + 1);
-          out.textContent = JSON.stringify({{
-            width: page.documentElement.scrollWidth, height: page.documentElement.scrollHeight,
-            wide: wide.slice(0, 5).map(one => one.outerHTML.slice(0, 200)),
-            marks: all('.mark').length,
-            unseen: all('.mark').filter(one => box(one).width < 8 || box(one).height < 8).length,
-            lost: all('a[href^=\"#\"]').filter(one => !page.getElementById(one.hash.slice(1))).length,
-            curves: all('.memory path').filter(one => box(one).width > 0 && box(one).height > 0).length,
-            page: f.contentWindow.getComputedStyle(page.body).backgroundColor,
-            scripts: page.scripts.length,
-          }});
-        }};</script>"
-    );
-    let around_path = folder.path().join("around.html");
-    fs::write(&around_path, around).expect("a page can be written");
-    let profile = folder.path().join("profile");
-    let mut command = Command::new(browser);
-    command.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--hide-scrollbars",
-    ]);
-    command.args(["--allow-file-access-from-files", "--virtual-time-budget=20000", "--timeout=60000"]);
-    command.arg(format!("--user-data-dir={}", profile.display()));
-    command.arg(format!("--blink-settings=preferredColorScheme={}", if is_dark { 0 } else { 1 }));
-    command.arg("--dump-dom").arg(format!("file://{}", around_path.display()));
-    let output = command.output().expect("the browser starts");
-    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let measured = dom.split_once("<pre id=\"out\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let measured =
-        measured.map(|(measured, _)| measured.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
-    measured.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| {
-        panic!("the browser has measured nothing:\n{dom}\n{}", String::from_utf8_lossy(&output.stderr))
-    })
-}
+/// The marks and the curves of a trace's page.
+const MARKS: &str = "marks: all('.mark').length,
+    unseen: all('.mark').filter(one => box(one).width < 8 || box(one).height < 8).length,
+    untold: all('table').filter(one => !one.caption || one.querySelector('thead th:not([scope])')).length,
+    curves: all('.memory path').filter(one => box(one).width > 0 && box(one).height > 0).length,";
 
 #[test]
 fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
@@ -168,11 +108,12 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
     let trace = fixture::trace();
     let page = render::trace::html(&trace, &fixture::findings(&trace), &fixture::outcome(&trace));
     for (width, is_dark, colour) in [(360, false, "rgb(255, 255, 255)"), (1200, true, "rgb(13, 17, 23)")] {
-        let seen = opened(&browser, &scratch, &page, width, is_dark);
+        let seen = opened(&browser, &scratch, &page, width, is_dark, MARKS);
         assert_eq!(seen["width"], width, "the page must be scrolled sideways: {seen:#}");
         assert_eq!(seen["wide"], serde_json::json!([]), "{seen:#}");
         assert_eq!((&seen["marks"], &seen["unseen"], &seen["lost"]), (&7.into(), &0.into(), &0.into()), "{seen:#}");
         assert_eq!((&seen["curves"], &seen["page"]), (&4.into(), &colour.into()), "{seen:#}");
+        assert_eq!(seen["untold"], 0, "a table without a caption, or a column without a scope: {seen:#}");
     }
 }
 
@@ -184,7 +125,7 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let hostile = render::trace::html(&fixture::hostile(), &findings, &outcome);
     let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &Outcome::default());
     for page in [hostile, large] {
-        let seen = opened(&browser, &scratch, &page, 360, false);
+        let seen = opened(&browser, &scratch, &page, 360, false, MARKS);
         assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
         assert_eq!((&seen["lost"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");
         assert!(seen["marks"].as_u64() > Some(1) && seen["height"].as_u64() > Some(500), "{seen:#}");

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
+pub(crate) mod browser;
 pub(crate) mod counts;
 pub(crate) mod traced;
 

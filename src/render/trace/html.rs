@@ -294,8 +294,9 @@ fn counts(out: &mut String, trace: &Trace) {
         trace.counts.iter().flat_map(|counts| counts.gpus.iter().map(|(gpu, uses)| (counts.pid, gpu, uses))).collect();
     if !uses.is_empty() {
         out.push_str(
-            "<div class=\"wide\"><table class=\"counts\">\n<thead><tr><th>Process</th><th>GPU</th><th class=\"n\">Launches</th>\
-             <th class=\"n\">Copies</th><th class=\"n\">Allocations</th></tr></thead>\n<tbody>\n",
+            "<div class=\"wide\"><table class=\"counts\">\n<caption>What each process did on each GPU</caption>\n\
+             <thead><tr><th scope=\"col\">Process</th><th scope=\"col\">GPU</th><th scope=\"col\" class=\"n\">Launches</th>\
+             <th scope=\"col\" class=\"n\">Copies</th><th scope=\"col\" class=\"n\">Allocations</th></tr></thead>\n<tbody>\n",
         );
         for (pid, gpu, uses) in uses.iter().take(MOST_ROWS) {
             let gpu = trace.gpu_index(Some(gpu)).map_or_else(|| place::short(gpu), |index| format!("GPU {index}"));
@@ -319,7 +320,9 @@ fn counts(out: &mut String, trace: &Trace) {
     let _ = writeln!(
         out,
         "<details><summary>{} of all processes</summary>\n<div class=\"wide\"><table class=\"counts\">\n\
-         <thead><tr><th>Function</th><th class=\"n\">Calls</th><th class=\"n\">Errors</th></tr></thead>\n<tbody>",
+         <caption>How often each function was called, and how often it returned an error</caption>\n\
+         <thead><tr><th scope=\"col\">Function</th><th scope=\"col\" class=\"n\">Calls</th>\
+         <th scope=\"col\" class=\"n\">Errors</th></tr></thead>\n<tbody>",
         counted(rows.len() as u64, "called function")
     );
     for (name, count) in rows.iter().take(MOST_ROWS) {

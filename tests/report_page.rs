@@ -1,0 +1,39 @@
+//! The page of a report in a real browser, made from what was measured.
+
+mod common;
+
+use common::browser::{browser, opened};
+use common::{Scratch, root};
+
+/// Charts whose lines have no extent, texts that are too small to read, and those that lie on one another.
+const CHARTS: &str = "charts: all('.chart').length,
+    flat: all('.chart').filter(one => one.querySelector('svg').getBoundingClientRect().height < 60).length,
+    small: all('.chart span').filter(one => parseFloat(f.contentWindow.getComputedStyle(one).fontSize) < 11).length,
+    covered: all('.chart .marks').flatMap(marks => {
+      const shown = [...marks.children].filter(one => box(one).width > 0);
+      return shown.slice(1).filter((one, at) => box(one).left < box(shown[at]).right);
+    }).length,
+    tables: all('table').length,
+    untold: all('table').filter(one => !one.caption || one.querySelector('thead th:not([scope])')).length,";
+
+#[test]
+fn a_report_fits_a_phone_a_tablet_and_a_large_screen() {
+    let Some(browser) = browser() else { return };
+    let scratch = Scratch::new();
+    for report in ["h200-x4-framework", "h200-x2-failed-call"] {
+        let path = root().join("reports").join(report);
+        let page = scratch.run(&["render", &path.to_string_lossy(), "--as", "html"]).stdout;
+        for (width, is_dark, colour) in
+            [(320, false, "rgb(255, 255, 255)"), (800, true, "rgb(13, 17, 23)"), (1600, false, "rgb(255, 255, 255)")]
+        {
+            let seen = opened(&browser, &scratch, &page, width, is_dark, CHARTS);
+            let at = format!("{report}, {width} pixels: {seen:#}");
+            assert_eq!(seen["width"], width, "the page must be scrolled sideways: {at}");
+            assert_eq!((&seen["wide"], &seen["page"]), (&serde_json::json!([]), &colour.into()), "{at}");
+            assert!(seen["charts"].as_u64() > Some(3) && seen["tables"].as_u64() > Some(3), "{at}");
+            for none in ["flat", "small", "covered", "untold", "lost", "scripts"] {
+                assert_eq!(seen[none], 0, "{none}: {at}");
+            }
+        }
+    }
+}
