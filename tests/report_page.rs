@@ -13,6 +13,7 @@ const CHARTS: &str = "charts: all('.chart').length,
       const shown = [...marks.children].filter(one => box(one).width > 0);
       return shown.slice(1).filter((one, at) => box(one).left < box(shown[at]).right);
     }).length,
+    cut: all('.summary').filter(one => one.scrollWidth > one.parentElement.clientWidth + 1).length,
     tables: all('table').length,
     untold: all('table').filter(one => !one.caption || one.querySelector('thead th:not([scope])')).length,";
 
@@ -31,7 +32,7 @@ fn a_report_fits_a_phone_a_tablet_and_a_large_screen() {
             assert_eq!(seen["width"], width, "the page must be scrolled sideways: {at}");
             assert_eq!((&seen["wide"], &seen["page"]), (&serde_json::json!([]), &colour.into()), "{at}");
             assert!(seen["charts"].as_u64() > Some(3) && seen["tables"].as_u64() > Some(3), "{at}");
-            for none in ["flat", "small", "covered", "untold", "lost", "scripts"] {
+            for none in ["cut", "flat", "small", "covered", "untold", "lost", "scripts"] {
                 assert_eq!(seen[none], 0, "{none}: {at}");
             }
         }
