@@ -33,7 +33,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 3;
+pub const MINOR: u32 = 4;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -85,6 +85,9 @@ pub struct Run {
     /// What was selected on the command line, with a `!` before what was left out; empty in
     /// reports of older versions, for everything.
     pub selectors: Vec<String>,
+    /// What the caller says of this run, by `--label` and `--label-host`: `node` is `gpu-17`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,

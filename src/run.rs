@@ -20,6 +20,7 @@ pub use session::On;
 pub use survey::python::{PythonOptions, list as python_list};
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub selectors: Vec<String>,
     /// Selectors of what is left out, as behind a `!`.
     pub exclude: Vec<String>,
+    /// What the caller says of this run, for whoever reads many reports.
+    pub labels: BTreeMap<String, String>,
     /// Where it runs.
     pub on: On,
     /// The folder that gets a folder for this run.
@@ -284,6 +287,7 @@ fn blank(options: &Options, session: &Session) -> Report {
             started_ns,
             elapsed_ns: 0,
             selectors: options.selected(),
+            labels: options.labels.clone(),
             shard: options.shard.map(|shard| shard.to_string()),
             require: options.require.clone(),
             allow_skip: options.allow_skip.clone(),

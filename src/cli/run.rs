@@ -1,5 +1,7 @@
 //! `run`: its arguments, and where and how often workers are asked by `run` and `survey` alike.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,6 +38,12 @@ pub(super) struct Arguments {
     /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
     #[arg(long, value_name = "WHAT=N", value_parser = parse_requirement)]
     require: Vec<Requirement>,
+    /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    label: Vec<(String, String)>,
+    /// Write this machine's host name into the report, as the label `host`.
+    #[arg(long)]
+    label_host: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
@@ -127,6 +135,7 @@ impl Asked {
         run::Options {
             selectors,
             exclude: Vec::new(),
+            labels: BTreeMap::new(),
             on: self.on,
             out: self.out,
             repeat: self.repeat,
@@ -184,11 +193,70 @@ fn parse_requirement(text: &str) -> Result<Requirement, String> {
     text.split_once('=').and_then(read).ok_or_else(|| format!("{accepted}, with N at least 1"))
 }
 
+/// The longest name and the longest value of a label, in bytes.
+const LABEL_BYTES: (usize, usize) = (63, 255);
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+            && name.len() <= LABEL_BYTES.0
+    };
+    let is_value =
+        |value: &str| !value.is_empty() && value.len() <= LABEL_BYTES.1 && !value.chars().any(char::is_control);
+    let read = text.split_once('=').filter(|(name, value)| is_name(name) && is_value(value));
+    read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or_else(|| {
+        let (name, value) = LABEL_BYTES;
+        format!(
+            "a name of letters, digits, `_`, `.` and `-` (at most {name}), `=`, and a value (at most {value} bytes), \
+             such as node=gpu-17"
+        )
+    })
+}
+
+/// The labels by name.
+///
+/// # Errors
+/// A name that was given twice, or a machine that would not say its name.
+fn labels(given: Vec<(String, String)>, with_host: bool) -> Result<BTreeMap<String, String>, String> {
+    let host = || {
+        let name = fs::read_to_string(HOST_NAME).map_err(|error| format!("--label-host: {HOST_NAME}: {error}"))?;
+        parse_label(&format!("{HOST}={}", name.trim())).map_err(|_| "--label-host: the host has no name".to_string())
+    };
+    let host = if with_host { Some(host()?) } else { None };
+    let mut labels = BTreeMap::new();
+    for (name, value) in given.into_iter().chain(host) {
+        let twice = format!("--label: `{name}` is given twice");
+        if labels.insert(name, value).is_some() {
+            return Err(twice);
+        }
+    }
+    Ok(labels)
+}
+
 /// Runs what the arguments say.
 pub(super) fn run(arguments: Arguments) -> Exit {
-    let Arguments { selectors, left_out, asked, junit, verbose, allow, allow_skip, require, shard, fail_fast, dry_run } =
-        arguments;
+    let Arguments {
+        selectors,
+        left_out,
+        asked,
+        junit,
+        verbose,
+        allow,
+        allow_skip,
+        require,
+        label,
+        label_host,
+        shard,
+        fail_fast,
+        dry_run,
+    } = arguments;
+    let labels = match labels(label, label_host) {
+        Ok(labels) => labels,
+        Err(why) => return super::fail(&why, Exit::Usage, asked.json),
+    };
     let options = run::Options {
+        labels,
         exclude: left_out.exclude,
         junit,
         verbose,
@@ -203,9 +271,26 @@ pub(super) fn run(arguments: Arguments) -> Exit {
     super::with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
 }
 
+/// The label of `--label-host`, and where the kernel says it.
+const HOST: &str = "host";
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_read_strictly_and_each_once() {
+        let label = |name: &str, value: &str| (name.to_string(), value.to_string());
+        assert_eq!(parse_label("node=gpu-17=b").unwrap(), label("node", "gpu-17=b"));
+        for bad in ["node", "node=", "=x", "1node=x", "no de=x", "node=a\nb", &format!("{}=x", "n".repeat(64))] {
+            assert!(parse_label(bad).unwrap_err().contains("such as node=gpu-17"), "{bad}");
+        }
+        let twice = labels(vec![label("node", "a"), label("node", "b")], false);
+        assert_eq!(twice.unwrap_err(), "--label: `node` is given twice");
+        let both = labels(vec![label("rack", "3")], true).unwrap();
+        assert!(both.len() == 2 && !both[HOST].is_empty() && both["rack"] == "3", "{both:?}");
+    }
 
     #[test]
     fn requirements_are_read_strictly() {

@@ -56,6 +56,7 @@ pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
             started_ns: 0,
             elapsed_ns: 0,
             selectors: Vec::new(),
+            labels: Default::default(),
             shard: None,
             require: Vec::new(),
             allow_skip: None,

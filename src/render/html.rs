@@ -178,6 +178,9 @@ fn machine(out: &mut String, report: &Report) {
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", html(name), html(value));
     };
+    for label in words::labels(&report.run) {
+        row("Label", &label);
+    }
     row("Driver", &words::driver(machine));
     for library in &machine.libraries {
         let simulated = if library.simulated { " (simulated)" } else { "" };

@@ -14,7 +14,7 @@ use crate::report::{Report, ScenarioReport};
 use crate::verdict::Provenance;
 
 use super::tally::{self, Standing};
-use super::{applicable, facts, full};
+use super::{applicable, facts, full, words};
 use crate::text::escape::{shorten, tail, xml};
 use crate::text::{lines, units};
 
@@ -61,6 +61,7 @@ fn properties(report: &Report) -> Vec<(&'static str, String)> {
         properties.push(("gpu", format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or_default())));
     }
     properties.extend(report.machine.libcudart.iter().filter_map(|it| it.version.clone()).map(|it| ("libcudart", it)));
+    properties.extend(words::labels(&report.run).into_iter().map(|label| ("label", label)));
     properties.extend(tally::banners(report).into_iter().map(|banner| ("banner", banner)));
     properties.extend(applicable::notes(report).into_iter().map(|note| ("note", note)));
     properties.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));

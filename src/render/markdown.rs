@@ -44,6 +44,7 @@ fn machine(out: &mut String, report: &Report) {
         ("cuda-pitfalls", report.run.version.clone()),
         ("driver", words::driver(&report.machine)),
     ];
+    rows.extend(words::labels(&report.run).into_iter().map(|label| ("label", label)));
     rows.extend(report.machine.libcudart.iter().map(|runtime| {
         ("libcudart", format!("{} {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
     }));

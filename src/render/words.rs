@@ -4,6 +4,7 @@
 
 use crate::calibration::Calibration;
 use crate::machine::{Interpreter, Isolation, Machine};
+use crate::report::Run;
 use crate::sample::Gpu;
 use crate::verdict::Reason;
 
@@ -54,6 +55,11 @@ pub fn packages(interpreter: &Interpreter) -> String {
         all().any(|(other, others_version)| is_said_by(other) && others_version == *version)
     };
     all().filter(|it| !is_said(it)).map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
+}
+
+/// What the caller said of a run, an entry each: `node=gpu-17`.
+pub fn labels(run: &Run) -> Vec<String> {
+    run.labels.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 /// Whether memory is known per process, in words.

@@ -19,6 +19,7 @@ pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize
         out.push_str(&tally::loud(tally::SIMULATED, width));
     }
     let row = |name: &str, text: String| sentence(&format!("{name:<13}"), &text, width);
+    out.extend(words::labels(run).into_iter().map(|label| row("label", label)));
     out.push_str(&row("driver", words::driver(machine)));
     for runtime in &machine.libcudart {
         let version = runtime.version.as_deref().unwrap_or("of unknown version");
