@@ -44,15 +44,15 @@ pub(super) fn run(attempts: &Attempts, jobs: Vec<Job>, interrupt: &mut Interrupt
         let batch: Vec<Row> = rows.drain(..rows.len().min(BATCH * attempts.jobs())).collect();
         let mut left = Vec::new();
         let together = |row: &Row| attempts.together(&row.job);
-        stage(attempts, attempts.jobs(), batch, together, interrupt, |stage| match stage {
-            Stage::Done(row) if wants_to_be_alone(&row.made) => left.push(row),
-            Stage::Done(row) => tell(Event::Done(row.at, row.made)),
-            Stage::Tick => tell(Event::Tick),
+        stage(attempts, attempts.jobs(), batch, together, interrupt, |done| match done {
+            Some(row) if wants_to_be_alone(&row.made) => left.push(row),
+            Some(row) => tell(Event::Done(row.at, row.made)),
+            None => tell(Event::Tick),
         });
         let alone = |row: &Row| attempts.alone(&row.job, row.made.clone());
-        stage(attempts, 1, left, alone, interrupt, |stage| match stage {
-            Stage::Done(row) => tell(Event::Done(row.at, row.made)),
-            Stage::Tick => tell(Event::Tick),
+        stage(attempts, 1, left, alone, interrupt, |done| match done {
+            Some(row) => tell(Event::Done(row.at, row.made)),
+            None => tell(Event::Tick),
         });
         if attempts.stop.load(Ordering::Relaxed) {
             break;
@@ -68,19 +68,14 @@ struct Row {
     made: Vec<Made>,
 }
 
-enum Stage {
-    Done(Row),
-    Tick,
-}
-
-/// Does one thing with each row, several rows at once.
+/// Does one thing with each row, several rows at once. Tells of each that is done, and of none when time has passed.
 fn stage(
     attempts: &Attempts,
     threads: usize,
     rows: Vec<Row>,
     ask: impl Fn(&Row) -> Option<Vec<Made>> + Sync,
     interrupt: &mut Interrupt,
-    mut tell: impl FnMut(Stage),
+    mut tell: impl FnMut(Option<Row>),
 ) {
     let threads = threads.min(rows.len());
     let queue: Mutex<VecDeque<Row>> = Mutex::new(rows.into());
@@ -101,8 +96,8 @@ fn stage(
         drop(done);
         loop {
             match all_done.recv_timeout(TICK) {
-                Ok(row) => tell(Stage::Done(row)),
-                Err(RecvTimeoutError::Timeout) => tell(Stage::Tick),
+                Ok(row) => tell(Some(row)),
+                Err(RecvTimeoutError::Timeout) => tell(None),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if interrupt.check() {
