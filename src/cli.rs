@@ -2,7 +2,9 @@
 
 mod claims;
 mod compare;
+mod completions;
 mod judge;
+mod man;
 mod output;
 mod run;
 mod started;
@@ -15,7 +17,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 use self::output::{explain, fail, is_styled, named, print, print_report};
 use self::started::Started;
@@ -44,6 +47,12 @@ struct Cli {
 const DURATIONS: &str = "\
 On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
 --dry-run prints how long a run would take on this machine.";
+
+/// Where shells look for the script of a program.
+const COMPLETIONS: &str = "\
+bash: cuda-pitfalls completions bash > ~/.local/share/bash-completion/completions/cuda-pitfalls
+zsh:  cuda-pitfalls completions zsh > DIR/_cuda-pitfalls, where DIR is a folder of $fpath
+fish: cuda-pitfalls completions fish > ~/.config/fish/completions/cuda-pitfalls.fish";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -128,6 +137,17 @@ enum Command {
         #[arg(value_enum)]
         of: SchemaOf,
     },
+    /// Print a script that completes the command line in a shell.
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print a manual page, or write all of them.
+    ///
+    /// `cuda-pitfalls man | man -l -` reads one, `cuda-pitfalls man --out ~/.local/share/man/man1` installs them.
+    Man(man::Arguments),
     /// The worker (started by `run`).
     #[command(name = role::WORKER, hide = true)]
     Worker {
@@ -245,6 +265,8 @@ pub fn main() -> Exit {
             };
             print(&json::document(&schema))
         }
+        Command::Completions { shell } => print(&completions::script(&Cli::command(), shell)),
+        Command::Man(arguments) => manual(&arguments),
         Command::Worker { fd, started } => {
             started.begin();
             // SAFETY: `run` started this process with its end of a channel at this descriptor.
@@ -268,6 +290,22 @@ pub fn main() -> Exit {
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
         }
+    }
+}
+
+/// Prints a manual page, or writes all of them.
+fn manual(arguments: &man::Arguments) -> Exit {
+    if let Some(folder) = &arguments.out {
+        return match man::write(Cli::command(), folder) {
+            Ok(()) => Exit::Ok,
+            Err(error) => fail(&format!("--out {}: {error}", folder.display()), Exit::NotDurable, false),
+        };
+    }
+    let about = arguments.about.as_deref();
+    match man::page(Cli::command(), about) {
+        Some(Ok(page)) => print(&page),
+        Some(Err(error)) => fail(&error.to_string(), Exit::Internal, false),
+        None => fail(&format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),
     }
 }
 

@@ -45,7 +45,7 @@ pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries
         let mapped = found.libraries.iter().find(|library| library.name == "libcudart");
         if let (Some(library), Some(number)) = (mapped, found.runtime) {
             runtimes.push(runtime(&library.path, Some(number)));
-        } else if let Some(path) = elsewhere() {
+        } else if let Some(path) = elsewhere(program) {
             runtimes.extend(look_at(program, home, &path)?);
         }
     }
@@ -65,9 +65,14 @@ pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
     Runtime { path: path.to_string(), version, number }
 }
 
-/// The newest libcudart in the usual places.
-fn elsewhere() -> Option<PathBuf> {
-    let mut places: Vec<String> = Vec::new();
+/// The newest libcudart in the usual places, first of all in the Python environment that this program
+/// was installed into: its `bin` need not be the one of an activated environment.
+fn elsewhere(program: &Path) -> Option<PathBuf> {
+    let own = program.parent().and_then(Path::parent).map(|environment| {
+        let environment = glob::Pattern::escape(&environment.to_string_lossy());
+        format!("{environment}/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*")
+    });
+    let mut places: Vec<String> = own.into_iter().collect();
     for (variable, tail) in [
         ("CUDA_HOME", "lib64/libcudart.so.*"),
         ("CUDA_PATH", "lib64/libcudart.so.*"),
@@ -103,4 +108,19 @@ pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> 
         place(Library::Runtime, Path::new(&runtime.path))?;
     }
     Ok(folder.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_libcudart_beside_the_installed_program_is_found() {
+        let environment = tempfile::Builder::new().prefix("an [environment] ").tempdir().expect("a folder of our own");
+        let folder = environment.path().join("lib/python3.12/site-packages/nvidia/cu13/lib");
+        std::fs::create_dir_all(&folder).expect("below it");
+        let library = folder.join("libcudart.so.13");
+        std::fs::write(&library, "").expect("a file in it");
+        assert_eq!(elsewhere(&environment.path().join("bin/cuda-pitfalls")), Some(library));
+    }
 }

@@ -17,7 +17,20 @@ const SMALL: &str = "visibility/empty-mask-hides-all";
 fn help_names_every_command_and_every_exit_code() {
     let ran = Scratch::new().run(&["--help"]);
     assert_eq!(ran.code, Some(0));
-    for command in ["run", "list", "show", "check", "judge", "render", "claims", "schema", "survey", "compare"] {
+    for command in [
+        "run",
+        "list",
+        "show",
+        "check",
+        "judge",
+        "render",
+        "claims",
+        "schema",
+        "survey",
+        "compare",
+        "completions",
+        "man",
+    ] {
         assert!(ran.stdout.lines().any(|line| line.trim_start().starts_with(command)), "{command}:\n{}", ran.stdout);
     }
     for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
@@ -325,4 +338,57 @@ fn a_report_says_what_its_caller_said_of_it() {
         ran.ended(2, "usage");
         assert!(ran.stderr.contains("--label"), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn completions_name_every_command_and_no_hidden_one() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ran = scratch.run(&["completions", shell]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        for word in ["run", "survey", "trace", "--libcudart", "libcudart", "completions"] {
+            // fish writes options without their hyphens.
+            let found = ran.stdout.contains(word) || shell == "fish" && word.starts_with('-');
+            assert!(found, "{word} is not in the script for {shell}");
+        }
+        for hidden in [cuda_pitfalls::supervisor::role::WORKER, cuda_pitfalls::supervisor::role::SAMPLER] {
+            assert!(!ran.stdout.contains(hidden), "{hidden} is in the script for {shell}");
+        }
+    }
+    let script = scratch.path().join("script.bash");
+    fs::write(&script, scratch.run(&["completions", "bash"]).stdout).expect("a file of our own");
+    let line = r#"source "$0" && COMP_WORDS=(cuda-pitfalls rend) COMP_CWORD=1 && _cuda__pitfalls cuda-pitfalls rend cuda-pitfalls && echo "${COMPREPLY[@]}""#;
+    let output = std::process::Command::new("bash").args(["-c", line]).arg(&script).output().expect("bash starts");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "render", "{output:?}");
+    scratch.run(&["completions", "tcsh"]).ended(2, "usage");
+}
+
+#[test]
+fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["man"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (_, status) = ran.stdout.split_once(".SH \"EXIT STATUS\"").expect("a section with the exit codes");
+    for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
+        assert!(status.contains(&format!("\\fB{}\\fR {}", exit.code(), exit.name())), "{exit:?}:\n{status}");
+    }
+    let folder = scratch.path().join("deep/man1");
+    assert_eq!(scratch.run(&["man", "--out", &folder.to_string_lossy()]).code, Some(0));
+    let mut pages: Vec<String> = fs::read_dir(&folder)
+        .expect("it was written")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    pages.sort();
+    for name in ["cuda-pitfalls.1", "cuda-pitfalls-run.1", "cuda-pitfalls-man.1"] {
+        assert!(pages.iter().any(|page| page == name), "{name} is not among {pages:?}");
+    }
+    assert!(!pages.iter().any(|page| page.contains("__") || page.contains("help")), "{pages:?}");
+    let run = fs::read_to_string(folder.join("cuda-pitfalls-run.1")).expect("a page");
+    assert_eq!(run, scratch.run(&["man", "run"]).stdout);
+    assert!(run.contains(&format!("\"cuda-pitfalls {}\"", env!("CARGO_PKG_VERSION"))), "{run}");
+    scratch.run(&["man", "walk"]).ended(2, "usage");
+    scratch.run(&["man", cuda_pitfalls::supervisor::role::SAMPLER]).ended(2, "usage");
+    let file = scratch.path().join("stdout");
+    scratch.run(&["man", "--out", &file.to_string_lossy()]).ended(74, "not_durable");
 }
