@@ -1,0 +1,213 @@
+//! Holds the Python module `cuda_pitfalls.mask` against the library's rule, on the masks that were
+//! measured, on generated ones and on every short one; and holds this comparison against wrong copies of
+//! the module.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use cuda_pitfalls::mask::{self, Parsed, Template};
+use cuda_pitfalls::report::Stored;
+use cuda_pitfalls::survey::Survey;
+use serde_json::{Value, json};
+
+use common::{Scratch, root};
+
+/// The survey on which the rule rests.
+const MEASURED: &str = "reports/survey-mask-h200-x2/survey-mask.json";
+
+/// Answers each line of stdin, which is the arguments of `parse` as JSON, with a line of JSON.
+const ANSWER: &str = r#"
+import json, sys
+from cuda_pitfalls.mask import parse
+for line in sys.stdin:
+    answer = parse(**json.loads(line))
+    print(json.dumps([answer.status, list(answer.gpus)]))
+"#;
+
+/// A question to the rule.
+#[derive(Clone, Debug)]
+struct Asked {
+    mask: Option<String>,
+    order: Option<String>,
+    gpus: Vec<String>,
+}
+
+impl Asked {
+    fn arguments(&self) -> Value {
+        json!({ "text": self.mask, "devices": self.gpus, "order": self.order })
+    }
+
+    fn answer(&self) -> Value {
+        let Parsed { status, gpus } = mask::parse(self.mask.as_deref(), self.order.as_deref(), &self.gpus);
+        json!([status.name(), gpus])
+    }
+}
+
+/// What the module below this folder answers, in order.
+fn python(folder: &Path, asked: &[Asked]) -> Result<Vec<Value>, String> {
+    let scratch = Scratch::new();
+    let input = scratch.path().join("asked");
+    let lines: String = asked.iter().map(|it| format!("{}\n", it.arguments())).collect();
+    fs::write(&input, lines).expect("a file of our own");
+    let output = Command::new("python3")
+        .args(["-c", ANSWER])
+        .env("PYTHONPATH", folder)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::from(fs::File::open(&input).expect("it was written")))
+        .output()
+        .expect("python3 starts");
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let answers = text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    Ok(answers.collect())
+}
+
+/// The questions that the module below this folder answers otherwise than these answers.
+fn differences(folder: &Path, asked: &[Asked], wanted: &[Value]) -> Vec<String> {
+    let answers = match python(folder, asked) {
+        Ok(answers) => answers,
+        Err(why) => return vec![why],
+    };
+    assert_eq!(answers.len(), asked.len(), "one answer each");
+    let pairs = asked.iter().zip(wanted).zip(&answers).filter(|((_, wanted), given)| wanted != given);
+    pairs.map(|((asked, wanted), given)| format!("{asked:?}: {given}, not {wanted}")).collect()
+}
+
+/// The masks that were measured, with what the driver did.
+fn measured() -> Vec<(Asked, Value)> {
+    let stored = Stored::open(&root().join(MEASURED)).expect("the committed survey can be read");
+    let Some(Ok(Survey::Mask(survey))) = Survey::of(&stored) else { panic!("{MEASURED} is no survey of masks") };
+    let gpus: Vec<String> = survey.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let row = |row: &cuda_pitfalls::survey::mask::MaskRow| {
+        let fill = |text: &String| {
+            let template = Template::parse(text).expect("a template that was measured");
+            template.fill(&gpus).expect("it was measured with so many GPUs")
+        };
+        let asked = Asked { mask: row.mask.as_ref().map(fill), order: row.order.clone(), gpus: gpus.clone() };
+        let seen = row.gpus.clone().expect("every committed row was measured");
+        (asked, json!([row.status, seen]))
+    };
+    survey.rows.iter().map(row).collect()
+}
+
+/// Masks that nobody measured: generated ones on 1 to 8 GPUs, of which some UUIDs begin alike, and what
+/// Python and Rust read differently unless told.
+fn others() -> Vec<Asked> {
+    let mut all = Vec::new();
+    let mut ask = |mask: &str, order: Option<&str>, gpus: &[String]| {
+        all.push(Asked { mask: Some(mask.to_owned()), order: order.map(str::to_owned), gpus: gpus.to_vec() });
+    };
+    for count in [1, 2, 4, 8] {
+        let gpus: Vec<String> =
+            (0..count).map(|gpu| format!("GPU-a{}bcDEF0-9d27-4c63-b8f2-06aa71c39d5{gpu}", gpu / 2)).collect();
+        for template in mask::generate(16, 1500, count) {
+            ask(&template.fill(&gpus).expect("it was generated for so many GPUs"), None, &gpus);
+        }
+    }
+    const LETTERS: [&str; 13] = ["0", "1", "9", "+", "-", ",", " ", "\n", "x", "GPU-", "a", "4294967296", "é"];
+    let two = ["GPU-a1", "GPU-b0"].map(String::from);
+    let mut masks = vec![String::new()];
+    for _ in 0..3 {
+        masks = masks.iter().flat_map(|mask| LETTERS.map(|letter| format!("{mask}{letter}"))).collect();
+        masks.iter().for_each(|mask| ask(mask, None, &two));
+    }
+    let thousands = "0".repeat(5000);
+    let foreign = [
+        // More digits than Python converts.
+        "9".repeat(5000),
+        format!("-{}", "9".repeat(5000)),
+        format!("{thousands}1"),
+        format!("-{thousands}"),
+        thousands,
+        // Digits and blanks of Unicode, and letters whose lower case is ASCII.
+        "１".into(),
+        "0\u{661}".into(),
+        "\u{a0}1".into(),
+        "\u{1c}1".into(),
+        "\u{85}1".into(),
+        "1_0".into(),
+        "GPU-\u{ff21}".into(),
+        "GPU-\u{212a}".into(),
+        "GPU-GPU-a1".into(),
+        "MIG-GPU-a1".into(),
+    ];
+    foreign.iter().for_each(|mask| ask(mask, None, &two));
+    let odd = ["GPU-GPU-\u{212a}1", "gpu-K1", "GPU-A-1"].map(String::from);
+    ["GPU-a", "GPU-a1", "MIG-A1", "0,GPU-a", "GPU-g", "2"].iter().for_each(|mask| ask(mask, None, &odd));
+    for order in ["FASTEST_FIRST", "PCI_BUS_ID", "", "pci_bus_id", "PCI_BUS_ID "] {
+        ask("1", Some(order), &two);
+    }
+    all.extend([None, Some("0".to_owned())].map(|mask| Asked { mask, order: None, gpus: Vec::new() }));
+    all.push(Asked { mask: None, order: None, gpus: two.to_vec() });
+    all
+}
+
+#[test]
+fn python_answers_as_the_driver_did() {
+    let (asked, wanted): (Vec<Asked>, Vec<Value>) = measured().into_iter().unzip();
+    assert_eq!(asked.len(), 2185, "docs and the module's first lines say how many");
+    let found = differences(&root().join("python"), &asked, &wanted);
+    assert!(found.is_empty(), "{} of {}: {:#?}", found.len(), asked.len(), &found[..found.len().min(10)]);
+}
+
+#[test]
+fn python_answers_as_the_library_does() {
+    let asked = others();
+    assert!(asked.len() > 8000, "{}", asked.len());
+    let wanted: Vec<Value> = asked.iter().map(Asked::answer).collect();
+    for status in ["CUDA_SUCCESS", "CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_INVALID_DEVICE"] {
+        let count = wanted.iter().filter(|answer| answer[0] == status).count();
+        assert!(count > 300, "{status}: {count}");
+    }
+    let found = differences(&root().join("python"), &asked, &wanted);
+    assert!(found.is_empty(), "{} of {}: {:#?}", found.len(), asked.len(), &found[..found.len().min(10)]);
+}
+
+/// Each of these makes the module wrong; the comparison must notice every one.
+const WRONG: [(&str, &str); 15] = [
+    ("if gpu in named:", "if False:"),
+    ("                break\n", "                continue\n"),
+    ("_by_ordinal if _digits_of(text) is None", "_by_ordinal if \"GPU-\" not in text"),
+    ("(\"GPU-\", \"MIG-\")", "(\"GPU-\",)"),
+    ("[ \\t\\n\\v\\f\\r]*", "\\\\s*"),
+    ("([0-9]*)\")", "(\\\\d*)\")"),
+    ("if not zeros and not digits", "if not digits"),
+    ("value = -value & _ULONG_MAX", "return None"),
+    ("if len(digits) <= 20 else", "if len(digits) <= 5000 else"),
+    ("& 0xFFFFFFFF", "& _ULONG_MAX"),
+    ("if len(wanted) == _WHOLE:", "if False:"),
+    ("if not wanted:", "if False:"),
+    ("fitting[0] if len(fitting) == 1 else None", "fitting[0] if fitting else None"),
+    ("wanted += character.lower()", "wanted += character"),
+    ("replace(\"-\", \"\").lower()", "replace(\"-\", \"\")"),
+];
+
+#[test]
+fn a_wrong_module_is_noticed() {
+    let module = fs::read_to_string(root().join("python/cuda_pitfalls/mask.py")).expect("the module can be read");
+    let asked: Vec<Asked> = measured().into_iter().map(|(asked, _)| asked).chain(others()).collect();
+    let wanted: Vec<Value> = asked.iter().map(Asked::answer).collect();
+    for (right, wrong) in WRONG {
+        assert_eq!(module.matches(right).count(), 1, "`{right}` is in the module once");
+        let scratch = Scratch::new();
+        let package = scratch.path().join("cuda_pitfalls");
+        fs::create_dir(&package).expect("a folder of our own");
+        fs::write(package.join("__init__.py"), "").expect("a file of our own");
+        fs::write(package.join("mask.py"), module.replace(right, wrong)).expect("a file of our own");
+        let found = differences(scratch.path(), &asked, &wanted);
+        assert!(!found.is_empty(), "nobody notices `{wrong}` in place of `{right}`");
+    }
+}
+
+#[test]
+fn the_examples_of_the_module_are_what_it_does() {
+    let module = root().join("python/cuda_pitfalls/mask.py");
+    let output = Command::new("python3").args(["-m", "doctest", "-v"]).arg(&module).output().expect("python3 starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("\n5 passed"), "{text}");
+}
