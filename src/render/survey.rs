@@ -1,6 +1,6 @@
 //! Surveys as tables: for a terminal, and as Markdown pages in `docs/surveys/`.
 //!
-//! Each survey is put into [`Section`]s once, and both forms are made of these. Several documents of
+//! Each survey is put into `Section`s once, and both forms are made of these. Several documents of
 //! one survey (other libcudarts, another machine) make one page.
 
 mod calls;

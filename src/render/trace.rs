@@ -1,6 +1,6 @@
 //! A trace for people and for CI: on a terminal, as a page, as test results, as annotations.
 //!
-//! Every form is made of the same [`entry`]s: an important event, or a group of equal ones, with the
+//! Every form is made of the same `entry`s: an important event, or a group of equal ones, with the
 //! user's own line, what it did to memory, and the pitfalls that begin there.
 
 mod entry;

@@ -105,7 +105,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     Ok(Child { handle, pid, pidfd, stdout, stderr })
 }
 
-/// What a process that [`start`] started does first: it closes every descriptor that it was not
+/// What a process that `start` started does first: it closes every descriptor that it was not
 /// given, and asks to be killed when its parent ends. False if the parent has ended already.
 pub fn begin(parent: i32, keep: &[RawFd]) -> bool {
     let mut keep = keep.to_vec();

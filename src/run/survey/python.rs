@@ -34,7 +34,7 @@ use pool::Job;
 pub struct PythonOptions {
     /// How many rows run at once; by the number of CPUs if none.
     pub jobs: Option<usize>,
-    /// How long a process of a row may run; [`TIMEOUT`] if none.
+    /// How long a process of a row may run; `TIMEOUT` if none.
     pub timeout: Option<Duration>,
     /// The file that has the rows, instead of the list that comes with the program.
     pub rows: Option<PathBuf>,
