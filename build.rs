@@ -105,7 +105,7 @@ fn build_all() -> Result<(), String> {
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
         return Err("cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library".to_owned());
     }
-    let sources = &["sim/src", "calls/src/status", "build.rs"];
+    let sources = &["sim/src", "build.rs"];
     build(Cdylib { name: "cuda_pitfalls_sim", source: "sim/src/lib.rs", sources, link: Vec::new() })?;
     let sources = &["hook/src", "build.rs"];
     build(Cdylib { name: "cuda_pitfalls_hook", source: "hook/src/lib.rs", sources, link: Vec::new() })?;

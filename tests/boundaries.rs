@@ -199,6 +199,20 @@ fn every_dependency_has_its_line() {
     assert!(lacking.is_empty(), "docs/dependencies.md does not say why these are here: {lacking:?}");
 }
 
+/// `calls/` is a package of its own, so a package of the program has none of its files.
+#[test]
+fn nothing_is_built_from_a_file_of_another_package() {
+    let folders = ["src", "sim/src", "shim/src", "hook/src", "build"];
+    let all: Vec<Source> = folders.into_iter().flat_map(sources).filter(|source| !source.is_test()).collect();
+    let taken = |source: &Source| -> Vec<String> {
+        let lines = source.text.lines().filter(|line| line.contains("#[path") || line.contains("include_"));
+        lines.filter(|line| line.contains("calls/")).map(|line| format!("{}: {}", source.path, line.trim())).collect()
+    };
+    let found: Vec<String> = all.iter().flat_map(taken).filter(|line| !line.contains("surveys/calls")).collect();
+    assert!(found.is_empty(), "not in a package of the program:\n{}", found.join("\n"));
+    assert!(all.iter().any(|source| source.path == "sim/src/model/names.rs"), "the link to the statuses is missing");
+}
+
 #[test]
 fn the_readme_begins_with_the_two_commands() {
     let text = fs::read_to_string(root().join("README.md")).unwrap_or_default();

@@ -20,8 +20,8 @@ pub mod limits;
 pub mod mapping;
 pub mod mask;
 pub mod module;
-/// Names of status codes, from the table that the program has too.
-#[path = "../../calls/src/status/cuda.rs"]
+/// Names of status codes, from the table that the program has too: a link to it, so that a package of this
+/// crate, which has none of `calls/`, has the file.
 pub mod names;
 pub mod pool;
 pub mod primary;

@@ -1,6 +1,6 @@
 //! Status codes of libcuda and libcudart by their C names, sorted by code.
 //!
-//! The simulated driver is compiled with this same file (`sim/src/model.rs`), which therefore uses
+//! The simulated driver is compiled with this same file (by the link `sim/src/model/names.rs`), which therefore uses
 //! nothing else.
 
 use std::ffi::CStr;

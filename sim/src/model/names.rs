@@ -1,0 +1,1 @@
+../../../calls/src/status/cuda.rs
