@@ -50,6 +50,8 @@ pub struct Scenario {
     pub tags: Vec<String>,
     /// The symptoms that people see, by id of [`symptom`].
     pub symptoms: Vec<String>,
+    /// Messages and phrasings that people paste, which no other text of the file has.
+    pub says: Vec<String>,
     /// Where the question comes from.
     pub sources: Vec<String>,
     /// What the machine must have.

@@ -81,6 +81,7 @@ pub(crate) fn scenario() -> Scenario {
         twin: None,
         tags: Vec::new(),
         symptoms: Vec::new(),
+        says: Vec::new(),
         sources: Vec::new(),
         needs: Needs { gpus: 1, ..Needs::default() },
         hazards: Vec::new(),

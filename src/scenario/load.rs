@@ -26,7 +26,9 @@ use crate::source::tree::{self, Entry, Node};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
-const KEYS: [&str; 21] = [
+/// The most characters of a message that people paste: one line of it.
+const MOST_SAID: usize = 160;
+const KEYS: [&str; 22] = [
     "question",
     "folklore",
     "answer",
@@ -34,6 +36,7 @@ const KEYS: [&str; 21] = [
     "twin",
     "tags",
     "symptoms",
+    "says",
     "sources",
     "needs",
     "gpus",
@@ -81,6 +84,7 @@ impl<'r> File<'r, '_> {
         let twin = self.twin();
         let tags = self.tags();
         let symptoms = self.symptoms();
+        let says = self.says();
         let sources = self.sources();
         let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
         let needs = needs.unwrap_or(Needs { gpus: 1, ..Needs::default() });
@@ -127,6 +131,7 @@ impl<'r> File<'r, '_> {
             twin,
             tags,
             symptoms,
+            says,
             sources,
             needs,
             hazards,
@@ -239,6 +244,23 @@ impl<'r> File<'r, '_> {
         let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
         self.reader.error(&node.place, format!("`{name}` is not the name of a scenario"), Some(help));
         None
+    }
+
+    fn says(&mut self) -> Vec<String> {
+        let nodes = get(self.entries, "says").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        let mut found: Vec<String> = Vec::new();
+        for node in nodes {
+            let Some(said) = self.reader.sentence(node) else { continue };
+            if said.chars().count() > MOST_SAID {
+                let help = "paste the line that names the error, without paths and numbers".to_string();
+                self.reader.error(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
+            } else if found.iter().any(|known| known.eq_ignore_ascii_case(&said)) {
+                self.reader.error(&node.place, format!("`{said}` is listed twice"), None);
+            } else {
+                found.push(said);
+            }
+        }
+        found
     }
 
     fn sources(&mut self) -> Vec<String> {

@@ -36,6 +36,10 @@ fn whole() -> Value {
                 "description": "The symptoms that people see; scenarios/symptoms.toml has the sentences.",
                 "type": "array", "uniqueItems": true, "items": { "enum": symptoms() },
             },
+            "says": {
+                "description": "Messages and phrasings that people paste, where no other text of the file has them: `explain` finds the scenario by them.",
+                "type": "array", "uniqueItems": true, "items": { "type": "string", "minLength": 1, "maxLength": 160 },
+            },
             "sources": { "description": "Where the question comes from.", "type": "array", "items": sentence("A link.") },
             "needs": needs(),
             "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),

@@ -119,6 +119,7 @@ impl Draft {
             twin: None,
             tags: Vec::new(),
             symptoms: Vec::new(),
+            says: Vec::new(),
             sources: Vec::new(),
             needs: Needs { gpus: self.gpus.unwrap_or(1), ..Needs::default() },
             hazards: Vec::new(),

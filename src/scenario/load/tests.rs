@@ -51,10 +51,17 @@ fn good() -> Scenario {
 }
 
 #[test]
+fn messages_that_people_paste_are_kept_as_they_are() {
+    let source = GOOD.replace("repeat = 3", "repeat = 3\nsays = [\"it did not work\"]");
+    assert_eq!(load("subject/good", "good.toml", &source, &[]).unwrap().says, ["it did not work"]);
+}
+
+#[test]
 fn what_a_file_leaves_out_has_a_default() {
     let scenario = good();
     assert_eq!((scenario.repeat, scenario.step_timeout_ms, scenario.timeout_ms), (3, 30_000, 120_000));
     assert_eq!(scenario.needs.gpus, 2);
+    assert!(scenario.says.is_empty());
     let cases = &scenario.instances[0].cases;
     assert_eq!((cases[0].gpus, cases[1].gpus), (Gpus::All, Gpus::Masked(2)));
     assert_eq!((cases[0].probes, cases[1].probes), (true, false));
