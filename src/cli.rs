@@ -3,6 +3,7 @@
 mod claims;
 mod compare;
 mod completions;
+mod explain;
 mod judge;
 mod man;
 mod output;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use self::output::{explain, fail, is_styled, named, print, print_report};
+use self::output::{fail, fail_in_document, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::diagnosis;
@@ -73,10 +74,18 @@ enum Command {
         selectors: Vec<String>,
         #[command(flatten)]
         left_out: run::LeftOut,
+        /// List what people see instead, with how many questions each has.
+        #[arg(long)]
+        symptoms: bool,
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
+    /// Answer a symptom, a call, an error, a variable, a line of a framework or a pasted traceback.
+    ///
+    /// From what comes with the program: no GPU is needed.
+    #[command(after_help = explain::ENDS)]
+    Explain(explain::Arguments),
     /// Show what a scenario asks, does and expects, and why.
     Show {
         /// Names, folders, globs, tags, symptoms or paths of files; `!SELECTOR` leaves out what it
@@ -230,11 +239,14 @@ pub fn main() -> Exit {
         Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
         Command::Trace(arguments) => trace::trace(*arguments),
-        Command::List { selectors, left_out, json } => match catalogue::list(&selectors, &left_out.exclude) {
+        Command::List { selectors, left_out, symptoms, json } => match catalogue::list(&selectors, &left_out.exclude) {
+            Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
+            Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
             Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
             Ok(outlines) => print(&listing::list_text(&outlines)),
             Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
         },
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Show { selectors, left_out } => {
             match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
                 Ok(selection) => {
@@ -312,7 +324,7 @@ fn manual(arguments: &man::Arguments) -> Exit {
 /// A `--json` that could not be parsed still gets its one document.
 fn usage_error(error: &clap::Error) -> Exit {
     if std::env::args_os().any(|argument| argument == "--json") {
-        explain(&error.to_string(), Exit::Usage);
+        fail_in_document(&error.to_string(), Exit::Usage);
     }
     named(Exit::Usage)
 }

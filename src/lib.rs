@@ -118,6 +118,8 @@ pub mod claim;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod compare;
 pub mod exit;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod explain;
 pub mod judge;
 pub mod observation;
 #[cfg_attr(docsrs, doc(hidden))]
@@ -126,6 +128,8 @@ pub mod observe;
 pub mod preview;
 pub mod render;
 pub mod report;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod summary;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod survey;
 pub mod verdict;

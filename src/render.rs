@@ -10,6 +10,7 @@ pub mod answer;
 pub mod applicable;
 pub mod claims;
 pub mod compare;
+pub mod explain;
 pub mod facts;
 pub mod full;
 pub mod github;

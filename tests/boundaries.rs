@@ -119,6 +119,8 @@ fn what_judges_is_pure() {
         "observation",
         "diagnosis",
         "policy",
+        "explain",
+        "summary",
     ];
     let words = [
         "std::fs",

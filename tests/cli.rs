@@ -20,6 +20,7 @@ fn help_names_every_command_and_every_exit_code() {
     for command in [
         "run",
         "list",
+        "explain",
         "show",
         "check",
         "judge",
@@ -66,6 +67,37 @@ fn show_says_what_a_scenario_asks_and_does() {
     for word in ["Does an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
         assert!(ran.stdout.contains(word), "{word}:\n{}", ran.stdout);
     }
+}
+
+#[test]
+fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["explain", "Cannot", "re-initialize", "CUDA", "in", "forked", "subprocess"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("cuda-pitfalls run framework/torch-fork-after-available"), "{}", ran.stdout);
+    let json = scratch.run(&["explain", "--json", "cudaGetErrorString"]).json();
+    assert_eq!(json["known"][0]["call"], "cudaGetErrorString");
+    assert_eq!(json["answers"], serde_json::json!([]));
+    let nothing = scratch.run(&["explain", "banana", "bread"]);
+    nothing.ended(4, "nothing_measured");
+    assert!(nothing.stdout.starts_with("Nothing was found for: banana bread"), "{}", nothing.stdout);
+    scratch.run(&["explain"]).ended(2, "usage");
+    let pasted = std::process::Command::new(PROGRAM)
+        .args(["explain", "-"])
+        .stdin(fs::File::open(root().join("tests/rejected/says.toml")).expect("a file of ours"))
+        .output()
+        .expect("the program starts");
+    assert!(pasted.status.code().is_some_and(|code| [0, 4].contains(&code)), "{pasted:?}");
+}
+
+#[test]
+fn symptoms_are_listed_with_how_many_questions_each_has() {
+    let scratch = Scratch::new();
+    let json = scratch.run(&["list", "--symptoms", "--json"]).json();
+    let symptoms = json["symptoms"].as_array().expect("symptoms");
+    assert!(symptoms.len() > 20 && symptoms.iter().all(|one| one["questions"].as_u64() > Some(0)), "{symptoms:?}");
+    let text = scratch.run(&["list", "--symptoms", "visibility"]).stdout;
+    assert!(text.contains("CUDA_VISIBLE_DEVICES is ignored") && !text.contains("printf"), "{text}");
 }
 
 #[test]

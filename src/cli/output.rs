@@ -48,13 +48,13 @@ pub(super) fn ask_as_today(report: &mut Report) {
 pub(super) fn fail(why: &str, exit: Exit, json: bool) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", why.trim_end());
     if json {
-        explain(why, exit);
+        fail_in_document(why, exit);
     }
     named(exit)
 }
 
 /// The one document of a command that failed.
-pub(super) fn explain(why: &str, exit: Exit) {
+pub(super) fn fail_in_document(why: &str, exit: Exit) {
     let document = serde_json::json!({
         "error": why,
         "exit": { "code": exit.code(), "name": exit.name() },

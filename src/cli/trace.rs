@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::output::{explain, is_styled, named};
+use super::output::{fail_in_document, is_styled, named};
 use crate::diagnosis::{self, Finding};
 use crate::exit::Exit;
 use crate::policy::{Outcome, Policy};
@@ -175,7 +175,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 fn refuse(why: &str, exit: Exit, json: bool) -> Exit {
     say(&format!("cuda-pitfalls: {}\n", why.trim_end()));
     if json {
-        explain(why, exit);
+        fail_in_document(why, exit);
     }
     named(exit)
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use super::{lines, sentence};
+use crate::text::counts::counted;
+use crate::text::lines as text_lines;
 
 use cuda_pitfalls_calls as calls;
 use serde_json::{Value, json};
@@ -36,6 +38,30 @@ pub fn list_text(scenarios: &[Outline]) -> String {
     text
 }
 
+/// What people see, a symptom a row: its id, how many of these scenarios have it, and the sentence. Those that none of
+/// them has are left out.
+pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
+    let found = symptoms(scenarios);
+    let ids = found.iter().map(|(symptom, _)| symptom.id.len()).max().unwrap_or(0);
+    let row = |(symptom, count): &(&symptom::Symptom, usize)| {
+        let head = format!("{:ids$}  {:>12}  ", symptom.id, counted(*count, "question"));
+        text_lines::sentence(&head, &symptom.sentence, width)
+    };
+    found.iter().map(row).collect()
+}
+
+/// The document that `list --symptoms --json` prints.
+pub fn symptoms_json(scenarios: &[Outline]) -> Value {
+    let row = |(symptom, count): (&symptom::Symptom, usize)| json!({ "id": symptom.id, "sentence": symptom.sentence, "questions": count });
+    json!({ "symptoms": symptoms(scenarios).into_iter().map(row).collect::<Vec<_>>() })
+}
+
+/// Symptoms in the order of the file, with how many of these scenarios have each.
+fn symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
+    let count = |symptom: &symptom::Symptom| scenarios.iter().filter(|it| it.symptoms.contains(&symptom.id)).count();
+    symptom::all().iter().map(|symptom| (symptom, count(symptom))).filter(|(_, count)| *count > 0).collect()
+}
+
 /// The document that `list --json` prints.
 pub fn list_json(scenarios: &[Outline]) -> Value {
     json!({ "scenarios": scenarios })
@@ -54,6 +80,7 @@ pub fn show_text(scenario: &Scenario) -> String {
     let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
     let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
     field(&mut text, "symptoms", &symptoms.join("; "));
+    field(&mut text, "messages", &scenario.says.join("; "));
     if let Some(instance) = scenario.instances.first().filter(|instance| versions::matter(&instance.expect)) {
         field(&mut text, "versions", &versions::lines(&instance.expect, Scalar::to_string).join("; "));
     }
@@ -132,7 +159,7 @@ fn show_case(text: &mut String, case: &Case) {
 }
 
 /// A step as a call in C, with what it binds before it and where it runs after it.
-fn call(step: &Step) -> String {
+pub(super) fn call(step: &Step) -> String {
     let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
@@ -214,6 +241,7 @@ question = "Does CUDA_VISIBLE_DEVICES take effect when it is set after the drive
 folklore = "Yes, the process then sees GPU 1 only."
 tags = ["A01", "visibility"]
 symptoms = ["mask-ignored", "wrong-gpu"]
+says = ["it came too late"]
 needs = { gpus = 2, driver = ">= 525" }
 sources = ["https://example.org"]
 no_control = "an example"
@@ -239,6 +267,7 @@ steps = [
         for line in [
             "visibility/late\n",
             "  symptoms      CUDA_VISIBLE_DEVICES is ignored; My work runs on another GPU than the one I chose\n",
+            "  messages      it came too late\n",
             "  versions      since driver 535 the pitfall shows\n",
             "  needs         2 GPUs, driver >= 525\n",
             "    2  B = pthread_create()\n",
@@ -250,6 +279,19 @@ steps = [
         ] {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn symptoms_are_counted_in_the_order_of_the_file() {
+        let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
+        let outlines =
+            [Outline::of(&scenario), Outline { symptoms: vec!["wrong-gpu".into()], ..Outline::of(&scenario) }];
+        let text = symptoms_text(&outlines, 80);
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[0], "mask-ignored    1 question  CUDA_VISIBLE_DEVICES is ignored");
+        assert_eq!(rows.len(), 2, "{text}");
+        assert!(rows[1].starts_with("wrong-gpu      2 questions  My work runs"), "{text}");
+        assert_eq!(symptoms_json(&outlines)["symptoms"][1]["questions"], json!(2));
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod tests;
 pub use answer::Answer;
 pub use recipe::{Recipe, Recipes, recipes};
 
+use std::collections::BTreeMap;
+
 use cuda_pitfalls_calls::Library;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,6 +102,21 @@ impl Row for CallRow {
     fn has_facts(&self) -> bool {
         (self.freezes_visibility.is_some() || self.is_initialised_before()) && self.context_on.is_some()
     }
+}
+
+/// One row of each call on each libcudart: of several the one that measured, of those the one of the
+/// worker that saw most GPUs, of those the last.
+pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
+    let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
+    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
+    for row in rows {
+        let CallRow { library, call, libcudart_version: version, .. } = row;
+        let key = (library.as_str(), call.as_str(), version.as_deref());
+        if standing.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
+            standing.insert(key, row);
+        }
+    }
+    standing.into_values().collect()
 }
 
 /// The questions, one for each recipe; a worker sees so many GPUs.

@@ -12,11 +12,12 @@ use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
+use cuda_pitfalls::summary::{self, Summary};
 use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
-use crate::{diagnoses, page, steps};
+use crate::{diagnoses, explain, page, steps};
 
 /// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
 pub type Failed = Box<dyn Error>;
@@ -36,8 +37,10 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     made.extend(schemas());
     made.extend(surveys()?);
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
+    made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
     made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
+    made.insert("surveys/summary.json".to_owned(), made_summary()?.text());
     made.insert("scenarios/steps.md".to_owned(), steps::page());
     Ok(made)
 }
@@ -81,6 +84,30 @@ fn surveys() -> Result<BTreeMap<String, String>, Failed> {
         pages.insert(format!("docs/surveys/{}.md", kind.name()), survey_page::page(kind, &sources));
     }
     Ok(pages)
+}
+
+/// How `explain` ranks, and how it fares on what people write.
+fn explain_page(scenarios: &[Scenario]) -> Result<String, Failed> {
+    let phrases = explain::phrases(&fs::read_to_string(root().join("tests/phrasings.toml"))?)?;
+    Ok(explain::page(&explain::ranked(&phrases, scenarios, &summary::embedded())))
+}
+
+/// What the committed surveys and reports say, in short.
+///
+/// # Errors
+/// A committed report or survey that cannot be read.
+pub fn made_summary() -> Result<Summary, Failed> {
+    let mut surveys = Vec::new();
+    for kind in survey::SurveyKind::ALL {
+        for (name, file) in committed(kind.file())? {
+            surveys.push(Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??);
+        }
+    }
+    let mut reports = Vec::new();
+    for (name, file) in committed("report.json")? {
+        reports.push((name, report::read(&file)?.machine));
+    }
+    Ok(Summary::of(&surveys, &reports))
 }
 
 /// What the committed reports make of the claims.

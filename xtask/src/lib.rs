@@ -5,5 +5,6 @@
 
 pub mod diagnoses;
 pub mod documents;
+pub mod explain;
 pub mod page;
 pub mod steps;

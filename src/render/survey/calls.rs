@@ -8,7 +8,7 @@ use super::cell::{Version, arguments, context, frozen, library, memory, name, nu
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::survey::calls::{Answer, CallRow, Recipes, recipes};
+use crate::survey::calls::{Answer, CallRow, Recipes, latest, recipes};
 use crate::survey::document::Document;
 use crate::text::units;
 
@@ -29,7 +29,7 @@ library, driver or GPU does not support it. `dlopen-…` are loads of a library 
 pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
     let mut documents = documents.to_vec();
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
-    let rows = standing(documents.iter().flat_map(|document| &document.rows));
+    let rows = latest(documents.iter().flat_map(|document| &document.rows));
     let newest = newest(&rows);
     let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
         newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
@@ -177,21 +177,6 @@ fn why_refused(row: &CallRow) -> String {
     }
 }
 
-/// One row of each call on each libcudart: of several the one that measured, of those the one of the
-/// worker that saw most GPUs, of those the last.
-fn standing<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
-    let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
-    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
-    for row in rows {
-        let CallRow { library, call, libcudart_version: version, .. } = row;
-        let key = (library.as_str(), call.as_str(), version.as_deref());
-        if standing.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
-            standing.insert(key, row);
-        }
-    }
-    standing.into_values().collect()
-}
-
 /// Each call as the worker that saw most GPUs had it, because only such a row shows on which of them
 /// there was a context; of those the one on the newest libcudart.
 fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
@@ -262,7 +247,7 @@ mod tests {
         let rows = [row("12.0", true, false), row("12.0", true, true), unmeasured, row("11.8", true, false)];
         let of = |version: &str| -> Vec<Option<Vec<u32>>> {
             let is_of = |row: &&&CallRow| row.libcudart_version.as_deref() == Some(version);
-            standing(rows.iter()).iter().filter(is_of).map(|row| row.context_on.clone()).collect()
+            latest(rows.iter()).iter().filter(is_of).map(|row| row.context_on.clone()).collect()
         };
         assert_eq!((of("12.0"), of("11.8")), (vec![Some(vec![0])], vec![Some(vec![])]));
     }

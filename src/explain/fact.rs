@@ -1,0 +1,116 @@
+//! What is known of a call, a line of Python, a variable or an error by itself: from the surveys and the tables.
+
+use serde::Serialize;
+
+use super::error;
+use super::query::Query;
+use super::words::Term;
+use crate::summary::{CallFacts, LineFacts, Summary, VariableFacts};
+
+/// More of these than fit above an answer say nothing more.
+const MOST: usize = 2;
+/// Several ways to call one function, or to write one line, of which so many are shown.
+const MOST_OF_ONE: usize = 2;
+
+/// What is known of one name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "about", rename_all = "snake_case")]
+pub enum Fact {
+    /// A call, from `survey calls`.
+    Call(CallFacts),
+    /// A line of Python, from `survey python`.
+    Line(LineFacts),
+    /// An environment variable, from `survey env`.
+    Variable(VariableFacts),
+    /// An error, from the tables of statuses.
+    Error {
+        /// The number.
+        code: u32,
+        /// What libcudart and libcuda call it.
+        names: Vec<&'static str>,
+        /// What programs print.
+        says: Option<String>,
+    },
+}
+
+/// What is known of the names in a query. An error is told first, because it is what went wrong.
+pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<Fact> {
+    let names: Vec<&Term> =
+        query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0).map(|(term, _)| term).collect();
+    let mut found: Vec<Fact> = Vec::new();
+    for code in names.iter().filter_map(|term| error::code(term)) {
+        found.extend(error::described(code).map(|(names, says)| Fact::Error { code, names, says }));
+    }
+    let variables = summary.variables.iter().filter(|facts| is_named(&names, &facts.variable));
+    found.extend(variables.cloned().map(Fact::Variable));
+    found.extend(lines(&names, summary).into_iter().cloned().map(Fact::Line));
+    let mut calls: Vec<&CallFacts> = summary.calls.iter().filter(|facts| is_named(&names, facts.function())).collect();
+    // The plain call comes before the ways to call it with other arguments.
+    calls.sort_by_key(|facts| (facts.function().len(), facts.call.len()));
+    calls.truncate(MOST_OF_ONE);
+    if query.is_pasted {
+        // A traceback names a dozen of them.
+        calls.truncate(usize::from(found.is_empty()));
+    }
+    found.extend(calls.into_iter().cloned().map(Fact::Call));
+    found.truncate(MOST);
+    found
+}
+
+fn is_named(names: &[&Term], name: &str) -> bool {
+    names.iter().any(|term| term.text.eq_ignore_ascii_case(name))
+}
+
+/// The lines of a name: that of the whole name, or, where only the end of it is known, the one line that ends so.
+fn lines<'a>(names: &[&Term], summary: &'a Summary) -> Vec<&'a LineFacts> {
+    // A comma and an argument tell several lines of one name apart.
+    let function = |facts: &LineFacts| facts.id.split([',', '(']).next().unwrap_or_default().to_lowercase();
+    let mut found: Vec<&LineFacts> =
+        summary.lines.iter().filter(|facts| names.iter().any(|name| name.text == function(facts))).collect();
+    if found.is_empty() {
+        let ends: Vec<&LineFacts> = summary
+            .lines
+            .iter()
+            .filter(|facts| {
+                let function = function(facts);
+                names.iter().any(|name| name.text.len() > 5 && function.ends_with(&format!(".{}", name.text)))
+            })
+            .collect();
+        if ends.len() == 1 {
+            found = ends;
+        }
+    }
+    found.sort_by_key(|facts| facts.id.len());
+    // The line without an argument tells what people ask; those with one are beside it.
+    let is_whole = |facts: &&LineFacts| names.iter().any(|name| facts.id.eq_ignore_ascii_case(&name.text));
+    found.truncate(if found.first().is_some_and(is_whole) { 1 } else { MOST_OF_ONE });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::embedded;
+
+    fn about(words: &str) -> Vec<String> {
+        let facts = facts(&Query::of(words), &embedded());
+        let name = |fact: &Fact| match fact {
+            Fact::Call(facts) => facts.call.clone(),
+            Fact::Line(facts) => facts.id.clone(),
+            Fact::Variable(facts) => facts.variable.clone(),
+            Fact::Error { code, .. } => code.to_string(),
+        };
+        facts.iter().map(name).collect()
+    }
+
+    #[test]
+    fn names_of_each_kind_are_known() {
+        assert_eq!(about("cudaGetErrorString"), ["cudaGetErrorString"]);
+        assert_eq!(about("torch.cuda.mem_get_info")[0], "torch.cuda.mem_get_info");
+        assert_eq!(about("accelerate.PartialState()"), ["accelerate.PartialState"]);
+        assert_eq!(about("CUDA_LAUNCH_BLOCKING"), ["CUDA_LAUNCH_BLOCKING"]);
+        assert_eq!(about("700"), ["700"]);
+        assert_eq!(about("cudaErrorInitializationError"), ["3"]);
+        assert!(about("memory on the wrong GPU").is_empty());
+    }
+}

@@ -1,0 +1,367 @@
+//! What `explain` found: what is known of the names, the first answer in full, and the others as one line each.
+
+use std::fmt::Write as _;
+
+use cuda_pitfalls_calls::Effect;
+use serde_json::{Value, json};
+
+use super::{lines as program, listing, versions};
+use crate::explain::{Answer, Explanation, Fact, Word, word};
+use crate::scenario::{Case, Scalar, Scenario, Step, is_workaround};
+use crate::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
+use crate::text::escape::terminal;
+use crate::text::lines;
+use crate::text::units;
+
+/// The widest that text is laid out.
+const WIDEST: usize = 100;
+/// Of more lines of a program the first are shown; `show` has them all.
+const MOST_LINES: usize = 12;
+/// A heading that would be longer is cut.
+const MOST_OF_WORDS: usize = 60;
+
+/// The explanation for a person, in lines of at most `width` columns.
+pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
+    let width = width.min(WIDEST);
+    let mut out = String::new();
+    for fact in &explanation.facts {
+        out.push_str(&lines::sentence("", &in_words(fact), width));
+    }
+    let Some((first, others)) = explanation.answers.split_first() else {
+        if explanation.facts.is_empty() {
+            out.push_str(&nothing(explanation, width));
+        }
+        return out;
+    };
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&in_full(first, width));
+    if !others.is_empty() {
+        out.push_str("\nOther answers, less likely:\n");
+    }
+    for answer in others {
+        out.push_str(&in_short(answer, width));
+    }
+    out
+}
+
+/// The word and the question, with the name that `show` takes at the right: in the last line if there is room.
+fn in_short(answer: &Answer<'_>, width: usize) -> String {
+    let head = format!("{:5}", word(answer.scenario).name());
+    let mut out = lines::sentence(&head, &answer.scenario.question, width);
+    let name = terminal(&answer.scenario.name);
+    let used = out.lines().last().map_or(0, lines::columns);
+    let room = width.saturating_sub(lines::columns(&name));
+    if used + 2 <= room {
+        out.truncate(out.trim_end().len());
+        let _ = writeln!(out, "{:>space$}{name}", "", space = room - used);
+    } else {
+        let _ = writeln!(out, "{:>room$}{name}", "");
+    }
+    out
+}
+
+/// What to try where nothing was found.
+fn nothing(explanation: &Explanation<'_>, width: usize) -> String {
+    let words: String = explanation.query.words.chars().take(MOST_OF_WORDS).collect();
+    let mut out = lines::sentence("", &format!("Nothing was found for: {words}"), width);
+    out.push_str("Try\n");
+    for (head, text) in [
+        ("- ", "the message of the error, its name or its number: `explain 700`"),
+        ("- ", "the call or the line that you suspect: `explain torch.cuda.is_available`"),
+        ("- ", "the whole traceback: `python train.py 2>&1 | cuda-pitfalls explain -`"),
+        ("- ", "`list --symptoms`, which lists what people see; `run SYMPTOM` asks this machine"),
+        ("- ", "`trace -- COMMAND`, which shows what your program does to CUDA"),
+    ] {
+        out.push_str(&lines::sentence(head, text, width));
+    }
+    out
+}
+
+/// The first answer, with what to write instead.
+fn in_full(answer: &Answer<'_>, width: usize) -> String {
+    let scenario = answer.scenario;
+    let mut out = lines::sentence("", &scenario.question, width);
+    let said = match (word(scenario), scenario.answer.is_empty()) {
+        (Word::Unmeasured, true) => "Not measured yet.".to_owned(),
+        (_, false) => scenario.answer.clone(),
+        (Word::Yes, true) => "Yes.".to_owned(),
+        (Word::No, true) => "No.".to_owned(),
+        (Word::Depends, true) => "That depends; `show` says on what.".to_owned(),
+    };
+    out.push_str(&lines::sentence("  ", &said, width));
+    let is_no = word(scenario) == Word::No;
+    if let Some((trap, control)) = compared(scenario).filter(|_| !is_no) {
+        let _ = writeln!(out);
+        out.push_str(&lines::sentence("Instead of  ", &trap.does, width));
+        out.push_str(&lines::sentence("write       ", &control.does, width));
+        let written = written(control);
+        for line in written.iter().take(MOST_LINES) {
+            out.push_str(&verbatim(&terminal(line), width));
+        }
+        if written.len() > MOST_LINES {
+            let _ = writeln!(out, "    … and {} more", written.len() - MOST_LINES);
+        }
+    }
+    let _ = writeln!(out);
+    if !scenario.remedy.is_empty() {
+        let head = if is_workaround(&scenario.remedy) { "Workaround  " } else { "To do       " };
+        out.push_str(&lines::sentence(head, &scenario.remedy, width));
+    }
+    let since = since(scenario);
+    if !since.is_empty() {
+        out.push_str(&lines::sentence("Versions    ", &since.join("; "), width));
+    }
+    let measured = if answer.machines.is_empty() { "on no machine yet".to_owned() } else { answer.machines.join("; ") };
+    out.push_str(&lines::sentence("Measured    ", &measured, width));
+    // The command is copied, so it is not broken.
+    let _ = writeln!(out, "Ask here    {}", terminal(&command(scenario)));
+    out
+}
+
+/// The two orders, where there is one that works.
+fn compared(scenario: &Scenario) -> Option<(&Case, &Case)> {
+    let cases = &scenario.instances.first()?.cases;
+    let find = |name: &str| cases.iter().find(|case| case.name == name);
+    Some((find("trap")?, find("control")?))
+}
+
+/// The lines of a case, in its own language.
+fn written(case: &Case) -> Vec<String> {
+    let env = case.env.iter().map(|(name, value)| format!("# started with {name}={value}"));
+    // Labels are for checks, and a mark is a moment to look: neither is written in a program.
+    let is_written = |step: &&Step| !step.has(Effect::Marks);
+    let unlabelled = |step: &Step| Step { label: step.call.clone(), ..step.clone() };
+    let steps: Vec<Step> = case.steps.iter().filter(is_written).map(unlabelled).collect();
+    let steps: Vec<String> = match &case.python {
+        Some(_) => program::program(&steps, None),
+        None => steps.iter().map(listing::call).collect(),
+    };
+    env.chain(steps).map(|line| planned(&line)).collect()
+}
+
+/// A line with what a plan fills in said in words.
+fn planned(line: &str) -> String {
+    let mut words = line.replace("${gpus}", "number of GPUs");
+    for place in 0..8 {
+        words = words.replace(&format!("${{gpu{place}}}"), &format!("<UUID of gpu{place}>"));
+    }
+    words
+}
+
+/// A line of a program, which is broken only where it is too long: at a space, and continued further in.
+fn verbatim(line: &str, width: usize) -> String {
+    if lines::columns(line) + 4 <= width {
+        return format!("    {line}\n");
+    }
+    let inner = line.trim_start_matches(' ');
+    let indent = " ".repeat(4 + line.len() - inner.len());
+    lines::words(inner, width.saturating_sub(indent.len() + 4).max(20))
+        .iter()
+        .enumerate()
+        .map(|(place, part)| format!("{indent}{}{part}\n", if place == 0 { "" } else { "    " }))
+        .collect()
+}
+
+/// Since which version the pitfall shows, where an expectation asks for one.
+fn since(scenario: &Scenario) -> Vec<String> {
+    let Some(instance) = scenario.instances.first() else { return Vec::new() };
+    let is_conditional = instance.expect.iter().any(|entry| {
+        versions::is_versioned(&entry.when)
+            || !entry.when.packages.is_empty()
+            || entry.when.compute_capability.is_some()
+    });
+    if !is_conditional {
+        return Vec::new();
+    }
+    let mut found = versions::lines(&instance.expect, Scalar::to_string);
+    found.dedup();
+    found
+}
+
+/// How this machine is asked.
+fn command(scenario: &Scenario) -> String {
+    let hazards: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
+    format!("cuda-pitfalls run {}{hazards}", scenario.name)
+}
+
+/// What is known of a name, in a sentence.
+fn in_words(fact: &Fact) -> String {
+    match fact {
+        Fact::Call(facts) => of_call(facts),
+        Fact::Line(facts) => of_line(facts),
+        Fact::Variable(facts) => of_variable(facts),
+        Fact::Error { code, names, says } => {
+            let says = says.as_ref().map(|says| format!(": {says}")).unwrap_or_default();
+            format!("Error {code} is {}{says}.", names.join(", "))
+        }
+    }
+}
+
+fn of_call(facts: &CallFacts) -> String {
+    let runs: Vec<String> = facts.runs.iter().map(|run| of_run(facts, run)).collect();
+    let first = format!("As the first call of a process {} ", facts.call);
+    format!("{first}{} ({}).", runs.join("; "), facts.on)
+}
+
+fn of_run(facts: &CallFacts, run: &CallRun) -> String {
+    let mut parts = vec![reads(run.reads_mask).to_owned()];
+    parts.push(match run.makes_context {
+        Some(true) => "makes a context".to_owned(),
+        Some(false) => "makes no context".to_owned(),
+        None => "was not seen to make a context or not".to_owned(),
+    });
+    parts.extend(memory(run.used_bytes.as_deref()));
+    parts.extend(
+        run.status.iter().filter(|status| !status.to_lowercase().contains("success")).map(|it| format!("returns {it}")),
+    );
+    let versions = if run.versions.is_empty() { facts.library.clone() } else { format!("libcudart {}", run.versions) };
+    format!("{}: {versions}", parts.join(", "))
+}
+
+fn of_line(facts: &LineFacts) -> String {
+    let at = facts
+        .at
+        .as_ref()
+        .filter(|_| facts.reads_mask == Some(true))
+        .map(|at| format!(" (at {at})"))
+        .unwrap_or_default();
+    let mut parts = vec![format!("{}{at}", reads(facts.reads_mask))];
+    parts.push(match facts.context_on.as_deref() {
+        None => "was not seen to make a context or not".to_owned(),
+        Some([]) => "makes no context".to_owned(),
+        Some(on) => {
+            let on: Vec<String> = on.iter().map(|gpu| format!("GPU {gpu}")).collect();
+            format!("makes a context on {}", on.join(", "))
+        }
+    });
+    parts.extend(memory(facts.used_bytes.as_deref()));
+    parts.extend(facts.raised.iter().map(|raised| format!("raises {raised}")));
+    let versions: Vec<String> = facts.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let with = if versions.is_empty() { String::new() } else { format!("{}; ", versions.join(", ")) };
+    format!("In a fresh process {} {} ({with}{}).", facts.id, parts.join(", "), facts.on)
+}
+
+fn of_variable(facts: &VariableFacts) -> String {
+    let VariableFacts { variable, value, on, .. } = facts;
+    match (facts.has_effect, &facts.read_at) {
+        (false, _) => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
+        (true, Some(at)) => format!("{variable} is read at {at}; a value that is set later has no effect ({on})."),
+        (true, None) => format!("{variable} has an effect; when it is read was not told ({on})."),
+    }
+}
+
+const fn reads(mask: Option<bool>) -> &'static str {
+    match mask {
+        Some(true) => "reads the mask",
+        Some(false) => "does not read the mask",
+        None => "was asked after the mask was read",
+    }
+}
+
+/// By how much memory grew: on the GPU where it grew most, because the others have the footprint of `cuInit` at most.
+fn memory(used: Option<&[i64]>) -> Option<String> {
+    let most = *used?.iter().max()?;
+    Some(if most == 0 { "takes no memory".to_owned() } else { format!("takes {}", units::bytes(most.unsigned_abs())) })
+}
+
+/// The explanation as one document.
+pub fn document(explanation: &Explanation<'_>) -> Value {
+    let answer = |answer: &Answer<'_>| {
+        let scenario = answer.scenario;
+        let control = compared(scenario).map(|(_, control)| control).filter(|_| word(scenario) != Word::No);
+        json!({
+            "name": scenario.name,
+            "question": scenario.question,
+            "word": word(scenario).name(),
+            "answer": scenario.answer,
+            "workaround": scenario.remedy,
+            "language": if scenario.has_python_lines() { "python" } else { "c" },
+            "write": control.map(written).unwrap_or_default(),
+            "versions": since(scenario),
+            "machines": answer.machines,
+            "symptoms": scenario.symptoms,
+            "sources": scenario.sources,
+            "run": command(scenario),
+            "score": (answer.score * 100.0).round() / 100.0,
+        })
+    };
+    json!({
+        "words": explanation.query.words,
+        "frameworks": explanation.query.frameworks,
+        "known": explanation.facts,
+        "answers": explanation.answers.iter().map(answer).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::{Explainer, Query};
+    use crate::{catalogue, summary};
+
+    fn shown(words: &str, width: usize) -> String {
+        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
+        text(&Explainer::new(&scenarios, &summary).explain(Query::of(words)), width)
+    }
+
+    #[test]
+    fn a_line_of_a_framework_is_answered_in_python_on_one_screen() {
+        let text = shown("torch.cuda.is_available mask ignored", 80);
+        assert!(text.starts_with("In a fresh process torch.cuda.is_available reads the mask (at\ntorch/"), "{text}");
+        assert!(text.contains("\n    import os, torch\n"), "{text}");
+        assert!(text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"), "{text}");
+        assert!(text.contains("Versions    with torch 2.11 or newer the pitfall shows\n"), "{text}");
+        assert!(text.lines().count() <= 45, "{text}");
+        assert!(text.lines().all(|line| !line.contains("[ask]")), "{text}");
+    }
+
+    #[test]
+    fn a_call_is_answered_by_the_survey_and_in_calls() {
+        let text = shown("cudaGetErrorString", 100).replace('\n', " ");
+        let known = "cudaGetErrorString reads the mask, makes no context, takes 3.3 MiB: libcudart 11.7 to 13.5";
+        assert!(text.contains(known), "{text}");
+        assert!(shown("cudaSetDevice", 80).contains("    cudaGetDeviceCount()"), "{}", shown("cudaSetDevice", 80));
+    }
+
+    #[test]
+    fn errors_and_variables_are_said() {
+        let text = shown("700", 80);
+        assert!(
+            text.starts_with("Error 700 is cudaErrorIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS: an illegal"),
+            "{text}"
+        );
+        assert!(shown("CUDA_LAUNCH_BLOCKING", 80).contains("is read at first context; a value that is set later"));
+    }
+
+    #[test]
+    fn every_question_fits_a_terminal_of_80_columns() {
+        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
+        let explainer = Explainer::new(&scenarios, &summary);
+        for scenario in scenarios.iter().step_by(3) {
+            let text = text(&explainer.explain(Query::of(&scenario.question)), 80);
+            let wide: Vec<&str> = text.lines().filter(|line| lines::columns(line) > 80).collect();
+            // A command is copied, so it is not broken.
+            assert!(wide.iter().all(|line| line.contains("cuda-pitfalls run ")), "{wide:?}");
+            assert!(text.lines().count() <= 56, "{}: {} lines\n{text}", scenario.name, text.lines().count());
+        }
+    }
+
+    #[test]
+    fn words_of_a_stranger_cannot_control_a_terminal() {
+        let text = shown("qwertyuiop \u{1b}]52;c;aGk=\u{7}", 80);
+        assert!(text.starts_with("Nothing was found for: ") && !text.contains('\u{1b}'), "{text:?}");
+    }
+
+    #[test]
+    fn the_document_has_what_the_screen_has() {
+        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
+        let found = Explainer::new(&scenarios, &summary).explain(Query::of("Does fork after cuInit work?"));
+        let document = document(&found);
+        let first = &document["answers"][0];
+        assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
+        assert!(first["write"].as_array().is_some_and(|lines| !lines.is_empty()));
+        assert!(first["machines"][0].as_str().is_some_and(|machine| machine.contains("NVIDIA H200")), "{first}");
+    }
+}
