@@ -29,7 +29,7 @@ const LEAST_COVERAGE: f64 = 0.3;
 /// A scenario that is worth less than this beside the best one is not told.
 const LEAST_BESIDE_THE_BEST: f64 = 0.3;
 /// What a scenario of CUDA calls counts, where a framework was named.
-const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.8;
+const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.75;
 /// What a scenario of a framework counts, where another one was named.
 const ANOTHER_FRAMEWORK: f64 = 0.5;
 /// What a scenario of a framework counts, where none was named.

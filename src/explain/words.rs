@@ -26,6 +26,9 @@ static STOPPED: LazyLock<Vec<String>> = LazyLock::new(|| STOP.split_whitespace()
 /// Meanings by the plain words that stand for them, the longest first.
 static MEANINGS: LazyLock<BTreeMap<Vec<String>, String>> = LazyLock::new(|| meanings(SYNONYMS));
 
+/// A list of more is a table.
+const LONGEST_LIST: usize = 12;
+
 /// A part of a text that can be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Term {
@@ -80,6 +83,7 @@ pub(super) fn terms(text: &str) -> Vec<Term> {
         plain.extend(parts(piece));
     }
     terms.extend(error::by_message(text));
+    terms.extend(lists(text));
     let stems: Vec<String> =
         plain.iter().filter(|word| !word.is_empty()).map(|word| stem(&word.to_lowercase())).collect();
     terms.extend(meant(&stems));
@@ -108,6 +112,16 @@ fn has_size_of_a_context(text: &str) -> bool {
         is_unit && digits.parse::<u32>().is_ok_and(|amount| (200..1000).contains(&amount))
     };
     pieces.iter().enumerate().any(is_one)
+}
+
+/// Lists of numbers without a space, as a mask has them: `0,0`.
+fn lists(text: &str) -> Vec<Term> {
+    let parts = text.split(|letter: char| !(letter.is_ascii_digit() || letter == ','));
+    let is_list = |part: &&str| {
+        let mut numbers = part.split(',');
+        part.len() <= LONGEST_LIST && part.contains(',') && numbers.all(|number| (1..=2).contains(&number.len()))
+    };
+    parts.filter(is_list).map(Term::name).collect()
 }
 
 /// Whether what follows a number is a unit: `700 MiB` is no error.
@@ -306,6 +320,12 @@ mod tests {
             assert!(said(text).contains(&"=error 700".to_owned()), "{text}: {:?}", said(text));
         }
         assert!(!said("700 MiB on 3 GPUs").contains(&"=error 3".to_owned()));
+    }
+
+    #[test]
+    fn the_value_of_a_mask_is_a_name() {
+        assert!(said("CUDA_VISIBLE_DEVICES=0,0").contains(&"=0,0".to_owned()));
+        assert!(lists("1,000,000 times, or 3, or 4,").is_empty());
     }
 
     #[test]
