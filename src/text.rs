@@ -5,4 +5,5 @@ pub mod counts;
 pub mod escape;
 pub mod json;
 pub mod lines;
+pub mod redact;
 pub mod units;

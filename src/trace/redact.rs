@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Line, Stack, What};
-
-/// What stands for what was taken out.
-const GONE: &str = "(redacted)";
+use crate::text::redact::{GONE, keep_package, short};
 
 /// A line of a trace without folders, arguments and the values of variables other than masks. Names
 /// of files, functions and lines stay: without them a trace says nothing.
@@ -46,29 +44,5 @@ fn redact_stack(stack: &mut Stack) {
     for frame in stack.frames.iter_mut().chain(&mut stack.meanwhile) {
         frame.file = frame.file.as_deref().map(keep_package);
         frame.module = frame.module.as_deref().map(keep_package);
-    }
-}
-
-/// The path below the folder of packages, or the last part alone.
-fn keep_package(path: &str) -> String {
-    let parts: Vec<&str> = path.split('/').collect();
-    match parts.iter().position(|part| matches!(*part, "site-packages" | "dist-packages")) {
-        Some(at) => format!("…/{}", parts.get(at..).unwrap_or_default().join("/")),
-        None => short(path),
-    }
-}
-
-fn short(path: &str) -> String {
-    path.rsplit('/').next().unwrap_or(path).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::keep_package;
-
-    #[test]
-    fn the_part_of_a_path_that_names_a_package_stays() {
-        assert_eq!(keep_package("/home/me/v/site-packages/torch/a.py"), "…/site-packages/torch/a.py");
-        assert_eq!(keep_package("/home/me/train.py"), "train.py");
     }
 }

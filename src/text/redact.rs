@@ -1,0 +1,185 @@
+//! Text without what tells whose machine it is from: paths, UUIDs and PCI addresses of GPUs, names of
+//! host and user. The same thing always becomes the same thing, so that what is told apart stays apart.
+
+use std::collections::BTreeMap;
+
+/// What stands for what was taken out.
+pub const GONE: &str = "(redacted)";
+
+/// What stands for the folders of a path.
+const FOLDERS: &str = "…/";
+/// Folders that are the same on every machine.
+const COMMON: [&str; 3] = ["/proc/", "/dev/", "/sys/"];
+/// How a UUID is divided by hyphens.
+const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+
+/// The last part of a path.
+pub fn short(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// The path below the folder of packages, or the last part alone.
+pub fn keep_package(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.iter().position(|part| matches!(*part, "site-packages" | "dist-packages")) {
+        Some(at) => format!("{FOLDERS}{}", parts.get(at..).unwrap_or_default().join("/")),
+        None => short(path),
+    }
+}
+
+/// What was replaced so far, and by what.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    names: Vec<(String, &'static str)>,
+    gpus: BTreeMap<String, usize>,
+    addresses: BTreeMap<String, usize>,
+}
+
+impl Redactor {
+    /// With the names of the host and of the user, which nothing tells from other words.
+    pub fn new(host: &str, user: &str) -> Redactor {
+        let all = [(host, "host"), (user, "user")];
+        // A shorter one would take parts of what matters with it, and `root` names nobody.
+        let names = all.into_iter().filter(|(name, _)| name.len() > 2 && *name != "root");
+        Redactor { names: names.map(|(name, word)| (name.to_owned(), word)).collect(), ..Redactor::default() }
+    }
+
+    /// The text without them.
+    pub fn text(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        let mut before = None;
+        while let Some(c) = rest.chars().next() {
+            let starts_word = before.is_none_or(|b: char| !b.is_ascii_alphanumeric() && b != '_');
+            let found = if starts_word { self.found(rest, before) } else { None };
+            let (length, replaced) = found.unwrap_or_else(|| (c.len_utf8(), c.to_string()));
+            let (taken, behind) = rest.split_at(length);
+            before = taken.chars().last();
+            out.push_str(&replaced);
+            rest = behind;
+        }
+        out
+    }
+
+    /// Everything in a document: keys and values.
+    pub fn json(&mut self, value: &mut serde_json::Value) {
+        use serde_json::Value;
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(all) => all.iter_mut().for_each(|one| self.json(one)),
+            Value::Object(map) => {
+                let entries = std::mem::take(map);
+                map.extend(entries.into_iter().map(|(key, mut value)| {
+                    self.json(&mut value);
+                    (self.text(&key), value)
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    /// What stands at the start of a text, by its length in bytes, and what it becomes.
+    fn found(&mut self, text: &str, before: Option<char>) -> Option<(usize, String)> {
+        if let Some(found) = self.uuid(text).or_else(|| self.address(text)) {
+            return Some(found);
+        }
+        if text.starts_with('/') && before != Some('/') && before != Some('<') && before != Some('…') {
+            return path(text);
+        }
+        let name = self.names.iter().find(|(name, _)| text.starts_with(name.as_str()))?;
+        let ends = text.get(name.0.len()..)?.chars().next().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_');
+        ends.then(|| (name.0.len(), name.1.to_string()))
+    }
+
+    /// A UUID with `GPU-` or `MIG-` before it, whole or shortened to its first group or more.
+    fn uuid(&mut self, text: &str) -> Option<(usize, String)> {
+        let prefix = ["GPU-", "MIG-", "gpu-", ""].into_iter().find(|prefix| text.starts_with(prefix))?;
+        let digits: String =
+            text.get(prefix.len()..)?.chars().take_while(|c| c.is_ascii_hexdigit() || *c == '-').collect();
+        let groups: Vec<&str> = digits.split('-').collect();
+        let is_whole =
+            groups.len() >= GROUPS.len() && groups.iter().zip(GROUPS).all(|(group, length)| group.len() == length);
+        let is_short = !prefix.is_empty() && groups.first().is_some_and(|group| group.len() == 8);
+        if !is_whole && !is_short {
+            return None;
+        }
+        let key = groups.first().copied().unwrap_or_default().to_ascii_lowercase();
+        let next = self.gpus.len() + 1;
+        let number = *self.gpus.entry(key).or_insert(next);
+        let whole = format!("{number:08x}-0000-0000-0000-000000000000");
+        let taken = digits.len().min(whole.len());
+        Some((prefix.len() + taken, format!("{prefix}{}", whole.get(..taken).unwrap_or(&whole))))
+    }
+
+    /// A PCI address, with a domain of four or eight digits.
+    fn address(&mut self, text: &str) -> Option<(usize, String)> {
+        let of: String = text.chars().take_while(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.')).collect();
+        let (domain, rest) = of.split_once(':')?;
+        let (bus, rest) = rest.split_once(':')?;
+        let (device, function) = rest.split_once('.')?;
+        let function = function.trim_end_matches('.');
+        let lengths = (bus.len(), device.len(), function.len());
+        if !matches!(domain.len(), 4 | 8) || lengths != (2, 2, 1) {
+            return None;
+        }
+        let key = format!("{}:{bus}:{device}", domain.trim_start_matches('0')).to_ascii_lowercase();
+        let next = self.addresses.len() + 1;
+        let number = *self.addresses.entry(key).or_insert(next);
+        let length = domain.len() + 1 + bus.len() + 1 + device.len() + 1 + function.len();
+        Some((length, format!("{}:{number:02x}:00.0", "0".repeat(domain.len()))))
+    }
+}
+
+/// An absolute path of at least two parts.
+fn path(text: &str) -> Option<(usize, String)> {
+    let is_end =
+        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | ',' | ';' | ')' | '(' | '`' | '|' | '>' | '<');
+    let length = text.find(is_end).unwrap_or(text.len());
+    let path = text.get(..length)?;
+    let parts = path.split('/').filter(|part| !part.is_empty()).count();
+    if parts < 2 || COMMON.iter().any(|common| path.starts_with(common)) {
+        return None;
+    }
+    let kept = keep_package(path.trim_end_matches('/'));
+    Some((length, if kept.starts_with(FOLDERS) { kept } else { format!("{FOLDERS}{kept}") }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_a_path_that_names_a_package_stays() {
+        assert_eq!(keep_package("/home/me/v/site-packages/torch/a.py"), "…/site-packages/torch/a.py");
+        assert_eq!(keep_package("/home/me/train.py"), "train.py");
+    }
+
+    #[test]
+    fn the_same_gpu_is_the_same_in_every_spelling() {
+        let mut redactor = Redactor::default();
+        let whole = redactor.text("GPU-4e5d494c-0001-0203-0405-060708090a0b,GPU-99999999-0001-0203-0405-060708090a0b");
+        assert_eq!(whole, "GPU-00000001-0000-0000-0000-000000000000,GPU-00000002-0000-0000-0000-000000000000");
+        assert_eq!(redactor.text("mask GPU-99999999"), "mask GPU-00000002");
+        assert_eq!(redactor.text("4e5d494c-0001-0203-0405-060708090a0b"), "00000001-0000-0000-0000-000000000000");
+        assert_eq!(
+            redactor.text("00000000:1B:00.0 0000:1b:00.0 0000:1c:00.0"),
+            "00000000:01:00.0 0000:01:00.0 0000:02:00.0"
+        );
+    }
+
+    #[test]
+    fn paths_and_names_go_and_what_matters_stays() {
+        let mut redactor = Redactor::new("node17", "alice");
+        assert_eq!(redactor.text("/home/alice/venv/lib/libcudart.so.13 on node17"), "…/libcudart.so.13 on host");
+        assert_eq!(redactor.text("alice's /dev/nvidia0 (1/2) a/b malice"), "user's /dev/nvidia0 (1/2) a/b malice");
+        assert_eq!(redactor.text("driver 580.159.04, 12:30:45"), "driver 580.159.04, 12:30:45");
+        assert_eq!(Redactor::new("ab", "root").text("ab root"), "ab root");
+    }
+
+    #[test]
+    fn keys_of_documents_are_read_too() {
+        let mut document = serde_json::json!({ "GPU-4e5d494c": ["/a/b/c", 1, null] });
+        Redactor::default().json(&mut document);
+        assert_eq!(document, serde_json::json!({ "GPU-00000001": ["…/c", 1, null] }));
+    }
+}
