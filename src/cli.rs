@@ -4,6 +4,7 @@ mod claims;
 mod compare;
 mod completions;
 mod explain;
+mod export;
 mod judge;
 mod man;
 mod output;
@@ -140,6 +141,9 @@ enum Command {
     /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
     /// is shown and does not count.
     Compare(compare::Arguments),
+    /// Write a scenario as one file in C or Python that runs without this program.
+    #[command(after_help = export::ENDS)]
+    Export(export::Arguments),
     /// Print a JSON Schema.
     Schema {
         /// Which document.
@@ -263,6 +267,7 @@ pub fn main() -> Exit {
         Command::Render { report, form, .. } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
+        Command::Export(arguments) => export::export(&arguments),
         Command::Schema { of } => {
             let schema = match of {
                 SchemaOf::Scenario => schema::file_schema(),

@@ -120,6 +120,8 @@ pub mod compare;
 pub mod exit;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod explain;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod export;
 pub mod judge;
 pub mod observation;
 #[cfg_attr(docsrs, doc(hidden))]

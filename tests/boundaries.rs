@@ -114,6 +114,7 @@ fn what_judges_is_pure() {
         "mask",
         "preview",
         "exit",
+        "export",
         "source",
         "fact",
         "observation",

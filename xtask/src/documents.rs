@@ -17,7 +17,7 @@ use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
-use crate::{diagnoses, explain, page, steps};
+use crate::{diagnoses, explain, export, page, steps};
 
 /// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
 pub type Failed = Box<dyn Error>;
@@ -38,6 +38,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     made.extend(surveys()?);
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
+    made.insert("docs/export.md".to_owned(), export::page(&scenarios)?);
     made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
     made.insert("surveys/summary.json".to_owned(), made_summary()?.text());

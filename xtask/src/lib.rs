@@ -6,5 +6,6 @@
 pub mod diagnoses;
 pub mod documents;
 pub mod explain;
+pub mod export;
 pub mod page;
 pub mod steps;

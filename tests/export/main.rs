@@ -1,0 +1,241 @@
+//! What `export` writes is compiled and run on the simulated machine, and its exit code compared with
+//! the verdict of `run --on sim`. What differs is listed in `differences.txt`, with the reason.
+//!
+//! `EXPORT_ONLY=mask-after cargo test --test export -- --nocapture` runs some of them, `EXPORT_SHOW=1`
+//! prints their tables.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{Scratch, root};
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::export::{Language, Program, reproducer};
+use cuda_pitfalls::simulated;
+use cuda_pitfalls::verdict::Kind;
+
+/// The machine that `run --on sim` stands for.
+const MACHINE: &str = "h200-x2";
+
+/// One file that was written.
+struct Written {
+    name: String,
+    language: Language,
+    text: String,
+    uses_toolkit: bool,
+}
+
+/// Every instance of scenarios of C calls, in each language that it can be written in.
+fn written() -> Vec<Written> {
+    let scenarios = catalogue::select(&[]).expect("the scenarios can be read");
+    let mut all = Vec::new();
+    for (scenario, instance) in scenarios.iter().flat_map(|it| it.instances.iter().map(move |instance| (it, instance)))
+    {
+        if scenario.has_python_lines() {
+            continue;
+        }
+        for language in Language::ALL {
+            let Ok(text) = Program::of(scenario, instance, None).and_then(|it| reproducer(&it, language)) else {
+                continue;
+            };
+            let toolkit = ["nvrtc", "cublas", "cufft", "nccl"];
+            let steps = || instance.cases.iter().flat_map(|case| &case.steps);
+            let uses_toolkit = steps().any(|step| toolkit.iter().any(|start| step.call.starts_with(start)));
+            all.push(Written { name: instance.name.clone(), language, text, uses_toolkit });
+        }
+    }
+    all
+}
+
+/// How a file ended, or what the compiler said.
+fn run(file: &Written, folder: &Path) -> Result<i32, String> {
+    let stem = folder.join("reproducer");
+    let (source, machine) = (stem.with_extension(file.language.extension()), folder.join("machine"));
+    fs::write(&source, &file.text).expect("a file of our own");
+    simulated::lay_out(MACHINE, &machine).expect("the machine can be laid out");
+    let mut command = match file.language {
+        Language::C => {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-std=gnu11", "-O0", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&stem).arg(&source);
+            if file.uses_toolkit {
+                // Nothing to link with: that it compiles is all that can be told here.
+                compiler.arg("-c");
+            } else {
+                compiler.arg("-L").arg(&machine).args(["-lcudart", "-lcuda", "-lnvidia-ml", "-lpthread", "-ldl"]);
+            }
+            let compiled = compiler.output().expect("there is a C compiler");
+            let said = String::from_utf8_lossy(&compiled.stderr);
+            if !compiled.status.success()
+                && said.contains("undefined reference")
+                && !said.replace("collect2: error:", "").contains("error:")
+            {
+                // The simulated machine lacks the function.
+                return Ok(-1);
+            }
+            if !compiled.status.success() {
+                return Err(said.into_owned());
+            }
+            if file.uses_toolkit {
+                return Ok(-1);
+            }
+            Command::new(&stem)
+        }
+        Language::Python => {
+            let mut python = Command::new("python3");
+            python.arg(&source);
+            python
+        }
+    };
+    let ran = command.env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
+    let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    if std::env::var_os("EXPORT_SHOW").is_some() {
+        println!("=== {} ({})\n{told}", file.name, file.language.name());
+    }
+    ran.status.code().filter(|code| (0..=2).contains(code)).ok_or_else(|| format!("{:?}: {told}", ran.status))
+}
+
+/// The exit code that each instance should have: its verdict on the simulated machine. What is not
+/// modelled there, or does not apply, has none.
+fn verdicts(scratch: &Scratch) -> BTreeMap<String, i32> {
+    let allowed = ["fault", "bigmem", "oversubscribe"].map(|hazard| ["--allow", hazard]).concat();
+    let mut arguments = vec!["run", "all", "!framework/*", "--on", "sim", "--quick", "--out", "reports", "--json"];
+    arguments.extend(allowed);
+    let mut command = scratch.command(&arguments);
+    command.current_dir(scratch.path());
+    let report = scratch.start(command).wait(std::time::Duration::from_secs(300)).json();
+    let report: cuda_pitfalls::report::Report = serde_json::from_value(report).expect("a report");
+    let code = |kind: Kind| match kind {
+        Kind::Reproduced => Some(0),
+        Kind::NotReproduced => Some(1),
+        _ => None,
+    };
+    report.scenarios.iter().filter_map(|one| Some((one.name.clone(), code(one.verdict.kind)?))).collect()
+}
+
+#[test]
+fn reproducers_end_as_the_verdict_says() {
+    let only = std::env::var("EXPORT_ONLY").ok();
+    let mut files = written();
+    if let Some(only) = &only {
+        files.retain(|file| format!("{} {}", file.name, file.language.name()).contains(only.as_str()));
+    }
+    let (next, ended) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let scratch = Scratch::new();
+    let expected = std::thread::scope(|scope| {
+        // They wait more than they work.
+        for worker in 0..4 {
+            let folder = scratch.path().join(format!("worker-{worker}"));
+            let (files, next, ended) = (&files, &next, &ended);
+            scope.spawn(move || {
+                fs::create_dir(&folder).expect("a folder of our own");
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let code = run(file, &folder);
+                    ended.lock().expect("no thread panics").insert((file.name.clone(), file.language), code);
+                }
+            });
+        }
+        verdicts(&scratch)
+    });
+    let ended = ended.into_inner().expect("no thread panics");
+    let (mut compared, mut differ, mut broken) = (0, Vec::new(), Vec::new());
+    for ((name, language), code) in &ended {
+        match (code, expected.get(name)) {
+            (Err(why), _) => broken.push(format!("{name} ({}): {why}", language.name())),
+            (Ok(-1), _) | (_, None) => {}
+            (Ok(code), Some(expected)) => {
+                compared += 1;
+                if code != expected {
+                    differ.push(format!("{name} {}: {code} instead of {expected}", language.name()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} are broken:\n{}", broken.len(), broken.join("\n"));
+    println!("{} files, {compared} compared, {} differ", ended.len(), differ.len());
+    let listed = fs::read_to_string(root().join("tests/export/differences.txt")).unwrap_or_default();
+    let listed: Vec<&str> = listed.lines().filter(|line| !line.starts_with('#')).collect();
+    if only.is_none() {
+        assert!(compared > 100, "only {compared} were compared");
+        let told: Vec<&str> = listed.iter().filter_map(|line| line.split_once(" -- ").map(|(told, _)| told)).collect();
+        assert_eq!(differ, told, "tests/export/differences.txt does not list what differs, each line with ` -- why`");
+        assert!(differ.len() * 20 <= compared, "{} of {compared} differ", differ.len());
+    } else {
+        println!("{}", differ.join("\n"));
+    }
+}
+
+/// The files of Python lines need frameworks. That they are Python can be told without.
+#[test]
+fn scripts_of_frameworks_are_python() {
+    let scratch = Scratch::new();
+    let scenarios = catalogue::select(&[]).expect("the scenarios can be read");
+    let mut count = 0;
+    for scenario in scenarios.iter().filter(|scenario| scenario.has_python_lines()) {
+        let Some(instance) = scenario.instances.first() else { continue };
+        let Ok(text) = Program::of(scenario, instance, None).and_then(|it| reproducer(&it, Language::Python)) else {
+            continue;
+        };
+        let refused = Program::of(scenario, instance, None).and_then(|it| reproducer(&it, Language::C));
+        assert!(refused.is_err_and(|why| why.to_string().contains("Python")), "{}", scenario.name);
+        fs::write(scratch.path().join(format!("{count}.py")), text).expect("a file of our own");
+        count += 1;
+    }
+    assert!(count > 70, "only {count} are written");
+    let check = "import ast, pathlib, sys\nfor file in pathlib.Path(sys.argv[1]).glob('*.py'): ast.parse(file.read_text(), str(file))";
+    let parsed = Command::new("python3").args(["-c", check]).arg(scratch.path()).output().expect("there is a python3");
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+}
+
+/// Lines that use libcuda by ctypes do on the simulated machine what lines of a framework do on a GPU.
+#[test]
+fn lines_of_python_are_run_and_measured() {
+    let source = r#"
+question = "Does this make a context?"
+folklore = "No."
+needs = { gpus = 2 }
+gpus = "all"
+effect = [{ at = "look", status = "OK", value = { result = 0 }, contexts = ["gpu1"], memory = { gpu1 = "context", others = "touch" } },
+          { at = "fails", status = "KeyError", value = { message = "'x'" } }]
+[cases.trap]
+does = "retain"
+python = { needs = [] }
+steps = [
+  { py = 'import ctypes; cuda = ctypes.CDLL("libcuda.so.1"); context = ctypes.c_void_p()' },
+  { py = 'cuda.cuInit(0)', label = "init" },
+  { pthread_create = { as = "other" } },
+  { py = 'cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)', as_value = "result", label = "look", on = "other" },
+  { pthread_join = { actor = "other" } },
+  { py = '{}["x"]', label = "fails" },
+]
+[cases.control]
+does = "no retain"
+python = { needs = [] }
+steps = [
+  { py = 'import ctypes; cuda = ctypes.CDLL("libcuda.so.1")' },
+  { py = """
+def ask():
+    return cuda.cuInit(0)
+""" },
+  { py = 'a = 1; ask()', as_value = "result", label = "look" },
+  { py = '{}["x"]', label = "fails" },
+]
+"#;
+    let scenario = cuda_pitfalls::scenario::load("own/lines", "own/lines.toml", source, &[]).expect("a valid file");
+    let instance = scenario.instances.first().expect("an instance");
+    let ends = |only: Option<&str>| {
+        let program = Program::of(&scenario, instance, only).expect("it can be written");
+        let text = reproducer(&program, Language::Python).expect("it can be written");
+        let scratch = Scratch::new();
+        let file = Written { name: "own/lines".into(), language: Language::Python, text, uses_toolkit: false };
+        run(&file, scratch.path())
+    };
+    assert_eq!(ends(None), Ok(0));
+    assert_eq!(ends(Some("trap")), Ok(0));
+    assert_eq!(ends(Some("control")), Ok(1), "the effect does not show in the control");
+}
