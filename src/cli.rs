@@ -1,5 +1,6 @@
 //! The command line: types, and what each command does with them.
 
+mod bundle;
 mod claims;
 mod compare;
 mod completions;
@@ -144,6 +145,8 @@ enum Command {
     /// Write a scenario as one file in C or Python that runs without this program.
     #[command(after_help = export::ENDS)]
     Export(export::Arguments),
+    /// Pack one archive for a bug report: the scenario, reproducers, the report, and a text to paste.
+    Bundle(bundle::Arguments),
     /// Print a JSON Schema.
     Schema {
         /// Which document.
@@ -268,6 +271,7 @@ pub fn main() -> Exit {
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
         Command::Export(arguments) => export::export(&arguments),
+        Command::Bundle(arguments) => bundle::bundle(&arguments),
         Command::Schema { of } => {
             let schema = match of {
                 SchemaOf::Scenario => schema::file_schema(),

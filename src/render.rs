@@ -15,6 +15,7 @@ pub mod facts;
 pub mod full;
 pub mod github;
 pub mod html;
+pub mod issue;
 pub mod junit;
 pub mod lines;
 pub mod listing;

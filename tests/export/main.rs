@@ -239,3 +239,51 @@ def ask():
     assert_eq!(ends(Some("trap")), Ok(0));
     assert_eq!(ends(Some("control")), Ok(1), "the effect does not show in the control");
 }
+
+/// The files of an archive by the last part of their names.
+fn unpacked(path: &Path) -> BTreeMap<String, String> {
+    let file = fs::File::open(path).expect("the archive is there");
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let mut files = BTreeMap::new();
+    for entry in archive.entries().expect("an archive") {
+        let mut entry = entry.expect("an entry");
+        let name = entry.path().expect("a name").file_name().expect("a file").to_string_lossy().into_owned();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut entry, &mut text).expect("text");
+        files.insert(name, text);
+    }
+    files
+}
+
+#[test]
+fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
+    let scratch = Scratch::new();
+    let archive = scratch.path().join("bundle.tar.gz");
+    let report = root().join("reports/h200-x2");
+    let (out, from) = (archive.to_string_lossy().into_owned(), report.to_string_lossy().into_owned());
+    let arguments = ["bundle", from.as_str(), "set-device-is-eager", "--redact", "--out", out.as_str()];
+    let ran = scratch.run(&arguments);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let files = unpacked(&archive);
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    let wanted =
+        ["issue.md", "report.json", "set-device-is-eager.c", "set-device-is-eager.py", "set-device-is-eager.toml"];
+    assert_eq!(names, wanted);
+    let exported = scratch.run(&["export", "set-device-is-eager", "--as", "python"]).stdout;
+    assert_eq!(files.get("set-device-is-eager.py"), Some(&exported));
+    let whole = fs::read_to_string(report.join("report.json")).expect("the committed report");
+    let whole: cuda_pitfalls::report::Report = serde_json::from_str(&whole).expect("a report");
+    let uuids: Vec<&str> = whole.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    assert!(!uuids.is_empty());
+    for (name, text) in &files {
+        assert!(!uuids.iter().any(|uuid| text.contains(uuid)), "{name} has a UUID");
+    }
+    let reduced: cuda_pitfalls::report::Report =
+        serde_json::from_str(files.get("report.json").expect("a report")).expect("a report still");
+    assert_eq!(reduced.scenarios.len(), 1);
+    assert!(files.get("issue.md").is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001")));
+    // It is not written over, and what is not in the report cannot be packed.
+    scratch.run(&arguments).ended(2, "usage");
+    scratch.run(&["bundle", from.as_str(), "no-such-question", "--out", "other.tar.gz"]).ended(2, "usage");
+    scratch.run(&["export", "mask-after-dlopen", "--as", "c"]).ended(2, "usage");
+}

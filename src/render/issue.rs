@@ -1,0 +1,443 @@
+//! What a report says of some scenarios, as the text of an issue, ready to paste: what was asked, what
+//! was expected, what happened, the table, the steps, the versions, and how to run the reproducer.
+//!
+//! An issue tracker takes a text of limited length. What does not fit is left out, the least important
+//! first, and the text says so.
+
+use std::fmt::Write as _;
+
+use super::{answer, facts, lines, words};
+use crate::fact::words as fact_words;
+use crate::observation::StepObservation;
+use crate::plan::CasePlan;
+use crate::report::{CaseReport, Report, ScenarioReport};
+use crate::scenario::{Expected, Step};
+use crate::text::escape::{markdown, visible};
+use crate::text::units;
+
+/// The most characters of the text: GitHub takes 65,536.
+pub const MOST: usize = 60_000;
+/// What is kept for the words about what was left out.
+const RESERVED: usize = 1_000;
+
+/// Whose template the text fills in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tracker {
+    /// PyTorch's bug report: the bug, the versions.
+    Pytorch,
+    /// CuPy's: description, to reproduce, installation, environment.
+    Cupy,
+    /// NVIDIA's: synopsis, description, steps, expected and actual behaviour, system.
+    Nvidia,
+}
+
+/// A reproducer in the archive.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// The instance that it is of.
+    pub instance: String,
+    /// Its file in the archive.
+    pub file: String,
+    /// How it is run, a command a line.
+    pub commands: Vec<String>,
+    /// The language in Markdown's word.
+    pub language: &'static str,
+    /// Its text.
+    pub text: String,
+}
+
+/// Parts of the text, which a template gives headings of its own.
+struct Parts {
+    synopsis: String,
+    asked: String,
+    expected: String,
+    happened: String,
+    steps: String,
+    reproducers: String,
+    versions: String,
+}
+
+/// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
+pub fn issue(report: &Report, attached: &[Attached], tracker: Option<Tracker>) -> String {
+    let mut shown = report.scenarios.len();
+    let mut sources: Vec<&Attached> = attached.iter().collect();
+    loop {
+        let mut left_out = Vec::new();
+        if sources.len() < attached.len() {
+            let missing: Vec<&str> = attached
+                .iter()
+                .filter(|one| !sources.iter().any(|kept| kept.file == one.file))
+                .map(|one| one.file.as_str())
+                .collect();
+            left_out.push(format!("the source of {} (it is in the archive)", missing.join(", ")));
+        }
+        if shown < report.scenarios.len() {
+            let count = report.scenarios.len() - shown;
+            left_out
+                .push(format!("{count} of {} questions (the report in the archive has them)", report.scenarios.len()));
+        }
+        let scenarios = report.scenarios.get(..shown).unwrap_or_default();
+        let text = whole(report, scenarios, attached, &sources, tracker);
+        let note = match left_out.as_slice() {
+            [] => String::new(),
+            all => {
+                markdown(&format!(
+                    "Left out here, because an issue takes {MOST} characters: {}.",
+                    cut(&all.join("; "), RESERVED - 200)
+                )) + "\n"
+            }
+        };
+        let length = text.chars().count() + note.chars().count() + 1;
+        if length <= MOST {
+            return if note.is_empty() { text } else { format!("{text}\n{note}") };
+        }
+        if sources.pop().is_none() && shown > 1 {
+            shown -= 1;
+        } else if sources.is_empty() && shown <= 1 {
+            // One question alone is too long: its end goes.
+            let kept: String = text.chars().take(MOST - RESERVED).collect();
+            let fence = if kept.matches("```").count() % 2 == 1 { "\n```" } else { "" };
+            return format!("{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n");
+        }
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
+}
+
+fn whole(
+    report: &Report,
+    scenarios: &[ScenarioReport],
+    attached: &[Attached],
+    sources: &[&Attached],
+    tracker: Option<Tracker>,
+) -> String {
+    let parts = Parts::of(report, scenarios, attached, sources);
+    let Parts { synopsis, asked, expected, happened, steps, reproducers, versions } = &parts;
+    let sections: Vec<(&str, Vec<&String>)> = match tracker {
+        None => vec![
+            ("", vec![synopsis]),
+            ("Question", vec![asked]),
+            ("Expected", vec![expected]),
+            ("What happened", vec![happened]),
+            ("Steps", vec![steps]),
+            ("Reproducer", vec![reproducers]),
+            ("Versions", vec![versions]),
+        ],
+        Some(Tracker::Pytorch) => vec![
+            ("🐛 Describe the bug", vec![asked, expected, happened, steps, reproducers]),
+            ("Versions", vec![versions]),
+        ],
+        Some(Tracker::Cupy) => vec![
+            ("Description", vec![asked, expected, happened]),
+            ("To Reproduce", vec![reproducers, steps]),
+            ("Installation", vec![]),
+            ("Environment", vec![versions]),
+        ],
+        Some(Tracker::Nvidia) => vec![
+            ("Synopsis", vec![synopsis]),
+            ("Description", vec![asked]),
+            ("Steps to reproduce", vec![reproducers, steps]),
+            ("Expected behaviour", vec![expected]),
+            ("Actual behaviour", vec![happened]),
+            ("System", vec![versions]),
+        ],
+    };
+    let mut out = String::new();
+    for (heading, texts) in sections {
+        if !heading.is_empty() {
+            let _ = writeln!(out, "### {heading}\n");
+        }
+        if texts.is_empty() {
+            out.push_str("<!-- how it was installed: please fill in -->\n\n");
+        }
+        for text in texts.into_iter().filter(|text| !text.is_empty()) {
+            out.push_str(text.trim_end());
+            out.push_str("\n\n");
+        }
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+impl Parts {
+    fn of(report: &Report, scenarios: &[ScenarioReport], attached: &[Attached], sources: &[&Attached]) -> Parts {
+        let many = scenarios.len() > 1;
+        // Of several questions each part names the one that it is about.
+        let head = |scenario: &ScenarioReport| {
+            if many { format!("**{}**: ", markdown(&scenario.name)) } else { String::new() }
+        };
+        let each = |tell: &dyn Fn(&ScenarioReport) -> String| {
+            let texts: Vec<String> = scenarios.iter().map(|one| format!("{}{}", head(one), tell(one))).collect();
+            texts.join("\n\n")
+        };
+        let first = scenarios.first();
+        Parts {
+            synopsis: match first {
+                Some(one) if !many => format!("{} {}.", markdown(&one.question), answer::word(one)),
+                _ => format!("{} questions with an answer that was not expected.", scenarios.len()),
+            },
+            asked: each(&|one| markdown(&one.question)),
+            expected: each(&expected),
+            happened: each(&happened),
+            steps: each(&steps),
+            reproducers: reproducers(attached, sources),
+            versions: versions(report, scenarios),
+        }
+    }
+}
+
+fn expected(scenario: &ScenarioReport) -> String {
+    let expect = scenario.plan.as_ref().map(|plan| plan.expect.as_slice()).unwrap_or_default();
+    let texts: Vec<String> = expect
+        .iter()
+        .map(|one| {
+            let word = match one.verdict {
+                Expected::Reproduced => "yes",
+                Expected::NotReproduced => "no",
+            };
+            format!("{word}, because {}", one.because)
+        })
+        .collect();
+    if texts.is_empty() {
+        "Nothing was expected: the question is open.".to_owned()
+    } else {
+        markdown(&texts.join("; "))
+    }
+}
+
+fn happened(scenario: &ScenarioReport) -> String {
+    let (word, verdict) = (answer::word(scenario), facts::verdict(&scenario.verdict));
+    // What is no yes and no no is the verdict itself.
+    let answer = if verdict.starts_with(word) { verdict } else { format!("{word}: {verdict}") };
+    let mut out = format!("{}. {}\n", markdown(&answer), markdown(&scenario.verdict.detail));
+    for failed in &scenario.verdict.unexpected {
+        let _ = writeln!(out, "- not as expected: {}", markdown(failed));
+    }
+    for case in &scenario.cases {
+        let gpus = scenario.plan.as_ref().map_or(0, |plan| plan.gpus.len());
+        let _ = write!(out, "\n{}", table(case, gpus));
+    }
+    out
+}
+
+/// A row for each step of the most frequent outcome.
+fn table(case: &CaseReport, gpus: usize) -> String {
+    let Some(outcome) = case.outcomes.first() else {
+        return format!("`{}`: no attempt counts.\n", visible(&case.name));
+    };
+    let names: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
+    let mut out = format!(
+        "| {} ({}) | returned | {} | contexts |\n",
+        markdown(&case.name),
+        facts::frequency(case),
+        names.join(" | ")
+    );
+    let _ = writeln!(out, "|{}", " --- |".repeat(gpus + 3));
+    for step in &outcome.observation.steps {
+        let memory: Vec<String> = names.iter().map(|gpu| changed(step, gpu)).collect();
+        let contexts =
+            step.contexts.as_ref().map(|names| if names.is_empty() { "–".to_owned() } else { names.join(", ") });
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            markdown(&step.label),
+            markdown(&cut(&returned(step), 120)),
+            memory.join(" | "),
+            markdown(&contexts.unwrap_or_default())
+        );
+    }
+    if !matches!(outcome.observation.end.as_str(), "" | "0") {
+        let _ = writeln!(out, "\nThe process ended with {}.", markdown(&outcome.observation.end));
+    }
+    out
+}
+
+fn changed(step: &StepObservation, gpu: &str) -> String {
+    let memory = step.memory.get(gpu).and_then(|memory| memory.used_bytes);
+    memory.map_or_else(|| "?".to_owned(), units::delta)
+}
+
+fn returned(step: &StepObservation) -> String {
+    if !step.returned {
+        return "did not return".to_owned();
+    }
+    let status = step.status.as_ref().map(fact_words::status);
+    let values = step.values.iter().chain(&step.varying).filter(|(_, value)| fact_words::value(value) != "bound");
+    let values = values.map(|(name, value)| format!("{name}={}", fact_words::value(value)));
+    status.into_iter().chain(values).collect::<Vec<_>>().join(" ")
+}
+
+fn steps(scenario: &ScenarioReport) -> String {
+    let mut out = String::new();
+    for case in &scenario.cases {
+        let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(&case.name)) else { continue };
+        let text: String = match lines::of_case(Some(plan), case) {
+            Some(lines) => lines.iter().map(|line| visible(line) + "\n").collect(),
+            None => calls(plan),
+        };
+        let language = if plan.python.is_some() { "python" } else { "text" };
+        let fence = fence(&text);
+        let _ =
+            write!(out, "{}: {}\n\n{fence}{language}\n{text}{fence}\n\n", markdown(&case.name), markdown(&plan.does));
+    }
+    out
+}
+
+/// The steps of a case of C calls, a line each.
+fn calls(plan: &CasePlan) -> String {
+    let environment: Vec<String> = plan.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mask = plan.mask.as_ref().map(|gpus| format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
+    let start: Vec<String> = mask.into_iter().chain(environment).collect();
+    let mut out =
+        if start.is_empty() { String::new() } else { format!("# started with {}\n", visible(&start.join(" "))) };
+    for step in &plan.steps {
+        let _ = writeln!(out, "{}", visible(&call(step)));
+    }
+    out
+}
+
+fn call(step: &Step) -> String {
+    let arguments: Vec<String> = step.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut text = format!("{}({})", step.call, arguments.join(", "));
+    if let Some(name) = &step.bind {
+        text = format!("{name} = {text}");
+    }
+    if let Some(on) = &step.on {
+        let _ = write!(text, "  # on {on}");
+    }
+    if step.label != step.call {
+        let _ = write!(text, "  # [{}]", step.label);
+    }
+    text
+}
+
+fn reproducers(attached: &[Attached], sources: &[&Attached]) -> String {
+    if attached.is_empty() {
+        return "This question needs cuda-pitfalls itself: `cuda-pitfalls run scenario.toml`.".to_owned();
+    }
+    let mut out = String::from(
+        "The archive has these programs. They need no cuda-pitfalls, print a table like the one above, and exit with 0 \
+         if it shows in the trap and not in the control, 1 if it does not, 2 if they cannot tell.\n\n",
+    );
+    for one in attached {
+        let _ = writeln!(
+            out,
+            "```sh\n{}\n```",
+            one.commands.iter().map(|line| visible(line)).collect::<Vec<_>>().join("\n")
+        );
+    }
+    for one in sources {
+        let fence = fence(&one.text);
+        let _ = write!(
+            out,
+            "\n<details><summary>{}</summary>\n\n{fence}{}\n{}{fence}\n\n</details>\n",
+            markdown(&one.file),
+            one.language,
+            one.text
+        );
+    }
+    out
+}
+
+fn versions(report: &Report, scenarios: &[ScenarioReport]) -> String {
+    let machine = &report.machine;
+    let mut rows = vec![("driver", words::driver(machine))];
+    let mut runtimes: Vec<String> = scenarios.iter().filter_map(facts::libcudart).collect();
+    runtimes.sort();
+    runtimes.dedup();
+    rows.extend(runtimes.into_iter().map(|runtime| ("runtime", runtime)));
+    rows.extend(machine.python.iter().map(|python| ("Python", words::python(python))));
+    rows.extend(machine.gpus.iter().map(|gpu| ("GPU", words::gpu(gpu))));
+    rows.extend(machine.kernel.iter().map(|kernel| ("kernel", format!("{kernel} {}", machine.architecture))));
+    rows.extend(machine.isolation.container.iter().map(|container| ("container", container.clone())));
+    let commit = report.run.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    rows.push((
+        "cuda-pitfalls",
+        format!("{}{commit}, run {}, on {}", report.run.version, report.run.id, report.run.on),
+    ));
+    let mut out = String::from("| | |\n| --- | --- |\n");
+    for (name, value) in rows {
+        let _ = writeln!(out, "| {name} | {} |", markdown(&value));
+    }
+    out
+}
+
+/// A fence longer than any run of backticks in a text.
+fn fence(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture;
+
+    fn attached(bytes: usize) -> Attached {
+        Attached {
+            instance: "a/b".into(),
+            file: "b.py".into(),
+            commands: vec!["python3 b.py".into()],
+            language: "python",
+            text: "#\n".repeat(bytes / 2),
+        }
+    }
+
+    #[test]
+    fn a_text_has_everything_that_a_reader_asks_for() {
+        let mut report = fixture::report();
+        report.scenarios.truncate(1);
+        let text = issue(&report, &[attached(100)], None);
+        for part in [
+            "### Question",
+            "### Expected",
+            "### What happened",
+            "### Steps",
+            "### Reproducer",
+            "### Versions",
+            "python3 b.py",
+            "| driver |",
+            "<details>",
+        ] {
+            assert!(text.contains(part), "no {part}:\n{text}");
+        }
+        assert!(!text.contains("Left out"), "{text}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_named() {
+        let mut report = fixture::report();
+        report.scenarios.truncate(1);
+        let text = issue(&report, &[attached(100), Attached { file: "b.c".into(), ..attached(MOST) }], None);
+        assert!(text.chars().count() <= MOST);
+        assert!(
+            text.contains("Left out here") && text.contains("b.c (it is in the archive)"),
+            "{}",
+            text.get(text.len() - 400..).unwrap()
+        );
+        assert!(text.contains("<summary>b.py"), "the shorter one stays");
+        let one = report.scenarios[0].clone();
+        report.scenarios = vec![one; 400];
+        let text = issue(&report, &[], None);
+        assert!(text.chars().count() <= MOST && text.contains("of 400 questions"));
+    }
+
+    #[test]
+    fn templates_have_their_headings() {
+        let report = fixture::report();
+        let has = |tracker, heading: &str| issue(&report, &[], Some(tracker)).contains(&format!("### {heading}\n"));
+        assert!(has(Tracker::Pytorch, "🐛 Describe the bug") && has(Tracker::Pytorch, "Versions"));
+        assert!(has(Tracker::Cupy, "To Reproduce") && has(Tracker::Cupy, "Installation"));
+        assert!(has(Tracker::Nvidia, "Synopsis") && has(Tracker::Nvidia, "System"));
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let text = issue(&fixture::hostile(), &[], None);
+        // Between fences it is shown as it is.
+        let outside: String = text.split("```").step_by(2).collect();
+        assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");
+        assert!(text.contains("&lt;img"), "{text}");
+    }
+}
