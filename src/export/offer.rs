@@ -3,6 +3,10 @@
 use super::{Language, Program, Refusal, reproducer};
 use crate::scenario::{Instance, Scenario};
 use crate::text::escape::terminal;
+use crate::text::lines::sentence;
+
+/// The width of a terminal, in columns.
+const WIDTH: usize = 80;
 
 /// What can be had of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,24 +31,47 @@ impl Offer {
         self.languages.iter().filter(|(_, why)| why.is_none()).map(|(language, _)| *language)
     }
 
-    /// A line for each: the name, the languages, and why there is none. At the end, how many.
+    /// A line for each: the languages and the name; below a name that has none, the reason. At the end,
+    /// how many there are.
     pub fn table(offers: &[Offer]) -> String {
-        let wide = offers.iter().map(|offer| terminal(&offer.name).chars().count()).max().unwrap_or(0);
         let mut text = String::new();
         for offer in offers {
             let languages: Vec<&str> = offer.written().map(Language::name).collect();
-            let why = offer.languages.iter().find_map(|(_, why)| why.as_ref());
-            let rest = match (languages.as_slice(), why) {
-                ([], Some(why)) => format!("-         {why}"),
-                (some, Some(why)) => format!("{:<8}  {why}", some.join(" ")),
-                (all, None) => all.join(" "),
-            };
-            text.push_str(&format!("{:wide$}  {}\n", terminal(&offer.name), terminal(&rest)));
+            let languages = if languages.is_empty() { "-".to_string() } else { languages.join(" ") };
+            text.push_str(&format!("{languages:<8}  {}\n", terminal(&offer.name)));
+            // The last language is the one that any scenario could have.
+            let why = offer.languages.last().and_then(|(_, why)| why.as_ref());
+            if let Some(why) = why.filter(|_| offer.written().next().is_none()) {
+                text.push_str(&sentence("            ", &why.to_string(), WIDTH));
+            }
         }
         let count = |language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count();
         let some = offers.iter().filter(|offer| offer.written().next().is_some()).count();
         let [c, python] = Language::ALL.map(count);
         text.push_str(&format!("{some} of {} can be written: {c} in C, {python} in Python\n", offers.len()));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_has_its_reason_and_fits_the_terminal() {
+        let why = |text: &str| Some(Refusal(text.to_string()));
+        let offer = |name: &str, c: Option<Refusal>, python: Option<Refusal>| Offer {
+            name: name.to_string(),
+            languages: vec![(Language::C, c), (Language::Python, python)],
+        };
+        let long = "it does what only the worker can do ".repeat(4);
+        let text = Offer::table(&[
+            offer("a/b", None, None),
+            offer("a/c", why("its steps are lines of Python"), None),
+            offer("a/d", why(&long), why(&long)),
+        ]);
+        assert!(text.starts_with("c python  a/b\npython    a/c\n-         a/d\n            it does"), "{text}");
+        assert!(text.ends_with("2 of 3 can be written: 1 in C, 2 in Python\n"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 }
