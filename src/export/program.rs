@@ -239,7 +239,8 @@ fn observable(check: &Check) -> Result<(), Refusal> {
 
 impl<'s> Sequence<'s> {
     fn of(case: &'s Case) -> Result<Sequence<'s>, Refusal> {
-        if case.env.values().any(|value| value.contains(OUR_LIBRARY)) {
+        let given = case.steps.iter().flat_map(|step| step.args.values()).map(ToString::to_string);
+        if case.env.values().cloned().chain(given).any(|value| value.contains(OUR_LIBRARY)) {
             return Err(Refusal::new("it loads the injection library of this program"));
         }
         let mut sequence = Sequence {
