@@ -1,7 +1,7 @@
 //! The answer to words: a symptom, a call, an error, a variable, a line of a framework, a pasted traceback.
 //!
 //! What comes with the program is looked up: scenarios, the tables of calls and statuses, and the summary of the
-//! surveys. [`explain`] ranks scenarios by how well they answer; docs/explain.md describes how, and how often the
+//! surveys. [`Explainer`] ranks scenarios by how well they answer; docs/explain.md describes how, and how often the
 //! right one comes first. Nothing here touches a clock, a file, the environment or a GPU.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

@@ -2,7 +2,7 @@
 //! so that it can be handed to someone who does not have this program.
 //!
 //! [`Program::of`] makes of a scenario what both languages need, or says why it cannot be handed on
-//! so; [`c`] and [`python`] write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
+//! so; `c` and `python` write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
 //! What runs and measures is `export/runtime.c` and `export/runtime.py`, the same in every file.
 //!
 //! Pure: text from values.
