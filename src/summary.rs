@@ -10,12 +10,10 @@ use crate::survey::Survey;
 use crate::survey::calls::{CallRow, latest};
 use crate::survey::env::EnvRow;
 use crate::survey::python::{INSTRUMENT, PythonRow};
+use crate::text::versions::{Version, name, number, ranges};
 use crate::verdict::Reason;
 
 const SOURCE: &str = include_str!("../surveys/summary.json");
-
-/// A version as numbers, so that 12.10 comes after 12.9.
-type Version = Vec<u32>;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,7 +194,9 @@ fn in_words(machine: &Machine) -> String {
     let versions: Vec<Version> = versions.into_iter().collect();
     let libcudart = match versions.as_slice() {
         [] => String::new(),
-        some if some.len() <= 3 => format!(", libcudart {}", some.iter().map(name).collect::<Vec<_>>().join(", ")),
+        some if some.len() <= 3 => {
+            format!(", libcudart {}", some.iter().map(|it| name(it)).collect::<Vec<_>>().join(", "))
+        }
         [first, .., last] => format!(", {} libcudarts from {} to {}", versions.len(), name(first), name(last)),
         [only] => format!(", libcudart {}", name(only)),
     };
@@ -253,24 +253,6 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
         is_broken = false;
     }
     found.into_iter().map(|(versions, run)| CallRun { versions: ranges(&versions, all), ..run }).collect()
-}
-
-/// Versions as ranges, which end where one of `all` was not asked.
-fn ranges(versions: &[Version], all: &[Version]) -> String {
-    let ranges = all.split(|version| !versions.contains(version)).filter_map(|range| match range {
-        [] => None,
-        [only] => Some(name(only)),
-        [first, .., last] => Some(format!("{} to {}", name(first), name(last))),
-    });
-    ranges.collect::<Vec<_>>().join(", ")
-}
-
-fn number(version: &str) -> Version {
-    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
-}
-
-fn name(version: &Version) -> String {
-    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]

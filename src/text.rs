@@ -7,3 +7,4 @@ pub mod json;
 pub mod lines;
 pub mod redact;
 pub mod units;
+pub mod versions;

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::Library;
 
-use super::cell::{Version, arguments, context, frozen, library, memory, name, number, returned};
+use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::survey::calls::{Answer, CallRow, Recipes, latest, recipes};
 use crate::survey::document::Document;
 use crate::text::units;
+use crate::text::versions::{Version, name, number};
 
 pub(super) const OPENING: &str = "\
 Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \

@@ -4,19 +4,6 @@ use crate::survey::calls::{Answer, CallRow};
 use crate::text::units;
 use cuda_pitfalls_calls::Library;
 
-/// A version as numbers, so that 12.10 comes after 12.9.
-pub(super) type Version = Vec<u32>;
-
-/// Reads a version.
-pub(super) fn number(version: &str) -> Version {
-    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
-}
-
-/// Writes it again.
-pub(super) fn name(version: &[u32]) -> String {
-    version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
-}
-
 pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> String {
     libcudart_version.as_ref().map_or_else(|| library.clone(), |version| format!("{library} {version}"))
 }

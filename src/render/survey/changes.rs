@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cell::{Version, frozen, name, number};
+use super::cell::frozen;
 use super::section::Section;
 use crate::survey::calls::CallRow;
+use crate::text::versions::{Version, name, number, ranges};
 use crate::verdict::Reason;
 
 /// What a call did, as far as versions are compared by it: whether it reads the mask, whether it makes a
@@ -76,16 +77,6 @@ fn runs(versions: &BTreeMap<Version, &CallRow>) -> Vec<Run> {
         }
     }
     runs
-}
-
-/// Versions as ranges, which end where one of `all` was not asked.
-fn ranges(versions: &[Version], all: &[Version]) -> String {
-    let ranges = all.split(|version| !versions.contains(version)).filter_map(|range| match range {
-        [] => None,
-        [only] => Some(name(only)),
-        [first, .., last] => Some(format!("{} to {}", name(first), name(last))),
-    });
-    ranges.collect::<Vec<_>>().join(", ")
 }
 
 fn behaviour(row: &CallRow) -> Behaviour {
