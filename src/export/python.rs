@@ -1,6 +1,6 @@
 //! A reproducer in Python: calls by ctypes, or the lines of a case of Python lines as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use cuda_pitfalls_calls::{Call, Kind, Library, Output, Param, RETURNED_TEXT, Read, Returns};
@@ -139,17 +139,7 @@ fn header(program: &Program<'_>) -> String {
     lines.push("python3 reproducer.py; echo $?".to_string());
     lines.push(String::new());
     let needs = if program.is_of_lines() {
-        let needs: Vec<&str> = program
-            .cases
-            .iter()
-            .filter_map(|it| it.case.python.as_ref())
-            .flat_map(|it| &it.needs)
-            .map(String::as_str)
-            .collect();
-        let mut needs = needs;
-        needs.sort_unstable();
-        needs.dedup();
-        format!("and {}", needs.join(", "))
+        format!("and {}", needs(program).into_iter().collect::<Vec<_>>().join(", "))
     } else {
         "and no package".to_string()
     };
@@ -169,11 +159,18 @@ fn header(program: &Program<'_>) -> String {
     format!("#!/usr/bin/env python3\n\"\"\"{}\n\"\"\"\n", text.join("\n"))
 }
 
+/// The packages that the lines of its cases need, each once.
+fn needs<'p>(program: &Program<'p>) -> BTreeSet<&'p str> {
+    program.cases.iter().filter_map(|it| it.case.python.as_ref()).flat_map(|it| &it.needs).map(String::as_str).collect()
+}
+
 fn settings(program: &Program<'_>, out: &mut String) {
+    let needs: Vec<String> = needs(program).into_iter().map(literal).collect();
     let _ = write!(
         out,
-        "\n\nQUESTION = {}\nNEEDED_GPUS, STEP_TIMEOUT, MEASURES_CONTEXT = {}, {}, {}\nORDERS = {{\n",
+        "\n\nQUESTION = {}\nNEEDS = [{}]\nNEEDED_GPUS, STEP_TIMEOUT, MEASURES_CONTEXT = {}, {}, {}\nORDERS = {{\n",
         literal(&program.scenario.question),
+        needs.join(", "),
         program.scenario.needs.gpus,
         program.scenario.step_timeout_ms.div_ceil(1000),
         if program.measures_context() { "True" } else { "False" },

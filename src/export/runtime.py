@@ -151,7 +151,9 @@ class Seen:
         return code == 0
 
     def value(self, name, value):
-        if type(value) is not int:
+        if type(value).__module__ == "numpy" and hasattr(value, "item"):
+            value = value.item()
+        if type(value) is not int and not (type(value) is float and abs(value) < float("inf")):
             value = name_gpu(value if type(value) is str else re.sub(r" at 0x[0-9a-f]{6,}", "", repr(value)))
         self.values[name] = value
 
@@ -381,7 +383,8 @@ class Run:
         if not seen or name not in seen["values"] or other is None:
             return None
         value, other = seen["values"][name], name_gpu(other) if type(other) is str else other
-        if type(value) is not type(other):
+        numbers = (int, float)
+        if type(value) is not type(other) and not (type(value) in numbers and type(other) in numbers):
             number = [int(one) if type(one) is int or re.fullmatch(r"-?\d+", one) else one for one in (value, other)]
             value, other = number if type(number[0]) is type(number[1]) else (str(value), str(other))
         if type(value) is str and value != other and order not in ("eq", "ne"):
@@ -652,11 +655,44 @@ def table(runs):
     return "\n".join(lines)
 
 
+def lacks(need):
+    """What this interpreter lacks of `torch >= 2.0` or `numba-cuda | numba`; None if nothing."""
+    from importlib import metadata, util
+
+    there = []
+    for one in need.split("|"):
+        name, bounds = re.fullmatch(r"\s*([\w.-]+)\s*(.*?)\s*", one).groups()
+        try:
+            version = "%d.%d.%d" % sys.version_info[:3] if name == "python" else metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if bounds or "-" in name or "." in name or util.find_spec(name) is None:
+                continue
+            return None
+        there.append("%s %s" % (name, version))
+        if all(in_bound(version, *re.fullmatch(r"\s*([<>=!]+)\s*([\d.]+).*", bound).groups())
+               for bound in bounds.split(",") if bound):
+            return None
+    return "%s, and there is %s" % (need, ", ".join(there) or "none")
+
+
+def in_bound(version, order, other):
+    """Whether a version lies in a bound; it is compared by as many numbers as the bound has."""
+    other = [int(number) for number in other.split(".") if number]
+    found = [int(number) for number in re.match(r"[\d.]*", version).group().split(".") if number]
+    found = (found + [0] * len(other))[:len(other)]
+    order = {"=": "==", "!": "!="}.get(order, order)
+    return holds(found, {"==": "eq", "!=": "ne", ">=": "ge", "<=": "le", ">": "gt", "<": "lt"}[order], other)
+
+
 def main():
     environ.prctl(PR_SET_CHILD_SUBREAPER, 1)
     memory = Memory()
     if len(GPUS) < NEEDED_GPUS:
         print("this takes %d GPUs, and there are %d" % (NEEDED_GPUS, len(GPUS)), file=sys.stderr)
+        return 2
+    missing = [lack for lack in map(lacks, NEEDS) if lack]
+    if missing:
+        print("this takes " + "; ".join(missing), file=sys.stderr)
         return 2
     print(QUESTION, end="\n\n")
     cost = {"masked": 1, "environment": {}, "labels": ["context"], "actors": [MAIN]}

@@ -201,7 +201,8 @@ folklore = "No."
 needs = { gpus = 2 }
 gpus = "all"
 effect = [{ at = "look", status = "OK", value = { result = 0 }, contexts = ["gpu1"], memory = { gpu1 = "context", others = "touch" } },
-          { at = "fails", status = "KeyError", value = { message = "'x'" } }]
+          { at = "fails", status = "KeyError", value = { message = "'x'" } },
+          { at = "half", value = { sum = { gt = 1 } } }]
 [cases.trap]
 does = "retain"
 python = { needs = [] }
@@ -212,6 +213,7 @@ steps = [
   { py = 'cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)', as_value = "result", label = "look", on = "other" },
   { pthread_join = { actor = "other" } },
   { py = '{}["x"]', label = "fails" },
+  { py = '1.5', as_value = "sum", label = "half" },
 ]
 [cases.control]
 does = "no retain"
@@ -224,6 +226,7 @@ def ask():
 """ },
   { py = 'a = 1; ask()', as_value = "result", label = "look" },
   { py = '{}["x"]', label = "fails" },
+  { py = '1.0', as_value = "sum", label = "half" },
 ]
 "#;
     let scenario = cuda_pitfalls::scenario::load("own/lines", "own/lines.toml", source, &[]).expect("a valid file");
@@ -238,6 +241,22 @@ def ask():
     assert_eq!(ends(None), Ok(0));
     assert_eq!(ends(Some("trap")), Ok(0));
     assert_eq!(ends(Some("control")), Ok(1), "the effect does not show in the control");
+    // What the lines need is looked for before anything is measured: an import that fails is no answer.
+    for (needs, end) in [
+        (r#""python >= 3.8, < 99, != 2""#, 0),
+        (r#""python >= 99""#, 2),
+        (r#""no-such-package", "python""#, 2),
+        (r#""no-such-package | json""#, 0),
+    ] {
+        let source = source.replacen("needs = []", &format!("needs = [{needs}]"), 1);
+        let scenario =
+            cuda_pitfalls::scenario::load("own/needs", "own/needs.toml", &source, &[]).expect("a valid file");
+        let instance = scenario.instances.first().expect("an instance");
+        let program = Program::of(&scenario, instance, None).expect("it can be written");
+        let text = reproducer(&program, Language::Python).expect("it can be written");
+        let file = Written { name: "own/needs".into(), language: Language::Python, text, uses_toolkit: false };
+        assert_eq!(run(&file, Scratch::new().path()), Ok(end), "{needs}");
+    }
 }
 
 /// The files of an archive by the last part of their names.

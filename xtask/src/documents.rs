@@ -33,12 +33,13 @@ pub fn root() -> &'static Path {
 /// Something that they are made from cannot be read or is not valid.
 pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     let scenarios = catalogue::select(&[])?;
-    let mut made = pages(&scenarios)?;
+    let measured = measured(&scenarios)?;
+    let mut made = pages(&scenarios, &measured);
     made.extend(schemas());
     made.extend(surveys()?);
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
-    made.insert("docs/export.md".to_owned(), export::page(&scenarios)?);
+    made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
     made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
     made.insert("surveys/summary.json".to_owned(), made_summary()?.text());
@@ -46,17 +47,22 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     Ok(made)
 }
 
-/// The pages of scenarios, with what committed reports say of them, and their index.
+/// What committed reports say of the scenarios as they are today.
 ///
 /// # Errors
 /// A committed report that cannot be read.
-pub fn pages(scenarios: &[Scenario]) -> Result<BTreeMap<String, String>, Failed> {
+pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, Failed> {
     let mut measured = Vec::new();
     for (name, file) in committed("report.json")? {
         measured.extend(page::measurements(scenarios, &name, &report::read(&file)?));
     }
-    let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, &measured)));
-    Ok(pages.chain([(page::index_path(), page::index(scenarios))]).collect())
+    Ok(measured)
+}
+
+/// The pages of scenarios, with what was measured of them, and their index.
+pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement]) -> BTreeMap<String, String> {
+    let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured)));
+    pages.chain([(page::index_path(), page::index(scenarios))]).collect()
 }
 
 /// What `cuda-pitfalls schema` prints.

@@ -9,7 +9,8 @@ use xtask::documents::{self, root};
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
-    let made = documents::pages(&scenarios).expect("the pages can be made");
+    let measured = documents::measured(&scenarios).expect("the reports can be read");
+    let made = documents::pages(&scenarios, &measured);
     let (mut dead, mut seen) = (Vec::new(), 0);
     for (page, text) in &made {
         let folder = Path::new(page).parent().expect("a page lies in a folder");

@@ -103,6 +103,16 @@ impl Measurement {
     }
 }
 
+/// What the latest conclusive measurement of an instance says: on two GPUs where it was measured on them, and
+/// of calls on the usual libcudart.
+pub fn verdict_of(measured: &[Measurement], instance: &str) -> Option<Kind> {
+    let of_it = measured.iter().filter(|one| one.part.name == instance);
+    let usual = of_it.filter(|one| one.is_of_lines() || one.libcudart() == USUAL_LIBCUDART);
+    let conclusive = usual.filter(|one| one.part.verdict.kind.is_conclusive());
+    let latest = conclusive.max_by_key(|one| (one.machine.gpus.len() == USUAL_GPUS, &one.started_at));
+    latest.map(|one| one.part.verdict.kind)
+}
+
 const DOES_NOT_SHOW: &str = "does not show";
 
 /// Whether the pitfall showed, in words.
