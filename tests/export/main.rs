@@ -142,7 +142,15 @@ fn reproducers_end_as_the_verdict_says() {
         }
         verdicts(&scratch)
     });
-    let ended = ended.into_inner().expect("no thread panics");
+    let mut ended = ended.into_inner().expect("no thread panics");
+    // What takes a process more than half a second to end, or to give its memory back, ends differently on a
+    // machine that is busy with the others. Alone it has a second try.
+    for file in &files {
+        let ended = ended.get_mut(&(file.name.clone(), file.language)).expect("each file was run");
+        if matches!((&ended, expected.get(&file.name)), (Ok(code), Some(expected)) if code != expected && *code >= 0) {
+            *ended = run(file, &scratch.path().join("worker-0"));
+        }
+    }
     let (mut compared, mut differ, mut broken) = (0, Vec::new(), Vec::new());
     for ((name, language), code) in &ended {
         match (code, expected.get(name)) {
