@@ -60,6 +60,7 @@
 pub mod catalogue;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod fact;
+pub mod fleet;
 pub mod mask;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod scenario;
