@@ -9,7 +9,9 @@ pub use outline::{Outline, index};
 pub use select::{Selection, Unselected, list};
 pub use shard::Shard;
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use include_dir::{Dir, include_dir};
 use thiserror::Error;
@@ -49,6 +51,13 @@ pub struct Invalid {
     pub source: String,
     /// What is wrong with it, in order.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Whether a scenario is as the program has it: a file of this name came with it, with this SHA-256.
+pub fn is_built_in(name: &str, sha256: &str) -> bool {
+    static FILES: OnceLock<HashMap<String, String>> = OnceLock::new();
+    let files = FILES.get_or_init(|| embedded().map(|file| (file.name, scenario::sha256(file.source))).collect());
+    files.get(name).is_some_and(|known| known == sha256)
 }
 
 /// Why nothing was selected.

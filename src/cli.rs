@@ -380,11 +380,21 @@ fn render(path: &Path, form: Format) -> Exit {
             status = (form == Format::Npd).then(|| npd::PluginStatus::of(&report));
             Ok(Ok(match form {
                 Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
+                Format::Compact => {
+                    // What it leaves out is the last thing that tells whether today's words fit.
+                    output::ask_as_today(&mut report);
+                    // Attempts can never be judged again: what they showed is told as it would be told today.
+                    crate::judge::rejudge(&mut report);
+                    print(&render::compact(&report, |one| catalogue::is_built_in(&one.scenario, &one.sha256)))
+                }
                 Format::Html => {
                     output::ask_as_today(&mut report);
                     print(&render::render(&report, form))
                 }
-                _ => print(&render::render(&report, form)),
+                _ => {
+                    output::fill_words(&mut report);
+                    print(&render::render(&report, form))
+                }
             }))
         }
     });

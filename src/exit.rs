@@ -179,14 +179,17 @@ impl Exit {
 pub(crate) fn is_host_unsafe(report: &Report) -> bool {
     let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
     let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
+    let mut kept =
+        report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| case.not_counted.keys());
     report.run.host_unsafe.is_some()
+        || kept.any(|reason| *reason == Reason::Unkillable)
         || attempts.any(|attempt| attempt.recording.exit.unkillable)
         || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
 }
 
 /// Whether attempts of this scenario were made, and say something.
 pub(crate) fn is_measured(scenario: &ScenarioReport) -> bool {
-    let ran = scenario.cases.iter().any(|case| !case.attempts.is_empty());
+    let ran = scenario.cases.iter().any(|case| case.made() > 0);
     let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
     ran && says_something && !is_unmodelled(&scenario.verdict)
 }

@@ -7,6 +7,7 @@
 
 mod bytes;
 mod calls;
+pub mod changes;
 mod contexts;
 mod current;
 mod exit;

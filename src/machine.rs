@@ -83,7 +83,8 @@ pub struct Interpreter {
 /// One libcudart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Runtime {
-    /// The file, with links resolved.
+    /// The file, with links resolved. Left out of a scenario of a compact report.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Its version, such as `13.0`; null if it would not say.
     pub version: Option<String>,

@@ -126,10 +126,28 @@ impl Observation {
         outcome
     }
 
+    /// For each GPU, the change of largest size seen after any step; null where none could be read.
+    pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
+        let mut largest: Vec<(String, Option<i64>)> = Vec::new();
+        for (gpu, memory) in self.steps.iter().flat_map(|step| &step.memory) {
+            match largest.iter_mut().find(|(known, _)| known == gpu) {
+                Some((_, so_far)) => *so_far = larger(*so_far, memory.used_bytes),
+                None => largest.push((gpu.clone(), memory.used_bytes)),
+            }
+        }
+        largest.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
+        largest
+    }
+
     /// A step by its label.
     pub fn step(&self, label: &str) -> Option<&StepObservation> {
         self.steps.iter().find(|step| step.label == label)
     }
+}
+
+/// The change of larger size, whatever its sign; one that was read before one that was not.
+fn larger(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) { b } else { a }
 }
 
 /// A change in device memory, in classes relative to what one context was measured to cost on the
@@ -159,5 +177,16 @@ impl Class {
             Class::Context => "context",
             Class::Allocation => "allocation",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_was_not_read_is_not_zero() {
+        assert_eq!(larger(Some(-5), Some(3)), Some(-5));
+        assert_eq!(larger(None, Some(0)), Some(0));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure: the machine is a value, and a plan can be printed and saved before anything runs.
 
+mod asked;
 pub mod estimate;
 mod fill;
 #[cfg(test)]

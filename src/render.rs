@@ -35,7 +35,7 @@ pub mod words;
 #[cfg(test)]
 mod fixture;
 
-use crate::report::Report;
+use crate::report::{self, Report, ScenarioReport};
 use crate::text::lines as text_lines;
 
 /// What a report can be rendered as.
@@ -57,6 +57,8 @@ pub enum Format {
     Github,
     /// One line of at most 80 bytes for node-problem-detector.
     Npd,
+    /// The compact report: the same document without steps, attempts and samples, in one line.
+    Compact,
 }
 
 /// Renders a report. The text ends with a newline. Forms in lines have [`text_lines::WIDTH`] columns.
@@ -70,7 +72,13 @@ pub fn render(report: &Report, format: Format) -> String {
         Format::Prometheus => prometheus::report(report),
         Format::Github => github::report(report),
         Format::Npd => npd::report(report),
+        Format::Compact => compact(report, |_| false),
     }
+}
+
+/// The compact report as a line of JSON; `has_words` as for [`report::compact`].
+pub fn compact(report: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> String {
+    serde_json::to_string(&report::document(&report::compact(report, has_words))).unwrap_or_default() + "\n"
 }
 
 #[cfg(test)]

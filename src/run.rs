@@ -45,6 +45,8 @@ pub struct Options {
     pub exclude: Vec<String>,
     /// What the caller says of this run, for whoever reads many reports.
     pub labels: BTreeMap<String, String>,
+    /// Whether the report is a compact one.
+    pub compact: bool,
     /// Where it runs.
     pub on: On,
     /// The folder that gets a folder for this run.
@@ -196,7 +198,10 @@ fn go(
     }
     let mut report = blank(options, &session);
     let _locks = locks(options, &mut session, &mut report, console)?;
-    let store = Store::create(&options.out, &report.run.id)?;
+    let mut store = Store::create(&options.out, &report.run.id)?;
+    if options.compact {
+        store = store.compact(|one| catalogue::is_built_in(&one.scenario, &one.sha256));
+    }
     report.run.host_unsafe = unkillable(&session);
     store.write(&report)?;
     console.warn(&session.notes);
@@ -277,6 +282,7 @@ fn blank(options: &Options, session: &Session) -> Report {
     let seed = options.seed.unwrap_or(started_ns);
     Report {
         schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        must_understand: Vec::new(),
         provenance: session.provenance,
         run: Run {
             id: format!("{}-{:04x}", clock::utc_compact(), (started_ns ^ u64::from(std::process::id())) & 0xffff),
@@ -288,6 +294,7 @@ fn blank(options: &Options, session: &Session) -> Report {
             elapsed_ns: 0,
             selectors: options.selected(),
             labels: options.labels.clone(),
+            compact: false,
             shard: options.shard.map(|shard| shard.to_string()),
             require: options.require.clone(),
             allow_skip: options.allow_skip.clone(),

@@ -10,7 +10,9 @@ pub struct Verdict {
     pub kind: Kind,
     /// Why nothing could be concluded; null for a conclusive verdict.
     pub reason: Option<Reason>,
-    /// The reason in words, with numbers; or what the attempts showed.
+    /// The reason in words, with numbers; or what the attempts showed. Left out of a compact report where the
+    /// numbers of its cases say it.
+    #[serde(default)]
     pub detail: String,
     /// The verdict held against what the file says for this machine. A verdict that concludes
     /// nothing has nothing to be held against and says `no_expectation`.
@@ -25,7 +27,8 @@ pub struct Verdict {
     /// In how many attempts of the trap the effect shows, where the question is about a chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Who answered the calls.
+    /// Who answered the calls. Left out of a compact report, where it is the report's.
+    #[serde(default)]
     pub provenance: Provenance,
 }
 
@@ -260,12 +263,13 @@ impl ExpectationMet {
 }
 
 /// Who answered the calls. Simulated results are never evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// A real driver.
     Measured,
-    /// The built-in simulated machine.
+    /// The built-in simulated machine. What does not say who answered is no evidence.
+    #[default]
     Simulated,
 }
 

@@ -51,6 +51,41 @@ fn an_expectation_that_is_not_known_is_refused() {
     }
 }
 
+/// A compact report, by `run` and by `render` alike, is judged as the whole one.
+#[test]
+fn a_compact_report_is_judged_as_the_whole_one() {
+    let scratch = Scratch::new();
+    let whole = report(&scratch);
+    let path = scratch.path().join("whole.json");
+    fs::write(&path, whole.to_string()).expect("a file of our own");
+    let ran = scratch.run(&["render", "--as", "compact", &path.to_string_lossy()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (run, _) = scratch.simulate("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1", "--compact"]);
+    run.ended(0, "ok");
+    let verdicts = |document: &Value| -> Vec<Value> {
+        let all = document["scenarios"].as_array().expect("scenarios");
+        all.iter().map(|one| json!([one["name"], one["verdict"]["kind"], one["verdict"]["expectation"]])).collect()
+    };
+    for compact in [ran.json(), run.json()] {
+        assert_eq!(compact["run"]["compact"], json!(true));
+        assert_eq!(compact["must_understand"], json!(["compact"]));
+        assert!(!compact.to_string().contains("\"attempts\""), "attempts are left out");
+        assert_eq!(verdicts(&compact), verdicts(&whole));
+        let facts = &compact["scenarios"][0]["cases"][0]["outcomes"][0]["facts"];
+        assert!(facts[0].as_str().is_some_and(|line| line.contains(": ")), "{facts}");
+        let ran = judge(&scratch, &compact);
+        ran.ended(0, "ok");
+        assert!(ran.stderr.contains("compact") && ran.stdout.contains("COMPACT"), "{}{}", ran.stderr, ran.stdout);
+        let path = scratch.path().join("changed.json");
+        let with = scratch.run(&["judge", &path.to_string_lossy(), "--with", "tests/selftest/processes.toml"]);
+        with.ended(2, "usage");
+        assert!(with.stderr.contains("this report is compact"), "{}", with.stderr);
+        let both =
+            scratch.run(&["compare", &path.to_string_lossy(), &scratch.path().join("whole.json").to_string_lossy()]);
+        both.ended(0, "ok");
+    }
+}
+
 #[test]
 fn what_must_be_understood_and_is_not_is_refused() {
     let scratch = Scratch::new();

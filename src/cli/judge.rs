@@ -16,6 +16,10 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
         Ok(report) => report,
         Err(error) => return fail(&error.to_string(), Exit::Usage, json),
     };
+    if report.run.compact && !files.is_empty() {
+        let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";
+        return fail(why, Exit::Usage, json);
+    }
     let mut today = Vec::new();
     for file in files {
         match catalogue::load_file(&file.to_string_lossy()) {
@@ -50,6 +54,12 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
     }
     if !report.complete {
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not finish");
+    }
+    if report.run.compact {
+        let _ = writeln!(
+            std::io::stderr(),
+            "cuda-pitfalls: this report is compact: its verdicts are those that were stored"
+        );
     }
     judge::rejudge(&mut report);
     report.run.allow_skip = allow_skip.or(report.run.allow_skip);

@@ -1,10 +1,12 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use crate::exit::Exit;
 use crate::render::npd;
-use crate::report::Report;
+use crate::report::{Report, ScenarioReport};
+use crate::scenario::Scenario;
 use crate::{catalogue, judge, render, terminal};
 
 /// Whether diagnostics may use colour.
@@ -27,6 +29,7 @@ pub(super) fn print(text: &str) -> Exit {
 /// Prints a stored report for a person: its answers, or with `verbose` every case.
 pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
     let width = terminal::width(&std::io::stdout());
+    fill_words(report);
     if verbose {
         return print(&render::full::report(report, width));
     }
@@ -37,10 +40,31 @@ pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
 /// Reports from before questions were worded so that `reproduced` is a yes are told in today's
 /// words, where today's file makes the same calls.
 pub(super) fn ask_as_today(report: &mut Report) {
+    fill_words(report);
     if report.scenarios.iter().any(|part| part.remedy.is_none())
         && let Ok(scenarios) = catalogue::select(&[])
     {
         judge::ask_as_today(report, &scenarios);
+    }
+}
+
+/// Gives the questions of a compact report the words that the program has for them. One that it does not
+/// know any more is told by its name.
+pub(super) fn fill_words(report: &mut Report) {
+    let has_none = |one: &ScenarioReport| one.question.is_empty();
+    if !report.run.compact || !report.scenarios.iter().any(has_none) {
+        return;
+    }
+    let known = catalogue::select(&[]).unwrap_or_default();
+    let known: HashMap<&str, &Scenario> = known.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
+    for one in report.scenarios.iter_mut().filter(|one| has_none(one)) {
+        match known.get(one.scenario.as_str()) {
+            Some(scenario) => {
+                one.question.clone_from(&scenario.question);
+                one.remedy.get_or_insert_with(|| scenario.remedy.clone());
+            }
+            None => one.question.clone_from(&one.name),
+        }
     }
 }
 

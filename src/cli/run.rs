@@ -44,6 +44,9 @@ pub(super) struct Arguments {
     /// Write this machine's host name into the report, as the label `host`.
     #[arg(long)]
     label_host: bool,
+    /// Write a report without steps, attempts and samples: small enough to keep one of every machine.
+    #[arg(long)]
+    compact: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
@@ -136,6 +139,7 @@ impl Asked {
             selectors,
             exclude: Vec::new(),
             labels: BTreeMap::new(),
+            compact: false,
             on: self.on,
             out: self.out,
             repeat: self.repeat,
@@ -247,6 +251,7 @@ pub(super) fn run(arguments: Arguments) -> Exit {
         require,
         label,
         label_host,
+        compact,
         shard,
         fail_fast,
         dry_run,
@@ -257,6 +262,7 @@ pub(super) fn run(arguments: Arguments) -> Exit {
     };
     let options = run::Options {
         labels,
+        compact,
         exclude: left_out.exclude,
         junit,
         verbose,

@@ -25,6 +25,15 @@ impl Own {
         Own(known.filter(|(_, [a, b])| a != b).collect())
     }
 
+    /// What two lines tell about the machines, if they differ in one value and tell nothing else.
+    pub(super) fn of_words(&self, a: &str, b: &str) -> Option<&'static str> {
+        let explained = |(_, [of_a, of_b]): &&(&str, [String; 2])| {
+            let value = |own: &str| format!("={own}");
+            a.contains(&value(of_a)) && a.replacen(&value(of_a), &value(of_b), 1) == b
+        };
+        self.0.iter().find(explained).map(|(what, _)| *what)
+    }
+
     /// What a fact tells about the machines, if it tells nothing else.
     fn of(&self, fact: &Differing) -> Option<&'static str> {
         let (Was::Output(of_a), Was::Output(of_b)) = (fact.a, fact.b) else { return None };

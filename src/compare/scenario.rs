@@ -2,21 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value as Json, json};
-
 use super::differing::{Differing, differing};
 use super::excuse::{Excuses, Own};
 use super::pair::Item;
 use super::{Change, Difference, Relation, Share};
+use crate::fact::changes::differing_lines;
 use crate::machine::Machine;
 use crate::observe::Observation;
 use crate::plan::Plan;
-use crate::report::{CaseReport, Report, ScenarioReport};
+use crate::report::{CaseReport, Outcome, Report, ScenarioReport};
 use crate::scenario::Class;
 use crate::verdict::{ExpectationMet, Kind, Verdict};
-
-/// No GPU has a UUID shorter than this, nor is one shortened further to name it.
-const SHORTEST: usize = 8;
 
 /// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
 pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
@@ -39,13 +35,16 @@ pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
 /// What differs: the verdict, and of each case the first fact.
 pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
+    if is_compact(a) || is_compact(b) {
+        return kept(both, machines);
+    }
     let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
         let change = verdict(&a.verdict, &b.verdict, true);
         return change.map_or(Relation::Same, |change| Relation::Changed(Difference::new(vec![change], Vec::new())));
     };
     let own = Own::new(both, machines);
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut is_same_question = asked(plan_a, None) == asked(plan_b, None);
+    let mut is_same_question = plan_a.asks(None) == plan_b.asks(None);
     let mut makes_other_calls = false;
     if a.sha256 != b.sha256 {
         notes.push("the scenario was changed in between".to_string());
@@ -53,7 +52,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     for case in &a.cases {
         let name = &case.name;
         let Some(counterpart) = b.cases.iter().find(|known| known.name == *name) else { continue };
-        if asked(plan_a, Some(name)) != asked(plan_b, Some(name)) {
+        if plan_a.asks(Some(name)) != plan_b.asks(Some(name)) {
             (is_same_question, makes_other_calls) = (false, true);
             notes.push(format!("{name} makes other calls"));
             continue;
@@ -73,7 +72,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
         is_same_question = false;
         notes.push("it has other cases".to_string());
     }
-    let is_same_expectation = expected(plan_a) == expected(plan_b);
+    let is_same_expectation = plan_a.expects() == plan_b.expects();
     if let Some(change) = verdict(&a.verdict, &b.verdict, is_same_expectation) {
         // Beside a case that behaves differently, the verdict belongs to the story.
         let counts = is_same_question || !changed.is_empty();
@@ -84,6 +83,68 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
         (false, _) => Relation::Changed(Difference::new(changed, notes)),
         (true, true) => Relation::Explained(Difference::new(explained, notes)),
         (true, false) => Relation::Same,
+    }
+}
+
+/// Whether only lines are left of what a scenario showed.
+fn is_compact(scenario: &ScenarioReport) -> bool {
+    scenario.cases.iter().flat_map(|case| &case.outcomes).any(Outcome::is_compact)
+}
+
+/// As [`compare`], where one of the two is compact or both: by the lines that a compact report keeps. What
+/// follows from the machines they tell only where a line is about the machine itself.
+fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
+    let [a, b] = both;
+    let own = Own::new(both, machines);
+    let [asked_a, asked_b] = both.map(|it| it.asked.clone().or_else(|| it.plan.as_ref().map(Plan::asked)));
+    if asked_a != asked_b {
+        let change = verdict(&a.verdict, &b.verdict, false);
+        let notes = vec!["it makes other calls, or asks for another effect".to_string()];
+        return Relation::Explained(Difference::new(change.into_iter().collect(), notes));
+    }
+    let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for case in &a.cases {
+        let Some(counterpart) = b.cases.iter().find(|known| known.name == case.name) else { continue };
+        let is_mixture =
+            both.iter().all(|it| it.nondeterministic || it.plan.as_ref().is_some_and(|it| it.nondeterministic));
+        let [of_a, of_b] = [case, counterpart].map(|case| -> Vec<(u32, Vec<String>)> {
+            case.outcomes.iter().map(|outcome| (outcome.count, outcome.lines())).collect()
+        });
+        let has = |all: &[(u32, Vec<String>)], lines: &Vec<String>| all.iter().any(|(_, known)| known == lines);
+        let only_a = of_a.iter().find(|(_, lines)| !has(&of_b, lines));
+        let only_b = of_b.iter().find(|(_, lines)| !has(&of_a, lines));
+        let is_shared = of_a.iter().any(|(_, lines)| has(&of_b, lines));
+        let (Some(first_a), Some(first_b)) = (of_a.first(), of_b.first()) else { continue };
+        if (only_a.is_none() && only_b.is_none()) || (is_mixture && is_shared) {
+            continue;
+        }
+        let ((count_a, lines_a), (count_b, lines_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
+        let share = |count: u32, all: &[(u32, Vec<String>)]| Share {
+            count: count.into(),
+            of: all.iter().map(|(count, _)| u64::from(*count)).sum(),
+        };
+        let seen = Some([share(*count_a, &of_a), share(*count_b, &of_b)]);
+        let differing = differing_lines(lines_a, lines_b);
+        let why = |(_, a, b): &(String, String, String)| own.of_words(a, b);
+        let Some(first) = differing.iter().find(|it| why(it).is_none()).or(differing.first()) else { continue };
+        let (step, a, b) = first.clone();
+        let change = Change { case: Some(case.name.clone()), step: Some(step), seen, ..Change::new("shows", a, b) };
+        match why(first) {
+            None => changed.push(change),
+            Some(what) => {
+                notes.push(format!("{} shows {what}", case.name));
+                explained.push(change);
+            }
+        }
+    }
+    if let Some(change) = verdict(&a.verdict, &b.verdict, a.sha256 == b.sha256) {
+        let counts = explained.is_empty() || !changed.is_empty();
+        if counts { &mut changed } else { &mut explained }.insert(0, change);
+    }
+    match (changed.is_empty(), explained.is_empty()) {
+        (false, _) => Relation::Changed(Difference::new(changed, notes)),
+        (true, false) => Relation::Explained(Difference::new(explained, notes)),
+        (true, true) => Relation::Same,
     }
 }
 
@@ -103,50 +164,6 @@ fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<Change
         words
     });
     (a != b).then(|| Change::new("verdict", a, b))
-}
-
-/// A case's calls, or what is asked about all cases, in a form that is the same on machines with
-/// other GPUs. The file's hash is no use here: it changes with every word.
-fn asked(plan: &Plan, case: Option<&str>) -> Option<String> {
-    let asked = match case {
-        Some(name) => plan.case(name).map(|case| json!([case.steps, case.env, case.probes, case.mask]))?,
-        None => json!(plan.effect),
-    };
-    let mut text = without_lines(asked).to_string();
-    // A mask may hold a UUID in capitals, without its beginning, or shortened. What is longer goes
-    // first, since it begins with what is shorter.
-    let forms: [fn(&str) -> String; 4] = [
-        str::to_string,
-        str::to_uppercase,
-        |uuid| uuid.trim_start_matches("GPU-").to_string(),
-        |uuid| uuid.chars().take(12).collect(),
-    ];
-    for form in forms {
-        for (place, uuid) in plan.gpus.iter().enumerate() {
-            let form = form(uuid);
-            // A fragment could be anything, and nothing could be everywhere.
-            if form.len() >= SHORTEST {
-                text = text.replace(&form, &format!("gpu{place}"));
-            }
-        }
-    }
-    Some(text)
-}
-
-/// What the file says about the verdict and about each case.
-fn expected(plan: &Plan) -> Json {
-    without_lines(json!([plan.expect, plan.cases.iter().map(|case| &case.expect).collect::<Vec<_>>()]))
-}
-
-/// A value without the numbers of the lines that its parts stood on.
-fn without_lines(value: Json) -> Json {
-    match value {
-        Json::Array(parts) => parts.into_iter().map(without_lines).collect(),
-        Json::Object(parts) => {
-            parts.into_iter().filter(|(key, _)| key != "line").map(|(key, part)| (key, without_lines(part))).collect()
-        }
-        other => other,
-    }
 }
 
 /// What differs between the outcomes of a case, if they are not the same set, and what explains it.

@@ -38,10 +38,8 @@ fn report(outcomes: &[(u32, Observation)]) -> Report {
     let mut trap = case("trap", &["cuInit", "cudaGetDeviceCount"]);
     trap.mask = Some(vec!["GPU-0".into()]);
     scenario.plan = Some(plan(1, vec![trap]));
-    scenario.cases[0].outcomes = outcomes
-        .iter()
-        .map(|(count, observation)| Outcome { count: *count, observation: observation.clone() })
-        .collect();
+    scenario.cases[0].outcomes =
+        outcomes.iter().map(|(count, observation)| Outcome::new(*count, observation.clone())).collect();
     fixture::report(vec![scenario], true)
 }
 

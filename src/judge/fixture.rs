@@ -23,6 +23,8 @@ pub(crate) fn scenario(
         sha256: String::new(),
         asked_by_name: false,
         lacks: None,
+        asked: None,
+        nondeterministic: false,
         libcudart: None,
         plan: None,
         verdict: Verdict {
@@ -35,11 +37,7 @@ pub(crate) fn scenario(
             rate: None,
             provenance: Provenance::Measured,
         },
-        cases: vec![CaseReport {
-            name: "trap".into(),
-            outcomes: Vec::new(),
-            attempts: vec![Attempt::new(0, Script::new().recording()); attempts],
-        }],
+        cases: vec![CaseReport::new("trap", vec![Attempt::new(0, Script::new().recording()); attempts])],
     }
 }
 
@@ -47,6 +45,7 @@ pub(crate) fn scenario(
 pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
     Report {
         schema: SchemaId { name: SCHEMA.into(), major: MAJOR, minor: MINOR },
+        must_understand: Vec::new(),
         provenance: Provenance::Measured,
         run: Run {
             id: String::new(),
@@ -57,6 +56,7 @@ pub(crate) fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
             elapsed_ns: 0,
             selectors: Vec::new(),
             labels: Default::default(),
+            compact: false,
             shard: None,
             require: Vec::new(),
             allow_skip: None,

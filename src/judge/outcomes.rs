@@ -74,7 +74,7 @@ fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
             attempt.judged.outcome = Some(number);
         }
         let count = u32::try_from(group.attempts.len()).unwrap_or(u32::MAX);
-        report.outcomes.push(Outcome { count, observation: group.first });
+        report.outcomes.push(Outcome::new(count, group.first));
     }
 }
 

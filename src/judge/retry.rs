@@ -74,11 +74,7 @@ mod tests {
             attempt
         };
         let plan = plan(1, vec![case("trap", &["mark"]), case("control", &["mark"])]);
-        let case = |name: &str, letters: &str| CaseReport {
-            name: name.into(),
-            outcomes: Vec::new(),
-            attempts: letters.chars().map(attempt).collect(),
-        };
+        let case = |name: &str, letters: &str| CaseReport::new(name, letters.chars().map(attempt).collect());
         additional_attempts(&plan, &[case("trap", trap), case("control", control)])
     }
 

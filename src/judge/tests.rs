@@ -55,7 +55,7 @@ fn attempts(counts: &[i64]) -> Vec<Attempt> {
 }
 
 fn cases(trap: Vec<Attempt>, control: Vec<Attempt>) -> Vec<CaseReport> {
-    let case = |name: &str, attempts| CaseReport { name: name.into(), outcomes: Vec::new(), attempts };
+    let case = |name: &str, attempts| CaseReport::new(name, attempts);
     vec![case("trap", trap), case("control", control)]
 }
 
@@ -211,7 +211,7 @@ fn other_cases_decide_nothing_but_must_be_as_expected() {
     plan.cases.push(other);
     let mut all = cases(attempts(&[1; 5]), attempts(&[2; 5]));
     assert_eq!(verdict(&plan, &mut all).reason, Some(Reason::TooFewAttempts));
-    all.push(CaseReport { name: "other".into(), outcomes: vec![], attempts: attempts(&[7, 7, 1, 7, 1]) });
+    all.push(CaseReport::new("other", attempts(&[7, 7, 1, 7, 1])));
     let verdict = verdict(&plan, &mut all);
     assert_eq!((verdict.kind, verdict.expectation), (Kind::Reproduced, ExpectationMet::Unexpected));
     assert_eq!(verdict.unexpected, ["other: at cuDeviceGetCount: count is 1, expected 7 (2 of 5 attempts)"]);

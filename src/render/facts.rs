@@ -4,10 +4,9 @@
 
 use crate::fact::words::{self, in_order};
 use crate::fact::{FactKind, KINDS, Look, Told, Unasked};
-use crate::observation::{Class, MemoryObservation, Observation, StepObservation};
+use crate::observation::{Class, MemoryObservation, StepObservation};
 use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
 use crate::scenario::Check;
-use crate::text::counts::tally;
 use crate::text::units;
 use crate::verdict::Provenance;
 use crate::verdict::Verdict;
@@ -40,7 +39,7 @@ pub fn libcudart(scenario: &ScenarioReport) -> Option<String> {
 
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
 pub fn frequency(case: &CaseReport) -> String {
-    format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.attempts.len())
+    format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.made())
 }
 
 /// Everything worth a line about a case: what its most frequent outcome showed, how many others
@@ -48,7 +47,7 @@ pub fn frequency(case: &CaseReport) -> String {
 pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
     let mut facts = match case.outcomes.first() {
         Some(outcome) => shown(scenario, outcome),
-        None if case.attempts.is_empty() => vec!["no attempt was made".to_owned()],
+        None if case.made() == 0 => vec!["no attempt was made".to_owned()],
         None => vec!["no attempt counts".to_owned()],
     };
     if case.outcomes.len() > 1 {
@@ -60,6 +59,9 @@ pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
 
 /// What one outcome showed at the steps that the question asks about, and at the last step.
 pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
+    if outcome.is_compact() {
+        return kept(outcome);
+    }
     let effect: &[Check] = scenario.plan.as_ref().map_or(&[], |plan| &plan.effect);
     let observation = &outcome.observation;
     let last = Look::all(observation).last();
@@ -87,6 +89,17 @@ pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
     if observation.end != "0" && !observation.end.is_empty() {
         facts.push(format!("ended {}", observation.end));
     }
+    facts
+}
+
+/// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
+fn kept(outcome: &Outcome) -> Vec<String> {
+    let mut facts = outcome.facts.clone();
+    let memory: Vec<String> = largest_change(outcome)
+        .into_iter()
+        .map(|(gpu, bytes)| format!("{gpu} {}", units::delta_or_unread(bytes)))
+        .collect();
+    facts.push(if memory.is_empty() { "memory unchanged".to_owned() } else { memory.join(", ") });
     facts
 }
 
@@ -159,24 +172,21 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     lines
 }
 
-/// For each GPU, the change of largest size seen after any step; null where none could be read.
-pub fn largest_change(observation: &Observation) -> Vec<(String, Option<i64>)> {
-    let mut largest: Vec<(String, Option<i64>)> = Vec::new();
-    for (gpu, memory) in observation.steps.iter().flat_map(|step| &step.memory) {
-        match largest.iter_mut().find(|(known, _)| known == gpu) {
-            Some((_, so_far)) => *so_far = larger(*so_far, memory.used_bytes),
-            None => largest.push((gpu.clone(), memory.used_bytes)),
-        }
+/// For each GPU, the change of largest size seen after any step; null where none could be read. Of a compact
+/// report only those GPUs whose memory changed.
+pub fn largest_change(outcome: &Outcome) -> Vec<(String, Option<i64>)> {
+    if !outcome.is_compact() {
+        return outcome.observation.largest_change();
     }
-    largest.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
-    largest
+    let mut kept: Vec<(String, Option<i64>)> = outcome.used_bytes.clone().into_iter().collect();
+    kept.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
+    kept
 }
 
 /// The memory of `trap` beside that of `control`, a line per GPU on which either changed:
 /// `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
-    let of =
-        |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(|top| largest_change(&top.observation));
+    let of = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(largest_change);
     let (trap, control) = (of("trap").unwrap_or_default(), of("control").unwrap_or_default());
     let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
     gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
@@ -193,18 +203,12 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
-    let first = case.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
-    tally(first.map(|invalid| invalid.reason.name()))
+    case.not_counted().into_iter().map(|(reason, count)| (reason.name(), count)).collect()
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example(case: &CaseReport) -> Option<&Attempt> {
     case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
-}
-
-/// The change of larger size, whatever its sign; one that was read before one that was not.
-fn larger(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) { b } else { a }
 }
 
 #[cfg(test)]
@@ -239,8 +243,6 @@ mod tests {
 
     #[test]
     fn a_change_that_was_not_read_is_not_zero() {
-        assert_eq!(larger(Some(-5), Some(3)), Some(-5));
-        assert_eq!(larger(None, Some(0)), Some(0));
         assert_eq!(memory(&MemoryObservation::default()), "not read");
     }
 }

@@ -173,10 +173,8 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
 /// The change of largest size on each GPU, case by case.
 fn memory(scenario: &ScenarioReport) -> Vec<(String, &str, Option<i64>)> {
     let tops = scenario.cases.iter().filter_map(|case| Some((case.name.as_str(), case.outcomes.first()?)));
-    tops.flat_map(|(name, top)| {
-        facts::largest_change(&top.observation).into_iter().map(move |(gpu, bytes)| (gpu, name, bytes))
-    })
-    .collect()
+    tops.flat_map(|(name, top)| facts::largest_change(top).into_iter().map(move |(gpu, bytes)| (gpu, name, bytes)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn outcomes((labels, scenario): &(Labels, &ScenarioReport)) -> Vec<Sample> {
         for (place, outcome) in case.outcomes.iter().enumerate() {
             samples.push((label(place.to_string()), outcome.count.to_string()));
         }
-        let invalid = case.attempts.iter().filter(|attempt| attempt.judged.outcome.is_none()).count();
+        let invalid = case.made().saturating_sub(case.outcomes.iter().map(|outcome| outcome.count as usize).sum());
         samples.push((label("not_counted".to_owned()), invalid.to_string()));
     }
     samples
@@ -102,7 +102,7 @@ fn used_bytes((labels, scenario): &(Labels, &ScenarioReport)) -> Vec<Sample> {
     let mut samples = Vec::new();
     for case in &scenario.cases {
         let Some(top) = case.outcomes.first() else { continue };
-        let changes = facts::largest_change(&top.observation);
+        let changes = facts::largest_change(top);
         for uuid in &plan.gpus {
             let name = plan.gpu_name(uuid);
             let change = changes.iter().find(|(gpu, _)| Some(gpu) == name.as_ref()).and_then(|(_, bytes)| *bytes);

@@ -113,6 +113,9 @@ pub fn banners(report: &Report) -> Vec<String> {
         };
         banners.push(why);
     }
+    if report.run.compact {
+        banners.push(COMPACT.to_owned());
+    }
     if let Some(reason) = &report.run.host_unsafe {
         banners.push(format!("HOST UNSAFE — {reason}"));
     }
@@ -136,6 +139,10 @@ pub fn loud(banner: &str, width: usize) -> String {
 
 /// What is said above every simulated result.
 pub const SIMULATED: &str = "SIMULATED — not evidence. No driver and no GPU answered.";
+
+/// What is said above every compact report.
+pub const COMPACT: &str =
+    "COMPACT — steps, attempts and samples are left out; the verdicts are those that were stored.";
 
 /// What is said above every partial report.
 pub const PARTIAL: &str = "PARTIAL — the run did not finish; this report is not a success.";

@@ -3,11 +3,18 @@
 use clap::ValueEnum as _;
 
 use super::{Format, fixture, render};
+use crate::exit::Exit;
+use crate::report::{Report, compact};
+
+/// The forms that people read, or programs that are not ours: not the document itself.
+fn forms() -> impl Iterator<Item = &'static Format> {
+    Format::value_variants().iter().filter(|format| **format != Format::Compact)
+}
 
 #[test]
 fn nothing_foreign_acts_in_any_format() {
     let report = fixture::hostile();
-    for format in Format::value_variants() {
+    for format in forms() {
         let text = render(&report, *format);
         if matches!(format, Format::Html | Format::Markdown | Format::Junit) {
             assert!(!outside_fences(&text).contains("<img"), "{format:?}: a tag");
@@ -41,7 +48,7 @@ fn every_report_has_a_rendering_in_every_format() {
 
 #[test]
 fn simulated_and_partial_reports_say_so_in_every_format() {
-    for format in Format::value_variants() {
+    for format in forms() {
         let simulated = render(&fixture::simulated(), *format);
         assert!(simulated.to_lowercase().contains("simulated"), "{format:?}: {simulated}");
         assert!(!render(&fixture::report(), *format).to_lowercase().contains("simulated"), "{format:?}");
@@ -54,7 +61,7 @@ fn simulated_and_partial_reports_say_so_in_every_format() {
 #[test]
 fn a_rendering_is_the_same_every_time() {
     let report = fixture::report();
-    for format in Format::value_variants() {
+    for format in forms() {
         assert_eq!(render(&report, *format), render(&report, *format));
     }
 }
@@ -71,9 +78,39 @@ fn a_missing_plan_and_figures_that_were_not_read_are_shown_as_such() {
             }
         }
     }
-    for format in Format::value_variants() {
+    for format in forms() {
         let text = render(&report, *format);
         let memory_is_shown = !matches!(format, Format::Prometheus | Format::Npd);
         assert_eq!(text.contains("not read"), memory_is_shown, "{format:?}: {text}");
     }
+}
+
+#[test]
+fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
+    let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
+    for report in reports.iter().chain([&fixture::hostile()]) {
+        let text = render(report, Format::Compact);
+        let kept: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        assert_eq!(kept, compact(&kept, |_| false), "a compact report is its own compact form");
+        assert_eq!(Exit::of_report(&kept), Exit::of_report(report));
+        let verdicts = |report: &Report| -> Vec<_> {
+            let verdict = |one: &crate::report::ScenarioReport| (one.verdict.kind, one.verdict.expectation);
+            report.scenarios.iter().map(verdict).collect()
+        };
+        assert_eq!(verdicts(&kept), verdicts(report));
+        for (whole, kept) in
+            report.scenarios.iter().flat_map(|it| &it.cases).zip(kept.scenarios.iter().flat_map(|it| &it.cases))
+        {
+            assert_eq!(kept.made(), whole.made());
+            assert!(!report.complete || kept.not_counted() == whole.not_counted());
+        }
+        for format in forms() {
+            let text = render(&kept, *format);
+            let is_short = matches!(format, Format::Prometheus | Format::Npd);
+            assert!(text.contains("COMPACT") || is_short, "{format:?}: {text}");
+        }
+    }
+    let kept = render(&compact(&fixture::report(), |_| false), Format::TextFull);
+    assert!(kept.contains("cudaGetDeviceCount: count=2") && kept.contains("gpu0 +530 MiB"), "{kept}");
 }

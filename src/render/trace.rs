@@ -99,7 +99,7 @@ pub fn as_format(
         Format::Markdown => Ok(markdown(trace, findings, outcome)),
         Format::Junit => Ok(junit(trace, findings, outcome, name)),
         Format::Github => Ok(github(trace, findings, outcome)),
-        Format::TextFull | Format::Prometheus | Format::Npd => {
+        Format::TextFull | Format::Prometheus | Format::Npd | Format::Compact => {
             Err("a trace can be rendered as text, html, markdown, junit or github".to_owned())
         }
     }

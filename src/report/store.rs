@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{MAJOR, Report, SCHEMA, ScenarioReport};
+use super::{COMPACT, MAJOR, Report, SCHEMA, ScenarioReport, compact, document};
 use crate::input;
 use crate::text::escape::terminal;
 
@@ -21,6 +21,8 @@ const LARGEST_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// Of a compact report: whether readers have the words of a question.
+    compact: Option<fn(&ScenarioReport) -> bool>,
 }
 
 /// Why a report could not be written or read. Each names the file.
@@ -60,7 +62,7 @@ impl Store {
         fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
         let folder = reports.join(run);
         fs::create_dir(&folder).map_err(io_error("create the folder", &folder))?;
-        Ok(Store { folder })
+        Ok(Store { folder, compact: None })
     }
 
     /// The folder of a run by its own path, made if it is not there.
@@ -69,7 +71,12 @@ impl Store {
     /// It cannot be made.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
-        Ok(Store { folder: folder.to_path_buf() })
+        Ok(Store { folder: folder.to_path_buf(), compact: None })
+    }
+
+    /// The same folder, for a compact report.
+    pub fn compact(self, has_words: fn(&ScenarioReport) -> bool) -> Store {
+        Store { compact: Some(has_words), ..self }
     }
 
     /// Where the report is.
@@ -79,7 +86,10 @@ impl Store {
 
     /// Puts a report in place of the one before, as [`Store::put`] does.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
-        self.put(REPORT, report).map(drop)
+        match self.compact {
+            Some(has_words) => self.put(REPORT, &document(&compact(report, has_words))).map(drop),
+            None => self.put(REPORT, report).map(drop),
+        }
     }
 
     /// Puts a document in place of the one before: written beside it, flushed, renamed, and the
@@ -138,7 +148,9 @@ impl Stored {
         // The rest is read past, and kept nowhere: a document may be a thousand times as large in
         // memory as it is on disk.
         let head: Head = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-        if let Some(what) = head.must_understand.iter().chain(&head.schema.must_understand).next() {
+        if let Some(what) =
+            head.must_understand.iter().chain(&head.schema.must_understand).find(|what| *what != COMPACT)
+        {
             return Err(unreadable(format!("it requires `{what}`, which this program does not support")));
         }
         Ok(Stored { path, text, name: head.schema.name, major: head.schema.major })

@@ -205,11 +205,8 @@ fn gpu(
     why = why.or_else(|| disturbed(session, &found, &tries)).or_else(|| differs(&found, &tries, place));
     found.sound = why.is_none();
     found.why_unsound = why;
-    let as_attempt = |(case, recording): (CasePlan, Recording)| CaseReport {
-        name: case.name,
-        outcomes: Vec::new(),
-        attempts: vec![Attempt::new(0, recording)],
-    };
+    let as_attempt =
+        |(case, recording): (CasePlan, Recording)| CaseReport::new(case.name, vec![Attempt::new(0, recording)]);
     Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
 }
 

@@ -60,6 +60,8 @@ pub(super) fn plan(
         sha256: scenario.sha256.clone(),
         asked_by_name: false,
         lacks: None,
+        asked: None,
+        nondeterministic: false,
         libcudart: session.runtime(runtime).filter(|_| !scenario.has_python_lines()),
         plan: None,
         verdict: open(session.provenance, "not asked yet".to_string()),
@@ -70,8 +72,7 @@ pub(super) fn plan(
     match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
             question.pending = plan::order(plan.cases.len(), plan.repeat, run.seed).into();
-            let blank =
-                |case: &CasePlan| CaseReport { name: case.name.clone(), outcomes: Vec::new(), attempts: Vec::new() };
+            let blank = |case: &CasePlan| CaseReport::new(case.name.clone(), Vec::new());
             done.cases = plan.cases.iter().map(blank).collect();
             done.plan = Some(plan);
         }

@@ -86,7 +86,7 @@ mod tests {
             script.step(step, 0, &[]);
             Attempt::new(0, script.recording())
         };
-        vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: (0..count).map(attempt).collect() }]
+        vec![CaseReport::new("trap", (0..count).map(attempt).collect())]
     }
 
     #[test]

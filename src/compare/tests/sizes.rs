@@ -165,12 +165,12 @@ fn one_outcome_that_is_explained_does_not_explain_another() {
     let mut both = masked_by_itself();
     seeing_all(&mut both);
     let [mut one, mut two] = both;
-    let died = Outcome { count: 1, observation: Observation { end: "SIGSEGV".into(), ..trap(&mut two).clone() } };
+    let died = Outcome::new(1, Observation { end: "SIGSEGV".into(), ..trap(&mut two).clone() });
     two.scenarios[0].cases[0].outcomes.push(died);
     assert_eq!(change(&one, &two), words("trap", "ends", "0", "SIGSEGV"));
     assert_eq!(change(&two, &one), words("trap", "ends", "SIGSEGV", "0"));
     // With its own counterpart it is explained too, whichever of them was seen more often.
-    let died = Outcome { count: 9, observation: Observation { end: "SIGSEGV".into(), ..trap(&mut one).clone() } };
+    let died = Outcome::new(9, Observation { end: "SIGSEGV".into(), ..trap(&mut one).clone() });
     let mut both = one.clone();
     both.scenarios[0].cases[0].outcomes.insert(0, died);
     assert_eq!(compared(&both, &two).explained.len(), 1);

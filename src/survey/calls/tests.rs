@@ -47,7 +47,7 @@ fn reduced(recipe: &Recipe, attempts: &[Told]) -> CallRow {
         Attempt::new(0, script.recording())
     });
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
-    done.cases = vec![CaseReport { name: "trap".into(), outcomes: Vec::new(), attempts: made.collect() }];
+    done.cases = vec![CaseReport::new("trap", made.collect())];
     done.plan = Some(plan(2, vec![planned]));
     let calibrations = ["GPU-0", "GPU-1"].map(calibration);
     let gpus = machine(2).gpus;
@@ -134,11 +134,7 @@ fn row_after(earlier: Earlier) -> CallRow {
     }
     script.sweep_after_exit(&[0, 0]);
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
-    done.cases = vec![CaseReport {
-        name: "trap".into(),
-        outcomes: Vec::new(),
-        attempts: vec![Attempt::new(0, script.recording())],
-    }];
+    done.cases = vec![CaseReport::new("trap", vec![Attempt::new(0, script.recording())])];
     done.plan = Some(plan(2, vec![planned]));
     let calibrations = ["GPU-0", "GPU-1"].map(calibration);
     let gpus = machine(2).gpus;

@@ -59,11 +59,9 @@ fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
     let mut plan = plan(1, planned);
     let status = vec!["CUDA_SUCCESS".to_string()];
     plan.effect = vec![Check { at: "cuStreamQuery".into(), facts: facts!(status: status), ..Check::default() }];
-    let made = cases.iter().map(|(name, attempts)| CaseReport {
-        name: (*name).to_string(),
-        outcomes: Vec::new(),
-        attempts: attempts.iter().map(|returned| attempt(*returned)).collect(),
-    });
+    let made = cases
+        .iter()
+        .map(|(name, attempts)| CaseReport::new(*name, attempts.iter().map(|returned| attempt(*returned)).collect()));
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
     (done.plan, done.cases) = (Some(plan), made.collect());
     done

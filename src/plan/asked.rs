@@ -1,0 +1,90 @@
+//! What a plan asks, in a form that is the same on machines with other GPUs.
+
+use serde_json::{Value as Json, json};
+
+use super::Plan;
+use crate::scenario::sha256;
+
+/// No GPU has a UUID shorter than this, nor is one shortened further to name it.
+const SHORTEST: usize = 8;
+/// Enough hexadecimal digits that two questions of one name never have the same by chance.
+const DIGITS: usize = 16;
+
+impl Plan {
+    /// What is asked: effect, cases and their calls, as the beginning of a SHA-256. The file's hash is no use
+    /// for that: it changes with every word, and a file has several instances.
+    pub fn asked(&self) -> String {
+        let cases = self.cases.iter().map(|case| (case.name.as_str(), self.asks(Some(&case.name))));
+        let all = json!([self.asks(None), cases.collect::<Vec<_>>()]);
+        sha256(&all.to_string()).chars().take(DIGITS).collect()
+    }
+
+    /// A case's calls, or what is asked about all cases, with the plan's names instead of UUIDs.
+    pub fn asks(&self, case: Option<&str>) -> Option<String> {
+        let asked = match case {
+            Some(name) => self.case(name).map(|case| json!([case.steps, case.env, case.probes, case.mask]))?,
+            None => json!(self.effect),
+        };
+        let mut text = without_lines(asked).to_string();
+        // A mask may hold a UUID in capitals, without its beginning, or shortened. What is longer goes
+        // first, since it begins with what is shorter.
+        let forms: [fn(&str) -> String; 4] = [
+            str::to_string,
+            str::to_uppercase,
+            |uuid| uuid.trim_start_matches("GPU-").to_string(),
+            |uuid| uuid.chars().take(12).collect(),
+        ];
+        for form in forms {
+            for (place, uuid) in self.gpus.iter().enumerate() {
+                let form = form(uuid);
+                // A fragment could be anything, and nothing could be everywhere.
+                if form.len() >= SHORTEST {
+                    text = text.replace(&form, &format!("gpu{place}"));
+                }
+            }
+        }
+        Some(text)
+    }
+
+    /// What the file says about the verdict and about each case.
+    pub fn expects(&self) -> Json {
+        without_lines(json!([self.expect, self.cases.iter().map(|case| &case.expect).collect::<Vec<_>>()]))
+    }
+}
+
+/// A value without the numbers of the lines that its parts stood on.
+fn without_lines(value: Json) -> Json {
+    match value {
+        Json::Array(parts) => parts.into_iter().map(without_lines).collect(),
+        Json::Object(parts) => {
+            parts.into_iter().filter(|(key, _)| key != "line").map(|(key, part)| (key, without_lines(part))).collect()
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture;
+
+    #[test]
+    fn a_question_is_the_same_on_other_gpus_and_another_with_other_calls() {
+        let plan = |uuid: &str, call: &str| {
+            let mut plan = crate::observe::fixture::plan(1, vec![crate::observe::fixture::case("trap", &[call])]);
+            plan.cases[0].mask = Some(vec![uuid.to_string()]);
+            plan.gpus = vec![uuid.to_string()];
+            plan
+        };
+        let [one, other] = [0, 1].map(|gpu| fixture::machine(2).gpus[gpu].uuid.clone() + "-0000-4000");
+        let asked = plan(&one, "cuInit").asked();
+        assert_eq!(asked.len(), DIGITS);
+        assert_eq!(plan(&other, "cuInit").asked(), asked);
+        assert_ne!(plan(&one, "cudaFree").asked(), asked);
+        let mut moved = plan(&one, "cuInit");
+        moved.cases[0].steps[0].line = 7;
+        assert_eq!(moved.asked(), asked, "the line of a step is no part of the question");
+        moved.cases[0].name = "control".into();
+        assert_ne!(moved.asked(), asked);
+    }
+}
