@@ -1,5 +1,7 @@
 //! Bounded reads of untrusted files.
 
+pub(crate) mod packed;
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,8 +14,27 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
+    whole(File::open(path)?, most_bytes)
+}
+
+/// The path of standard input.
+pub(crate) const STDIN: &str = "-";
+
+/// A document of at most this many bytes when it is unpacked: a regular file, or standard input where the path is
+/// `-`; either may be compressed.
+pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    if path == Path::new(STDIN) {
+        return whole(packed::unpacked(io::stdin())?, most_bytes);
+    }
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    whole(packed::unpacked(File::open(path)?)?, most_bytes)
+}
+
+fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    reader.take(most_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most_bytes {
         let most = if most_bytes >= 1 << 20 {
             format!("{} MiB", most_bytes >> 20)

@@ -140,10 +140,11 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads a document: a file, or the report in the folder of a run.
+    /// Reads a document: a file, which may be compressed, standard input (`-`), or the report in the folder of a
+    /// run.
     pub fn open(path: &Path) -> Result<Stored, StoreError> {
         let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
-        let text = input::read(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
+        let text = input::read_document(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
         let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
         // The rest is read past, and kept nowhere: a document may be a thousand times as large in
         // memory as it is on disk.

@@ -1,0 +1,128 @@
+//! Text that may be compressed, by its first bytes and not by its name: gzip, Zstandard, or neither.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// A window that is larger than this is refused: it has to be kept in memory. `zstd -19` takes 8 MiB.
+const MOST_WINDOW_BYTES: u64 = 32 << 20;
+/// So much is unpacked at a time.
+const PIECE: usize = 1 << 17;
+
+/// The text behind the compression, if there is any.
+///
+/// # Errors
+/// The first bytes cannot be read.
+pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let mut packed = BufReader::with_capacity(PIECE, packed);
+    let first = packed.fill_buf()?;
+    if first.starts_with(&GZIP) {
+        return Ok(Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(packed))));
+    }
+    if first.starts_with(&ZSTD) {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(MOST_WINDOW_BYTES);
+        return Ok(Box::new(BufReader::with_capacity(PIECE, Zstd { packed, decoder, is_open: false })));
+    }
+    Ok(Box::new(packed))
+}
+
+/// The frames of a file, one behind the other.
+struct Zstd<R> {
+    packed: BufReader<R>,
+    decoder: FrameDecoder,
+    /// Whether a frame was begun and is not at its end.
+    is_open: bool,
+}
+
+impl<R: Read> Read for Zstd<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.decoder.can_collect() > 0 {
+                return self.decoder.read(out);
+            }
+            if !self.is_open {
+                if self.packed.fill_buf()?.is_empty() || out.is_empty() {
+                    return Ok(0);
+                }
+                self.decoder.reset(&mut self.packed).map_err(|error| of_zstd(&mut self.packed, error))?;
+                self.is_open = true;
+            }
+            let strategy = BlockDecodingStrategy::UptoBytes(PIECE);
+            let done = self.decoder.decode_blocks(&mut self.packed, strategy);
+            if done.map_err(|error| of_zstd(&mut self.packed, error))? {
+                self.is_open = false;
+            }
+        }
+    }
+}
+
+/// What the decoder says; where nothing is left to be read, the file ends too early.
+fn of_zstd<R: Read>(packed: &mut BufReader<R>, error: impl std::fmt::Display) -> io::Error {
+    let is_at_its_end = packed.fill_buf().is_ok_and(<[u8]>::is_empty);
+    let kind = if is_at_its_end { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
+    io::Error::new(kind, format!("it cannot be unpacked: {error}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Write;
+
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    /// A text as `gzip` writes it.
+    pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packed.write_all(text).unwrap();
+        packed.finish().unwrap()
+    }
+
+    /// A text as `zstd` writes it.
+    pub(crate) fn zstd(text: &[u8]) -> Vec<u8> {
+        compress_to_vec(text, CompressionLevel::Fastest)
+    }
+
+    fn read(packed: Vec<u8>) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        unpacked(io::Cursor::new(packed))?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn compressed_text_is_known_by_its_first_bytes() {
+        let text: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7 % 251) as u8).collect();
+        for packed in [gzip(&text), zstd(&text), text.clone()] {
+            assert!(read(packed).unwrap() == text);
+        }
+        assert!(read(Vec::new()).unwrap().is_empty());
+        // Files that were appended to one another.
+        for pack in [gzip, zstd] {
+            assert_eq!(read([pack(b"one "), pack(b"two")].concat()).unwrap(), b"one two");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_is_told_from_one_that_is_wrong() {
+        let text: Vec<u8> = (0..50_000_u64).flat_map(|at| (at * at).to_le_bytes()).collect();
+        for pack in [gzip, zstd] {
+            let mut packed = pack(&text);
+            packed.truncate(packed.len() / 2);
+            assert_eq!(read(packed).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        }
+        let wrong = [&ZSTD[..], &[0xff; 64]].concat();
+        assert_ne!(read(wrong).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_window_larger_than_memory_is_refused() {
+        // A frame header that asks for a window of 3.75 TiB.
+        let header = [&ZSTD[..], &[0x00, 0xff], &[0; 16]].concat();
+        let error = read(header).unwrap_err().to_string();
+        assert!(error.contains("cannot be unpacked"), "{error}");
+    }
+}
