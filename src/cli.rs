@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod explain;
 mod export;
+mod fleet;
 mod judge;
 mod man;
 mod output;
@@ -142,6 +143,9 @@ enum Command {
     /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
     /// is shown and does not count.
     Compare(compare::Arguments),
+    /// Merge the reports of many machines, and find those that behave differently.
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Write a scenario as one file in C or Python that runs without this program.
     #[command(after_help = export::ENDS)]
     Export(export::Arguments),
@@ -217,6 +221,10 @@ enum SchemaOf {
     Scenario,
     /// A report.
     Report,
+    /// What `fleet merge` writes.
+    Fleet,
+    /// What `fleet diff --json` prints.
+    FleetDiff,
     /// What `survey calls` writes.
     SurveyCalls,
     /// What `survey mask` writes.
@@ -270,12 +278,15 @@ pub fn main() -> Exit {
         Command::Render { report, form, .. } => render(&report, form),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
+        Command::Fleet(command) => fleet::fleet(command),
         Command::Export(arguments) => export::export(&arguments),
         Command::Bundle(arguments) => bundle::bundle(&arguments),
         Command::Schema { of } => {
             let schema = match of {
                 SchemaOf::Scenario => schema::file_schema(),
                 SchemaOf::Report => report::schema(),
+                SchemaOf::Fleet => crate::fleet::schema(),
+                SchemaOf::FleetDiff => crate::fleet::diff_schema(),
                 SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
                 SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),

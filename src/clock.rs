@@ -1,6 +1,7 @@
 //! The only place where clocks are read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -35,6 +36,15 @@ pub fn running_ns() -> u64 {
 /// The wall clock, RFC 3339 in UTC with seconds.
 pub fn utc() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The wall clock so long ago, as [`utc`] writes it.
+///
+/// # Errors
+/// No calendar goes back so far.
+pub fn utc_before(ago: Duration) -> Result<String, String> {
+    let then = jiff::SignedDuration::try_from(ago).and_then(|ago| jiff::Timestamp::now().checked_sub(ago));
+    then.map(|then| then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).map_err(|error| error.to_string())
 }
 
 /// The wall clock in the form that run folders are named by.

@@ -5,6 +5,24 @@
 //! most members of a group show is its usual outcome. A member that shows something else differs; nothing
 //! here says that it is wrong. A document has no clock, and of a machine only what its report says.
 
+mod answer;
+mod diff;
+mod expect;
+mod gather;
+mod merge;
+mod pool;
+mod rows;
+mod spread;
+#[cfg(test)]
+mod tests;
+
+pub use answer::Refused;
+pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff, schema as diff_schema};
+pub use expect::names;
+pub use gather::gather;
+pub use merge::{Words, merge};
+pub use pool::{Pool, Rule};
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -77,6 +95,8 @@ pub enum Bucket {
     Stale,
     /// Of the simulated machine, where measured reports are merged.
     Simulated,
+    /// Of a real driver, where simulated reports are merged.
+    Measured,
     /// Ends in the middle.
     Truncated,
     /// Not a document of this program, or one that contradicts itself or is larger than allowed.
@@ -137,16 +157,28 @@ pub struct Machine {
     pub warnings: Vec<String>,
 }
 
+impl Bucket {
+    /// Whether what is in it was compared.
+    pub fn is_merged(self) -> bool {
+        matches!(self, Bucket::Merged | Bucket::Partial)
+    }
+}
+
 /// Something that was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
-    /// The instance of a scenario, or a survey and its row: `survey calls: cudaMalloc`.
+    /// The instance of a scenario, or a survey and its row: `survey calls: cudaMalloc`. Where two versions of the
+    /// program ask a question of one name in other ways, all but the most frequent have what they ask behind it:
+    /// `memory/context-cost (asked otherwise: 1a2b3c4d5e6f7788)`.
     pub name: String,
     /// The question in words; empty for rows.
     pub question: String,
     /// The page of the pitfall, relative to the documentation; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
+    /// Whether it is a row of a survey: it has no verdict, and its outcomes say `reproduced` where it was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_row: bool,
 }
 
 /// What must be equal for machines to be compared.
@@ -180,9 +212,10 @@ pub struct Group {
 pub struct Usual {
     /// Place in [`Fleet::questions`].
     pub question: usize,
-    /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual.
+    /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual. None where no
+    /// member has an answer.
     pub outcomes: Vec<Outcome>,
-    /// Bytes by case and GPU, `trap/gpu0`: what the members of the usual outcome used.
+    /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, Spread>,
     /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
@@ -228,7 +261,9 @@ pub struct Difference {
     pub question: usize,
     /// The machines that differ, as places in [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// How many members of the group show the usual outcome.
+    /// How many members of the group show the usual outcome; of bytes, how many figures it is held against; of
+    /// machines without an answer, how many have one. Where an outcome has as many machines as this, none is
+    /// usual, and what is called so is only the first of them.
     pub usual_machines: usize,
     /// In what.
     pub what: What,
@@ -272,4 +307,9 @@ pub struct FactDiffers {
     pub usual: String,
     /// What these machines show.
     pub these: String,
+}
+
+/// The JSON Schema of the document, generated from these types.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Fleet)).unwrap_or_default()
 }

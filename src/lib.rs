@@ -138,6 +138,7 @@ pub mod survey;
 pub mod verdict;
 
 // The program.
+mod archive;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod cli;
 mod folder;

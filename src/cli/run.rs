@@ -127,10 +127,11 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1,
         "m" => 60,
         "h" => 3600,
+        "d" => 86400,
         _ => 0,
     };
     let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|_| factor > 0);
-    seconds.map(Duration::from_secs).ok_or_else(|| "a number with s, m or h, such as 90s".to_string())
+    seconds.map(Duration::from_secs).ok_or_else(|| "a number with s, m, h or d, such as 90s".to_string())
 }
 
 impl Asked {

@@ -8,7 +8,7 @@ use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
-use crate::survey::python::PythonRow;
+use crate::survey::python::{PythonRow, without_line};
 use crate::text::units;
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
@@ -167,13 +167,6 @@ impl Compared for PythonRow {
         }
         changes.found
     }
-}
-
-/// A place without the number of its line, which another version has where nothing behaves differently.
-fn without_line(at: &str) -> String {
-    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
-    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    format!("{file}{rest}")
 }
 
 /// Differences between the facts of two rows.

@@ -99,6 +99,13 @@ pub struct PythonRow {
     pub seen: Vec<PythonSeen>,
 }
 
+/// A place without the number of its line, which another version has where nothing behaves differently.
+pub(crate) fn without_line(at: &str) -> String {
+    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{file}{rest}")
+}
+
 /// What one attempt showed. Fields are as those of the row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonSeen {

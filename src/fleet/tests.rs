@@ -1,0 +1,1 @@
+//! What many made-up machines come to.

@@ -1,0 +1,172 @@
+//! What a merge came to in a few lines, and what changed between two merged documents.
+
+use std::fmt::Write as _;
+
+use crate::fleet::{Change, Fleet, FleetDiff, Key, Size, What};
+use crate::text::counts::{counted, tally};
+use crate::text::escape::{shorten, terminal};
+use crate::text::lines::{WIDTH, sentence};
+use crate::verdict::Provenance;
+
+use super::tally::SIMULATED;
+
+/// More entries of one kind are counted only; `--json` and the document have them all.
+const MOST: usize = 20;
+/// A text of a report is cut to this many bytes.
+const LONGEST: usize = 200;
+
+/// What was merged, where it is, and who differs in how many questions.
+pub fn merged(fleet: &Fleet, path: &str) -> String {
+    let mut out = head(fleet.provenance);
+    let groups = counted(fleet.groups.len(), "group");
+    let _ = writeln!(out, "{} in {groups}, {}", counted(fleet.machines.len(), "machine"), questions(fleet));
+    let buckets = fleet.input.buckets.iter().map(|(bucket, count)| format!("{count} {}", word(bucket)));
+    let buckets: Vec<String> = buckets.collect();
+    out.push_str(&sentence(&format!("{}: ", counted(fleet.input.documents, "document")), &buckets.join(", "), WIDTH));
+    for one in fleet.input.not_merged.iter().take(MOST) {
+        let why = format!("{}: {}", one.path, shorten(&one.why, LONGEST));
+        out.push_str(&sentence(&format!("  {}: ", word(&one.bucket)), &why, WIDTH));
+    }
+    if let Some(expected) = &fleet.expected {
+        let all = [("missing", &expected.missing), ("not expected", &expected.unexpected)];
+        for (what, names) in all.into_iter().filter(|(_, names)| !names.is_empty()) {
+            let _ = write!(out, "{}", listed(&format!("{} {what}: ", names.len()), names));
+        }
+    }
+    let of = |is: fn(&What) -> bool| fleet.differences.iter().filter(|it| is(&it.what)).count();
+    let counts = [
+        (of(|what| matches!(what, What::Outcome { verdict_differs: true, .. })), "another verdict"),
+        (of(|what| matches!(what, What::Outcome { verdict_differs: false, .. })), "other facts"),
+        (of(|what| matches!(what, What::NoAnswer { .. })), "no answer"),
+        (of(|what| matches!(what, What::Bytes { .. })), "other bytes"),
+    ];
+    let words: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let words = if words.is_empty() { "no machine differs from its group".to_owned() } else { words.join(", ") };
+    let _ = writeln!(out, "{}: {words}", counted(fleet.differences.len(), "difference"));
+    let machines = fleet.differences.iter().flat_map(|it| &it.machines).filter_map(|at| fleet.machines.get(*at));
+    let mut machines = tally(machines.map(|machine| machine.name.as_str()));
+    machines.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (name, count) in machines.iter().take(MOST) {
+        let _ = writeln!(out, "  {}: in {}", terminal(&shorten(name, LONGEST)), counted(*count, "question"));
+    }
+    out.push_str(&more(machines.len()));
+    let _ = writeln!(out, "merged into {}", terminal(path));
+    out
+}
+
+fn questions(fleet: &Fleet) -> String {
+    counted(fleet.questions.len(), "question")
+}
+
+/// A closed word as reports have it, with spaces.
+fn word(bucket: &crate::fleet::Bucket) -> String {
+    match serde_json::to_value(bucket) {
+        Ok(serde_json::Value::String(word)) => word.replace('_', " "),
+        _ => String::new(),
+    }
+}
+
+/// What changed, for a person.
+pub fn text(diff: &FleetDiff) -> String {
+    let mut out = head(diff.provenance);
+    for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
+        let span = match (&side.from, &side.to) {
+            (Some(from), Some(to)) => format!(", runs of {} to {}", terminal(from), terminal(to)),
+            _ => String::new(),
+        };
+        let differences = counted(side.differences, "difference");
+        let _ = writeln!(out, "{name}: {}, {differences}{span}", counted(side.machines, "machine"));
+    }
+    for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
+        if !names.is_empty() {
+            let _ = write!(out, "{}", listed(&format!("{} {what}: ", counted(names.len(), "machine")), names));
+        }
+    }
+    for (what, groups) in [("gone", &diff.groups_gone), ("new", &diff.groups_new)] {
+        for group in groups.iter().take(MOST) {
+            let text = format!("{}, {}", key(&group.key), counted(group.machines, "machine"));
+            out.push_str(&sentence(&format!("group {what}: "), &text, WIDTH));
+        }
+        out.push_str(&more(groups.len()));
+    }
+    if !diff.usual.is_empty() {
+        let _ = writeln!(out, "{}", counted(diff.usual.len(), "usual outcome") + " changed");
+    }
+    for one in diff.usual.iter().take(MOST) {
+        let verdicts = one.verdicts.map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
+        let facts = one.facts.iter().take(2).map(|it| format!("{}: {} -> {}", it.of, told(&it.usual), told(&it.these)));
+        let words: Vec<String> = verdicts.into_iter().chain(facts).map(|it| shorten(&it, LONGEST)).collect();
+        let numbers = format!("{} then, {} now", counted(one.old.machines, "machine"), one.new.machines);
+        let replaced = replaced(&one.old, &one.new);
+        let text = format!("{} ({numbers}{replaced}): {}", one.question, words.join("; "));
+        out.push_str(&sentence("  ", &text, WIDTH));
+    }
+    out.push_str(&more(diff.usual.len()));
+    for (what, all) in [("began to differ", &diff.began), ("no longer differ", &diff.ceased)] {
+        let machines = tally(all.iter().map(|change| change.machine.as_str()));
+        if !machines.is_empty() {
+            let _ = writeln!(out, "{} {what}", counted(machines.len(), "machine"));
+        }
+        for (machine, _) in machines.iter().take(MOST) {
+            let of_it: Vec<&Change> = all.iter().filter(|change| change.machine == *machine).collect();
+            let first: Vec<String> =
+                of_it.iter().take(3).map(|change| format!("{} ({})", change.question, change.what)).collect();
+            let rest = of_it.len().saturating_sub(first.len());
+            let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+            out.push_str(&sentence(&format!("  {}: ", terminal(machine)), &(first.join(", ") + &rest), WIDTH));
+        }
+        out.push_str(&more(machines.len()));
+    }
+    let nothing = [diff.machines_gone.len(), diff.machines_new.len(), diff.groups_gone.len(), diff.groups_new.len()];
+    let lists = [diff.usual.len(), diff.began.len(), diff.ceased.len()];
+    if nothing.iter().chain(&lists).all(|count| *count == 0) {
+        out.push_str("nothing changed\n");
+    }
+    out
+}
+
+fn head(provenance: Provenance) -> String {
+    if provenance == Provenance::Simulated { format!("{SIMULATED}\n") } else { String::new() }
+}
+
+fn told(fact: &str) -> &str {
+    if fact.is_empty() { "nothing" } else { fact }
+}
+
+fn replaced(old: &Size, new: &Size) -> String {
+    let mut words = String::new();
+    for (what, then, now) in
+        [("driver", &old.key.driver, &new.key.driver), ("libcudart", &old.key.libcudart, &new.key.libcudart)]
+    {
+        if then != now {
+            let _ = write!(words, ", {what} {then} -> {now}");
+        }
+    }
+    words
+}
+
+/// What machines of a group have in common, in words.
+pub fn key(key: &Key) -> String {
+    let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let mut words = vec![key.gpus.clone(), format!("driver {}", known(&key.driver))];
+    if !key.libcudart.is_empty() {
+        words.push(format!("libcudart {}", key.libcudart));
+    }
+    if key.mig {
+        words.push("MIG".to_owned());
+    }
+    if key.shared {
+        words.push("shared with other processes".to_owned());
+    }
+    words.join(", ")
+}
+
+fn listed(head: &str, names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(MOST).map(|name| shorten(name, LONGEST)).collect();
+    sentence(head, &shown.join(", "), WIDTH) + &more(names.len())
+}
+
+fn more(count: usize) -> String {
+    if count > MOST { format!("  and {} more\n", count - MOST) } else { String::new() }
+}
