@@ -21,6 +21,10 @@ use crate::verdict::{ExpectationMet, Kind, Provenance, Reason};
 const LONGEST_LABEL: usize = 253;
 /// More warnings of one report are left out.
 const MOST_WARNINGS: usize = 20;
+/// Of so many attempts one may be disturbed on a machine that is otherwise idle. More of them say that other
+/// processes came and went during the run, although none was there before it: in the committed reports of such
+/// runs it is one of four or more, and none in the others.
+const DISTURBED_OF: u64 = 20;
 /// How the time of a run is written: `2026-11-20T17:49:29Z`.
 const TIME: &str = "0000-00-00T00:00:00Z";
 
@@ -206,10 +210,14 @@ struct CompactCase<'t> {
     name: Text<'t>,
     #[serde(default, borrow)]
     outcomes: Vec<CompactOutcome<'t>>,
+    #[serde(default)]
+    not_counted: BTreeMap<Reason, u32>,
 }
 
 #[derive(Deserialize)]
 struct CompactOutcome<'t> {
+    #[serde(default)]
+    count: u32,
     #[serde(default, borrow)]
     facts: Vec<Text<'t>>,
     #[serde(default, borrow)]
@@ -280,6 +288,7 @@ pub(super) fn digest(text: &[u8]) -> Result<Digest<'_>, Refused> {
     let mut warnings = run.warnings;
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     warnings.truncate(MOST_WARNINGS);
+    let shared = !run.co_tenants.is_empty() || is_disturbed(&scenarios);
     let mut verdicts = BTreeMap::new();
     for scenario in &scenarios {
         *verdicts.entry(scenario.verdict.kind).or_insert(0) += 1;
@@ -291,7 +300,7 @@ pub(super) fn digest(text: &[u8]) -> Result<Digest<'_>, Refused> {
         return Err(Refused { bucket: Bucket::Empty, why: "no question was answered".to_owned() });
     }
     let gpus = machine.gpus.iter();
-    let key = key(gpus.map(|gpu| (gpu.name.as_deref(), gpu.mig)), machine.driver_version, !run.co_tenants.is_empty());
+    let key = key(gpus.map(|gpu| (gpu.name.as_deref(), gpu.mig)), machine.driver_version, shared);
     let mut gpus: Vec<String> = machine.gpus.into_iter().map(|gpu| gpu.uuid).collect();
     gpus.sort();
     Ok(Digest {
@@ -369,6 +378,20 @@ fn answered(scenario: Scenario<'_>) -> Option<Answered<'_>> {
         libcudart: libcudart.map(|library| library.version.map(|it| it.0).unwrap_or_default()).unwrap_or_default(),
         shown,
     })
+}
+
+/// Whether so many attempts do not count because of other processes that a machine was not idle.
+fn is_disturbed(scenarios: &[Scenario<'_>]) -> bool {
+    let (mut made, mut disturbed) = (0_u64, 0_u64);
+    for case in scenarios.iter().flat_map(|scenario| &scenario.cases) {
+        let counted: u64 = case.outcomes.iter().map(|outcome| u64::from(outcome.count)).sum();
+        let others: u64 = case.not_counted.values().map(|count| u64::from(*count)).sum();
+        made = made.saturating_add(counted).saturating_add(others);
+        let by_others =
+            case.not_counted.iter().filter(|(reason, _)| matches!(reason, Reason::Contaminated | Reason::Residue));
+        disturbed = by_others.fold(disturbed, |sum, (_, count)| sum.saturating_add(u64::from(*count)));
+    }
+    disturbed.saturating_mul(DISTURBED_OF) > made
 }
 
 /// Whether a question was left out by those who ran it, and not by what the machine is.

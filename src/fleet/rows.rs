@@ -31,7 +31,8 @@ fn answer<R: Told>(row: &R) -> Option<Answered<'static>> {
         None if !row.is_conclusive() => Shown::Nothing("attempts_disagree".to_owned()),
         None => {
             let lines = row.facts().into_iter().map(|(name, value)| text(format!("{name}: {value}"))).collect();
-            let figures = row.bytes().into_iter().enumerate().map(|(at, bytes)| (text(format!("gpu{at}")), Some(bytes)));
+            let figures =
+                row.bytes().into_iter().enumerate().map(|(at, bytes)| (text(format!("gpu{at}")), Some(bytes)));
             let case = Case { name: Cow::Borrowed(""), outcomes: vec![lines], figures: figures.collect() };
             Shown::Answer { kind: Kind::Reproduced, by_chance: false, cases: vec![case] }
         }

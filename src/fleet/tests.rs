@@ -1,1 +1,357 @@
-//! What many made-up machines come to.
+//! What made-up machines come to.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const MIB: i64 = 1 << 20;
+
+/// One compact report: of a machine with one GPU, whose context takes so many bytes.
+fn report(node: &str, uuid: &str, bytes: i64) -> Value {
+    json!({
+        "schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 5},
+        "must_understand": ["compact"],
+        "provenance": "measured",
+        "run": {"compact": true, "started_at": "2026-11-20T10:00:00Z", "labels": {"node": node}},
+        "machine": {"driver_version": "580.1", "gpus": [{"uuid": uuid, "name": "H", "mig": false}]},
+        "scenarios": [scenario("context/one", "1 a: context on gpu0", bytes), scenario("context/two", "1 b: x", bytes)],
+        "complete": true,
+    })
+}
+
+fn scenario(name: &str, line: &str, bytes: i64) -> Value {
+    json!({
+        "name": name, "asked": "00ff", "libcudart": {"version": "13.0"},
+        "verdict": {"kind": "reproduced", "expectation": "as_expected"},
+        "cases": [{"name": "trap", "outcomes": [{"count": 5, "facts": [line], "used_bytes": {"gpu0": bytes}}]}],
+    })
+}
+
+/// So many machines that show the same.
+fn fleet_of(count: usize) -> Vec<Value> {
+    (0..count).map(|at| report(&format!("node-{at:02}"), &format!("GPU-{at:012}"), 527 * MIB)).collect()
+}
+
+/// What texts come to, each in a file of its own.
+fn merged_with(texts: &[Vec<u8>], rule: Rule, expected: Option<&[String]>) -> Fleet {
+    let folder = tempfile::tempdir().unwrap();
+    for (at, text) in texts.iter().enumerate() {
+        fs::write(folder.path().join(format!("{at:03}.json")), text).unwrap();
+    }
+    let pool = Pool::new(rule);
+    gather(&[folder.path().to_path_buf()], &pool);
+    let words = |name: &str| (name == "context/one").then(|| Words { question: "Does it?".into(), page: None });
+    let fleet = merge(pool, expected, words);
+    assert_eq!(fleet.input.buckets.values().sum::<u64>(), fleet.input.documents, "{:?}", fleet.input);
+    fleet
+}
+
+fn measured() -> Rule {
+    Rule { provenance: Provenance::Measured, not_before: None }
+}
+
+fn merged(reports: &[Value]) -> Fleet {
+    let texts: Vec<Vec<u8>> = reports.iter().map(|report| report.to_string().into_bytes()).collect();
+    merged_with(&texts, measured(), None)
+}
+
+/// Every difference in short: the question, the machines, and in what.
+fn told(fleet: &Fleet) -> Vec<(String, Vec<String>, String)> {
+    let name = |at: &usize| fleet.machines[*at].name.clone();
+    let what = |what: &What| match what {
+        What::Outcome { verdict_differs, facts, .. } => {
+            let facts = facts.iter().map(|it| format!("{}: {} / {}", it.of, it.usual, it.these));
+            let verdict = if *verdict_differs { "verdict" } else { "facts" };
+            [verdict.to_string()].into_iter().chain(facts).collect::<Vec<_>>().join("; ")
+        }
+        What::Bytes { figure, usual, these } => format!("{figure}: {} / {}", usual.median_bytes, these.median_bytes),
+        What::NoAnswer { reasons } => format!("{reasons:?}"),
+    };
+    let all = fleet.differences.iter();
+    all.map(|it| (fleet.questions[it.question].name.clone(), it.machines.iter().map(name).collect(), what(&it.what)))
+        .collect()
+}
+
+fn difference(question: &str, machines: &[&str], what: &str) -> (String, Vec<String>, String) {
+    (question.into(), machines.iter().map(|name| (*name).into()).collect(), what.into())
+}
+
+#[test]
+fn machines_that_show_the_same_do_not_differ() {
+    let fleet = merged(&fleet_of(5));
+    assert_eq!((fleet.machines.len(), fleet.groups.len()), (5, 1));
+    assert_eq!(told(&fleet), []);
+    let group = &fleet.groups[0];
+    let key = Key { gpus: "1x H".into(), driver: "580.1".into(), libcudart: "13.0".into(), mig: false, shared: false };
+    assert_eq!(group.key, key);
+    assert_eq!(group.usual[0].outcomes[0].facts, ["trap 1 a: context on gpu0"]);
+    assert_eq!((group.usual[0].outcomes[0].machines, group.usual[0].used_bytes["trap/gpu0"].count), (5, 5));
+    let words: Vec<&str> = fleet.questions.iter().map(|question| question.question.as_str()).collect();
+    assert_eq!(words, ["Does it?", ""], "the program's words, and none of what it does not know");
+}
+
+#[test]
+fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
+    let mut all = fleet_of(9);
+    all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
+    all[1]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([]);
+    all[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: CUDA_ERROR_NO_DEVICE"]);
+    all[3]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(600 * MIB);
+    all[4]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"] = json!({});
+    all[5]["scenarios"][1] = json!({"name": "context/two", "libcudart": {"version": "13.0"}, "verdict":
+        {"kind": "inconclusive", "reason": "hang", "expectation": "no_expectation"}});
+    // Its figure could not be read: that is no figure, and not zero.
+    all[6]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(null);
+    // What those who ran it did not allow says nothing of the machine.
+    all[7]["scenarios"][1] = json!({"name": "context/two", "verdict":
+        {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
+    let fleet = merged(&all);
+    let verdict = "verdict; trap 1 a: context on gpu0 / ";
+    let facts = "facts; trap 1 a: context on gpu0 / CUDA_ERROR_NO_DEVICE";
+    let bytes = |these: i64| format!("trap/gpu0: {} / {}", 527 * MIB, these);
+    assert_eq!(
+        told(&fleet),
+        [
+            difference("context/one", &["node-01"], verdict),
+            difference("context/one", &["node-02"], facts),
+            difference("context/two", &["node-05"], "{\"hang\": 1}"),
+            difference("context/two", &["node-04"], &bytes(0)),
+            difference("context/two", &["node-03"], &bytes(600 * MIB)),
+        ]
+    );
+    let usual = &fleet.groups[0].usual[1];
+    assert_eq!((usual.no_answer.as_slice(), usual.not_asked.as_slice()), (&[5][..], &[7][..]));
+    assert_eq!((usual.outcomes[0].machines, usual.used_bytes["trap/gpu0"].count), (7, 6));
+}
+
+#[test]
+fn of_two_equally_frequent_outcomes_none_is_usual() {
+    let mut all = fleet_of(4);
+    for report in &mut all[2..] {
+        report["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: z"]);
+    }
+    let fleet = merged(&all);
+    let [one] = fleet.differences.as_slice() else { panic!("{:?}", fleet.differences) };
+    assert_eq!((one.machines.len(), one.usual_machines), (2, 2), "who reads it can tell that it is a tie");
+    assert!(fleet.groups[0].usual[0].used_bytes.is_empty(), "there are no usual members to take figures of");
+}
+
+#[test]
+fn a_mixture_of_attempts_is_an_outcome_unless_the_question_is_about_a_chance() {
+    let mut all = fleet_of(5);
+    let outcomes = json!([{"count": 4, "facts": ["1 a: context on gpu0"]}, {"count": 1, "facts": ["1 a: 700"]}]);
+    all[3]["scenarios"][0]["cases"][0]["outcomes"] = outcomes.clone();
+    assert_eq!(told(&merged(&all))[0].1, ["node-03"]);
+    // Which of the two is the more frequent one is chance.
+    let mut both = all.clone();
+    both[2]["scenarios"][0]["cases"][0]["outcomes"] = json!([outcomes[1], outcomes[0]]);
+    assert_eq!(told(&merged(&both))[0].1, ["node-02", "node-03"]);
+    for report in &mut all {
+        report["scenarios"][0]["nondeterministic"] = json!(true);
+    }
+    assert_eq!(told(&merged(&all)), []);
+}
+
+#[test]
+fn machines_are_compared_within_their_group_only() {
+    let mut all = fleet_of(6);
+    let outcome = "/scenarios/0/cases/0/outcomes/0/facts";
+    type Change = fn(&mut Value);
+    let changes: [Change; 5] = [
+        |report| report["machine"]["driver_version"] = json!("590.1"),
+        |report| report["machine"]["gpus"][0]["mig"] = json!(true),
+        |report| report["machine"]["gpus"][0]["name"] = json!("B"),
+        |report| report["run"]["co_tenants"] = json!([{"uuid": "GPU-1", "used_bytes": 1, "processes": null}]),
+        |report| report["scenarios"][0]["cases"][0]["not_counted"] = json!({"contaminated": 2}),
+    ];
+    for (report, change) in all.iter_mut().zip(changes) {
+        change(report);
+        *report.pointer_mut(outcome).unwrap() = json!(["1 a: other"]);
+    }
+    let fleet = merged(&all);
+    assert_eq!(told(&fleet), []);
+    let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
+    assert_eq!(sizes, [2, 1, 1, 1, 1], "the largest first; two are disturbed by others");
+    assert!(fleet.groups[0].key.shared);
+    // Other libcudarts are other groups, of the same machine.
+    let mut both = fleet_of(1);
+    let other = both[0]["scenarios"][0].clone();
+    both[0]["scenarios"].as_array_mut().unwrap().push(other);
+    both[0]["scenarios"][2]["libcudart"]["version"] = json!("12.9");
+    let fleet = merged(&both);
+    assert_eq!(fleet.groups.iter().map(|group| &group.machines[..]).collect::<Vec<_>>(), [[0], [0]]);
+}
+
+#[test]
+fn a_question_that_was_asked_otherwise_is_another_one() {
+    let mut all = fleet_of(5);
+    all[4]["scenarios"][0]["asked"] = json!("beef");
+    all[4]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: other"]);
+    all[3]["scenarios"][0] = json!({"name": "context/one", "libcudart": {"version": "13.0"}, "verdict":
+        {"kind": "skipped", "reason": "no_package", "expectation": "no_expectation"}});
+    let fleet = merged(&all);
+    let names: Vec<&str> = fleet.questions.iter().map(|question| question.name.as_str()).collect();
+    assert_eq!(names, ["context/one", "context/one (asked otherwise: beef)", "context/two"]);
+    assert_eq!(told(&fleet), [difference("context/one", &["node-03"], "{\"no_package\": 1}")]);
+}
+
+#[test]
+fn of_two_reports_of_one_machine_the_later_counts_and_others_are_joined() {
+    let mut all = fleet_of(3);
+    let mut later = all[0].clone();
+    later["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
+    later["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: other"]);
+    let mut half = later.clone();
+    half["scenarios"].as_array_mut().unwrap().truncate(1);
+    all.insert(0, half);
+    let fleet = merged(&all);
+    assert_eq!(fleet.machines[0].reports.len(), 2, "each of the two answers what the other does not");
+    assert_eq!(told(&fleet)[0].1, ["node-00"]);
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 4)]));
+    all.insert(0, later);
+    let fleet = merged(&all);
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 3), (Bucket::Duplicate, 2)]));
+    assert_eq!((fleet.machines.len(), fleet.machines[0].started_at.as_str()), (3, "2026-11-21T10:00:00Z"));
+    assert_eq!(fleet.input.from.as_deref(), Some("2026-11-20T10:00:00Z"));
+}
+
+#[test]
+fn machines_are_named_by_label_or_by_their_gpus() {
+    let mut all = fleet_of(4);
+    all[0]["run"]["labels"] = json!({});
+    all[1]["run"]["labels"] = json!({"host": "h"});
+    // A report without a label, of the GPUs of one that has it.
+    all[2]["run"]["labels"] = json!({});
+    all[2]["machine"]["gpus"][0]["uuid"] = json!("GPU-000000000003");
+    all[2]["scenarios"].as_array_mut().unwrap().truncate(1);
+    all[2]["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
+    let fleet = merged(&all);
+    let names: Vec<&str> = fleet.machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert_eq!(names, ["GPU-00000000", "h", "node-03"]);
+    assert_eq!(fleet.machines[2].reports.len(), 2);
+    // The same UUID under two names: both are kept, and both say so.
+    let mut clash = fleet_of(2);
+    clash[1]["machine"]["gpus"][0]["uuid"] = clash[0]["machine"]["gpus"][0]["uuid"].clone();
+    let fleet = merged(&clash);
+    let warnings: Vec<&str> = fleet.machines.iter().flat_map(|it| &it.warnings).map(String::as_str).collect();
+    let of = |name: &str| format!("has a GPU with the UUID of one of {name}");
+    assert_eq!(warnings, [of("node-01"), of("node-00")]);
+}
+
+#[test]
+fn whatever_is_read_falls_into_one_bucket() {
+    let good = fleet_of(2);
+    let text = good[0].to_string();
+    let changed = |pointer: &str, value: Value| {
+        let mut changed = good[0].clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        changed.to_string()
+    };
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let twice = text.replacen("\"complete\":true", "\"complete\":true,\"complete\":true", 1);
+    let empty = changed("/scenarios", json!([]));
+    let all: Vec<(Bucket, String)> = vec![
+        (Bucket::Merged, text.clone()),
+        (Bucket::Partial, changed("/complete", json!(false)).replace("node-00", "node-09")),
+        (Bucket::Truncated, text[..text.len() / 2].to_string()),
+        (Bucket::Truncated, String::new()),
+        (Bucket::Invalid, "NaN".into()),
+        (Bucket::Invalid, "\u{0}\u{0}".into()),
+        (Bucket::Invalid, deep),
+        (Bucket::Invalid, twice),
+        (Bucket::Invalid, text.replace("\"count\":5", "\"count\":NaN")),
+        (Bucket::Invalid, text.replace("\"count\":5", "\"count\":1e400")),
+        (Bucket::Invalid, text.replace("\"count\":5", "\"count\":-1")),
+        (Bucket::Invalid, changed("/scenarios/0/cases", json!("none"))),
+        (Bucket::Invalid, changed("/run/started_at", json!("yesterday"))),
+        (Bucket::Invalid, changed("/run/labels/node", json!("x".repeat(300)))),
+        (Bucket::Invalid, changed("/schema/name", json!("something-else"))),
+        (Bucket::Unsupported, changed("/schema/major", json!(2))),
+        (Bucket::Unsupported, changed("/must_understand", json!(["compact", "weights"]))),
+        (Bucket::Unsupported, changed("/schema/name", json!("cuda-pitfalls-trace"))),
+        (Bucket::Simulated, changed("/provenance", json!("simulated"))),
+        (Bucket::Stale, changed("/run/started_at", json!("2026-10-01T00:00:00Z"))),
+        (Bucket::Empty, empty),
+    ];
+    let mut counts: BTreeMap<Bucket, u64> = BTreeMap::new();
+    for (bucket, _) in &all {
+        *counts.entry(*bucket).or_default() += 1;
+    }
+    let texts: Vec<Vec<u8>> = all.iter().map(|(_, text)| text.clone().into_bytes()).collect();
+    let rule = Rule { not_before: Some("2026-11-01T00:00:00Z".into()), ..measured() };
+    let fleet = merged_with(&texts, rule, None);
+    for one in &fleet.input.not_merged {
+        let at: usize = one.path.rsplit('/').next().unwrap().trim_end_matches(".json").parse().unwrap();
+        assert_eq!((one.bucket, !one.why.is_empty()), (all[at].0, true), "{at}: {}", one.why);
+    }
+    assert_eq!(fleet.input.buckets, counts);
+    assert_eq!(fleet.machines.len(), 2);
+    // The simulated ones are a fleet of their own.
+    let rule = Rule { provenance: Provenance::Simulated, not_before: None };
+    let fleet = merged_with(&texts, rule, None);
+    assert_eq!(fleet.input.buckets[&Bucket::Merged], 1);
+    assert!(fleet.input.buckets[&Bucket::Measured] >= 2 && !fleet.input.buckets.contains_key(&Bucket::Simulated));
+    assert_eq!(fleet.provenance, Provenance::Simulated);
+}
+
+#[test]
+fn hostile_names_stay_what_they_are() {
+    let mut all = fleet_of(2);
+    let name = "../../etc/\u{0}\u{1b}[31m";
+    all[1]["run"]["labels"]["node"] = json!(name);
+    all[1]["scenarios"][0]["name"] = json!("../\u{0}");
+    let fleet = merged(&all);
+    assert_eq!(fleet.machines[0].name, name);
+    let read: Fleet = serde_json::from_str(&serde_json::to_string(&fleet).unwrap()).unwrap();
+    assert_eq!(read, fleet);
+}
+
+#[test]
+fn what_is_named_of_a_bucket_is_bounded() {
+    let texts: Vec<Vec<u8>> = vec![b"{}\n".repeat(3000)];
+    let fleet = merged_with(&texts, measured(), None);
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1000)]), "the source is left");
+    assert_eq!(fleet.input.not_merged.len(), MOST_EXAMPLES);
+}
+
+#[test]
+fn who_was_expected_and_did_not_report_is_missing() {
+    let texts: Vec<Vec<u8>> = fleet_of(3).iter().map(|report| report.to_string().into_bytes()).collect();
+    let names = ["node-00", "node-01", "node-77"].map(String::from);
+    let expected = merged_with(&texts, measured(), Some(&names)).expected.unwrap();
+    assert_eq!(expected.machines, 3);
+    assert_eq!((expected.missing, expected.unexpected), (vec!["node-77".into()], vec!["node-02".into()]));
+}
+
+#[test]
+fn what_changed_since_the_last_audit_is_told() {
+    let mut before = fleet_of(6);
+    before[1]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: other"]);
+    let old = merged(&before);
+    // The driver is replaced everywhere, one machine is gone, one is new, and another one differs.
+    let mut after = fleet_of(7);
+    after.remove(0);
+    for report in &mut after {
+        report["machine"]["driver_version"] = json!("590.1");
+        report["scenarios"][1]["verdict"]["kind"] = json!("not_reproduced");
+    }
+    after[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: third"]);
+    let new = merged(&after);
+    let diff = diff(&old, &new).unwrap();
+    assert_eq!((diff.machines_gone, diff.machines_new), (vec!["node-00".to_string()], vec!["node-06".to_string()]));
+    assert_eq!((diff.groups_gone.len(), diff.groups_new.len()), (1, 1));
+    let [usual] = diff.usual.as_slice() else { panic!("{:?}", diff.usual) };
+    assert_eq!(usual.question, "context/two");
+    assert_eq!(usual.verdicts, Some([Kind::Reproduced, Kind::NotReproduced]));
+    assert_eq!((usual.old.key.driver.as_str(), usual.new.key.driver.as_str()), ("580.1", "590.1"));
+    assert_eq!((usual.old.machines, usual.new.machines), (6, 6));
+    let change =
+        |machine: &str| Change { machine: machine.into(), question: "context/one".into(), what: "outcome".into() };
+    assert_eq!((diff.began, diff.ceased), (vec![change("node-03")], vec![change("node-01")]));
+    assert_eq!(super::diff(&old, &old).unwrap().usual, []);
+    let simulated = Fleet { provenance: Provenance::Simulated, ..old.clone() };
+    assert!(super::diff(&old, &simulated).is_err());
+}
