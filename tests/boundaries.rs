@@ -110,6 +110,7 @@ fn what_judges_is_pure() {
         "report",
         "claim",
         "compare",
+        "fleet",
         "survey",
         "mask",
         "preview",

@@ -38,6 +38,8 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
     for (of, path) in [
         ("scenario", "scenarios/scenario.schema.json"),
         ("report", "reports/report.schema.json"),
+        ("fleet", "reports/fleet.schema.json"),
+        ("fleet-diff", "reports/fleet-diff.schema.json"),
         ("survey-calls", "reports/survey-calls.schema.json"),
         ("survey-mask", "reports/survey-mask.schema.json"),
         ("survey-env", "reports/survey-env.schema.json"),

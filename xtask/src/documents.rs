@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::claim::{self, Evidence};
 use cuda_pitfalls::diagnosis;
+use cuda_pitfalls::fleet;
 use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
@@ -73,6 +74,8 @@ fn schemas() -> BTreeMap<String, String> {
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
         ("diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
         ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
+        ("reports/fleet.schema.json".to_owned(), json::document(&fleet::schema())),
+        ("reports/fleet-diff.schema.json".to_owned(), json::document(&fleet::diff_schema())),
         ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
         ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),
     ];

@@ -1,0 +1,208 @@
+//! Many machines' reports as one document: the committed ones, and what the command line does with others.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{Ran, Scratch, root};
+use serde_json::{Value, json};
+
+/// A merge of these inputs into `fleet.json` of the scratch folder.
+fn merge(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let out = scratch.path().join("fleet.json");
+    let fixed = ["fleet", "merge", "--out", &out.to_string_lossy()].map(str::to_owned);
+    let all: Vec<&str> = fixed.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+    scratch.run(&all)
+}
+
+fn merged(scratch: &Scratch) -> Value {
+    let text = fs::read_to_string(scratch.path().join("fleet.json")).expect("the merged document");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Every bucket with its count.
+fn buckets(fleet: &Value) -> BTreeMap<String, u64> {
+    let buckets: BTreeMap<String, u64> = serde_json::from_value(fleet["input"]["buckets"].clone()).expect("counts");
+    assert_eq!(Some(buckets.values().sum()), fleet["input"]["documents"].as_u64(), "{buckets:?}");
+    buckets
+}
+
+/// Every difference in short: in what, the question, the group, and the reports of those that differ.
+fn differences(fleet: &Value) -> Vec<String> {
+    let at = |list: &str, place: &Value| fleet[list][place.as_u64().expect("a place") as usize].clone();
+    let told = |difference: &Value| {
+        let key = at("groups", &difference["group"])["key"].clone();
+        let shared = if key["shared"] == true { " shared" } else { "" };
+        let what = &difference["what"];
+        let what = match what["kind"].as_str().expect("a kind") {
+            "outcome" if what["verdict_differs"] == true => "verdict".to_owned(),
+            "outcome" => "facts".to_owned(),
+            "no_answer" => what["reasons"].as_object().expect("reasons").keys().cloned().collect::<Vec<_>>().join(" "),
+            other => format!("{other} of {}", what["figure"]),
+        };
+        let count = difference["machines"].as_array().map_or(0, Vec::len);
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        format!(
+            "{what}: {} with {} on {}{shared}, {count} of {}",
+            text(&at("questions", &difference["question"])["name"]),
+            text(&key["libcudart"]),
+            text(&key["gpus"]),
+            count as u64 + difference["usual_machines"].as_u64().expect("a count"),
+        )
+    };
+    fleet["differences"].as_array().expect("differences").iter().map(told).collect()
+}
+
+/// Where the committed reports differ within a group, with the place that says why. Whoever adds a report that
+/// differs explains it here.
+const KNOWN: [(&str, &str); 8] = [
+    // docs/findings.md: 709 in one build of this program and 400 in another.
+    ("facts: context/reset-takes-it-from-others with 13.0 on 2x NVIDIA H200", "2 of 4"),
+    ("facts: context/reset-takes-it-from-others with 13.0 on 1x NVIDIA H200 shared", "1 of 2"),
+    // reports/traced-run: the trace's own library, which is left out since.
+    ("facts: context/cuinit-loads-libraries with 13.0 on 2x NVIDIA H200", "1 of 4"),
+    ("facts: visibility/mask-after-dlopen with 13.0 on 2x NVIDIA H200", "1 of 7"),
+    // docs/findings.md: the first survey had counted a current, inactive context.
+    ("facts: survey calls: cudaSetDevice with 11.7 on 2x NVIDIA H200", "1 of 2"),
+    ("facts: survey calls: cudaSetDevice with 11.8 on 2x NVIDIA H200", "1 of 2"),
+    // docs/findings.md: it ends the process with SIGSEGV, which was no outcome at first.
+    ("crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200", "2 of 5"),
+    // docs/findings.md: 100 ms after a fault three attempts of four reported it.
+    ("intermittent: fault/launch-and-exit-say-success with 13.0 on 2x NVIDIA H200", "1 of 2"),
+];
+
+#[test]
+fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
+    let scratch = Scratch::new();
+    merge(&scratch, &[&root().join("reports").to_string_lossy()]).ended(0, "ok");
+    let fleet = merged(&scratch);
+    let buckets = buckets(&fleet);
+    assert!(buckets["merged"] > 60, "{buckets:?}");
+    assert!(!buckets.contains_key("truncated") && !buckets.contains_key("simulated"), "{buckets:?}");
+    let machines = fleet["machines"].as_array().expect("machines").len();
+    assert!(machines > 20, "only {machines} machines");
+    let known: Vec<String> = KNOWN.iter().map(|(what, count)| format!("{what}, {count}")).collect();
+    // Beside processes that come and go, some questions have no answer: reports/shared-gpus says which runs.
+    let is_disturbed = |it: &String| it.starts_with("contaminated: ") && it.contains(" shared, ");
+    let found: Vec<String> = differences(&fleet).into_iter().filter(|it| !is_disturbed(it)).collect();
+    let unknown: Vec<&String> = found.iter().filter(|it| !known.contains(it)).collect();
+    let hidden: Vec<&String> = known.iter().filter(|it| !found.contains(it)).collect();
+    assert!(unknown.is_empty() && hidden.is_empty(), "not explained: {unknown:#?}\nno longer found: {hidden:#?}");
+}
+
+/// A compact simulated report, as text in one line.
+fn simulated(scratch: &Scratch, node: &str) -> String {
+    let label = format!("node={node}");
+    let arguments = ["--repeat", "1", "--compact", "--label", &label];
+    let (ran, _) = scratch.simulate("sim:h200-x2", &["memory/context-cost", "context/set-device-is-eager"], &arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran.json().to_string()
+}
+
+#[test]
+fn lines_on_standard_input_names_and_buckets() {
+    let scratch = Scratch::new();
+    let one = simulated(&scratch, "node-1");
+    let all: Vec<String> = (1..=4).map(|node| one.replace("node-1", &format!("node-{node}"))).collect();
+    let lines = scratch.path().join("all.ndjson");
+    let text = format!("{}\n{}\n{}\nnot json\n{}\n", all[0], all[1], all[2], &all[3][..200]);
+    fs::write(&lines, &text).expect("a file of our own");
+    let path = lines.to_string_lossy().into_owned();
+
+    merge(&scratch, &[&path]).ended(4, "nothing_measured");
+    assert_eq!(buckets(&merged(&scratch))["simulated"], 3);
+
+    let names = scratch.path().join("hosts.txt");
+    fs::write(&names, "# all\nnode/node-1\nnode-2\nnode-9\n").expect("a file of our own");
+    let names = names.to_string_lossy().into_owned();
+    let ran = merge(&scratch, &["--simulated", "--expect", &names, &path]);
+    ran.ended(0, "ok");
+    assert!(ran.stdout.contains("SIMULATED") && ran.stdout.contains("1 missing: node-9"), "{}", ran.stdout);
+    let fleet = merged(&scratch);
+    assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 3), ("invalid".into(), 1), ("truncated".into(), 1)]));
+    assert_eq!(fleet["expected"]["unexpected"], json!(["node-3"]));
+    assert_eq!(fleet["provenance"], "simulated");
+    assert_eq!(differences(&fleet), Vec::<String>::new());
+    merge(&scratch, &["--simulated", "--expect", &names, "--forbid", "missing", &path]).ended(1, "unexpected");
+    merge(&scratch, &["--simulated", "--forbid", "differences", &path]).ended(0, "ok");
+    merge(&scratch, &["--simulated", "--max-age", "0s", &path]).ended(4, "nothing_measured");
+    merge(&scratch, &["--simulated", "--max-age", "1d", &path]).ended(0, "ok");
+
+    fs::write(&names, "node-1\nnode-1\n").expect("a file of our own");
+    let ran = merge(&scratch, &["--expect", &names, &path]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("hosts.txt: line 2: `node-1` is on line 1 already"), "{}", ran.stderr);
+    merge(&scratch, &["--expect", "-", "-"]).ended(2, "usage");
+
+    // The same lines from standard input.
+    let out = scratch.path().join("fleet.json");
+    let mut command = scratch.command(&["fleet", "merge", "--simulated", "-", "--out", &out.to_string_lossy()]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(buckets(&merged(&scratch))["merged"], 3);
+}
+
+#[test]
+fn a_source_without_end_is_left_and_its_buckets_add_up() {
+    let scratch = Scratch::new();
+    let out = scratch.path().join("fleet.json");
+    let mut command = scratch.command(&["fleet", "merge", "-", "--out", &out.to_string_lossy()]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    // Until the program has had enough and closes its end.
+    while pipe.write_all(&b"{}x\n".repeat(1 << 12)).is_ok() {}
+    assert_eq!(child.wait().expect("it ends").code(), Some(4));
+    assert_eq!(buckets(&merged(&scratch))["invalid"], 1000);
+}
+
+#[test]
+fn what_changed_between_two_audits_is_told() {
+    let scratch = Scratch::new();
+    let one = simulated(&scratch, "node-1");
+    let write = |name: &str, nodes: std::ops::Range<u32>| {
+        let lines: Vec<String> = nodes.map(|node| one.replace("node-1", &format!("node-{node}"))).collect();
+        let path = scratch.path().join(name);
+        fs::write(&path, lines.join("\n")).expect("a file of our own");
+        path.to_string_lossy().into_owned()
+    };
+    let kept = |name: &str, lines: &str| {
+        merge(&scratch, &["--simulated", lines]).ended(0, "ok");
+        let path = scratch.path().join(name);
+        fs::rename(scratch.path().join("fleet.json"), &path).expect("a file of our own");
+        path.to_string_lossy().into_owned()
+    };
+    let old = kept("old.json", &write("old.ndjson", 1..4));
+    let new = kept("new.json", &write("new.ndjson", 2..5));
+    let ran = scratch.run(&["fleet", "diff", &old, &new]);
+    ran.ended(0, "ok");
+    assert!(ran.stdout.contains("1 machine gone: node-1\n1 machine new: node-4\n"), "{}", ran.stdout);
+    let ran = scratch.run(&["fleet", "diff", "--json", &old, &old]);
+    ran.ended(0, "ok");
+    let diff = ran.json();
+    assert_eq!((&diff["usual"], &diff["began"], &diff["machines_gone"]), (&json!([]), &json!([]), &json!([])));
+    scratch.run(&["fleet", "diff", &old, &root().join("Cargo.toml").to_string_lossy()]).ended(2, "usage");
+}
+
+/// A compact report of every scenario is small: of the largest committed report, and of a simulated run.
+#[test]
+fn a_compact_report_of_all_is_at_most_200_kb() {
+    let scratch = Scratch::new();
+    let largest = root().join("reports/shared-gpus/all-idle.json.gz");
+    let of = |path: &Path| {
+        let ran = scratch.run(&["render", "--as", "compact", &path.to_string_lossy()]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stdout.len()
+    };
+    assert!(of(&largest) <= 200_000, "{} bytes", of(&largest));
+    let (ran, _) = scratch.simulate("sim:h200-x2", &["all", "!framework/*"], &["--quick", "--compact"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.len() <= 200_000, "{} bytes", ran.stdout.len());
+    assert!(ran.json()["scenarios"].as_array().is_some_and(|all| all.len() > 200));
+}
