@@ -201,3 +201,21 @@ fn every_committed_report_validates() {
         assert!(errors.is_empty(), "{name}: {:#?}", errors.iter().take(10).collect::<Vec<_>>());
     }
 }
+
+/// A compact report validates as a whole one does, and so does what such reports are merged into.
+#[test]
+fn compact_and_merged_documents_validate() {
+    let scratch = Scratch::new();
+    let (ran, _) = scratch.simulate("sim:h200-x2", &["memory/context-cost"], &["--repeat", "1", "--compact"]);
+    let found = errors(&validator("report"), &ran.json());
+    assert!(found.is_empty(), "{found:#?}");
+    let (report, out) = (scratch.path().join("compact.json"), scratch.path().join("fleet.json"));
+    fs::write(&report, &ran.stdout).expect("a file of our own");
+    let [report, out] = [report, out].map(|path| path.to_string_lossy().into_owned());
+    let merged = scratch.run(&["fleet", "merge", "--simulated", &report, "--out", &out, "--json"]);
+    let found = errors(&validator("fleet"), &merged.json());
+    assert!(found.is_empty(), "{found:#?}");
+    let diff = scratch.run(&["fleet", "diff", &out, &out, "--json"]);
+    let found = errors(&validator("fleet-diff"), &diff.json());
+    assert!(found.is_empty(), "{found:#?}");
+}

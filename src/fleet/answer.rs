@@ -361,7 +361,8 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest<'static>, Refused> {
 fn answered(scenario: Scenario<'_>) -> Option<Answered<'_>> {
     let Scenario { name, scenario, question, asked, nondeterministic, libcudart, verdict, cases } = scenario;
     let shown = if verdict.kind.is_conclusive() {
-        let cases = cases.into_iter().filter(|case| !case.outcomes.is_empty()).map(case).collect();
+        let cases = cases.into_iter().filter(|case| !case.outcomes.is_empty());
+        let cases = cases.map(|it| case(it, nondeterministic)).collect();
         Shown::Answer { kind: verdict.kind, by_chance: nondeterministic, cases }
     } else {
         match verdict.reason {
@@ -399,13 +400,14 @@ fn is_of_the_run(reason: Reason) -> bool {
     matches!(reason, Reason::HazardNotAllowed | Reason::Restricted | Reason::NotRoot | Reason::Interrupted)
 }
 
-fn case(case: CompactCase<'_>) -> Case<'_> {
+/// Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
+fn case(case: CompactCase<'_>, by_chance: bool) -> Case<'_> {
     let mut outcomes = case.outcomes;
     let used = outcomes.first_mut().map(|top| std::mem::take(&mut top.used_bytes)).unwrap_or_default();
     let mut lines: Vec<Vec<Text>> = outcomes.into_iter().map(|outcome| outcome.facts).collect();
     lines.sort();
     lines.dedup();
-    Case { name: case.name.0, outcomes: lines, figures: used.into_iter().collect() }
+    Case { name: case.name.0, outcomes: lines, figures: used.into_iter().filter(|_| !by_chance).collect() }
 }
 
 /// What machines must have in common.

@@ -69,11 +69,12 @@ fn case(full: &CaseReport) -> CaseReport {
         // A worker that could not be killed makes the host unsafe, whatever else was wrong.
         let unkillable = attempt.recording.exit.unkillable.then_some(Reason::Unkillable);
         let first = attempt.judged.invalid.first().map(|invalid| invalid.reason);
-        let reason = match (first, attempt.judged.outcome) {
-            (Some(first), _) => unkillable.unwrap_or(first),
+        let is_counted = attempt.judged.outcome.is_some_and(|place| place < full.outcomes.len());
+        let reason = match first {
+            Some(first) => unkillable.unwrap_or(first),
+            None if is_counted => continue,
             // One that nobody came to judge any more.
-            (None, None) => Reason::Interrupted,
-            (None, Some(_)) => continue,
+            None => Reason::Interrupted,
         };
         *not_counted.entry(reason).or_insert(0) += 1;
     }
