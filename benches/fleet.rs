@@ -56,6 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn merge(folder: &Path, machines: usize, bytes: usize) -> Result<Value, Box<dyn Error>> {
     let out = tempfile::tempdir()?;
     let out = out.path().join("fleet.json");
+    let before = of_children();
     let begun = Instant::now();
     let status = Command::new(PROGRAM)
         .args(["fleet", "merge"])
@@ -67,19 +68,32 @@ fn merge(folder: &Path, machines: usize, bytes: usize) -> Result<Value, Box<dyn 
         .status()?;
     let seconds = begun.elapsed().as_secs_f64();
     let fleet: Value = serde_json::from_slice(&fs::read(&out)?)?;
-    // SAFETY: an all-zero `rusage` is a valid value of this plain C struct.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live value of this type; the call keeps nothing of it.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+    let usage = of_children();
+    let spent = |usage: &libc::rusage| {
+        let of = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        of(usage.ru_utime) + of(usage.ru_stime)
+    };
+    let cpu_seconds = spent(&usage) - spent(&before);
     Ok(json!({
         "machines": machines,
         "merged": fleet["input"]["buckets"]["merged"],
         "report_bytes": bytes,
         "seconds": (seconds * 100.0).round() / 100.0,
+        // On all cores together: what other processes take of them does not count.
+        "cpu_seconds": (cpu_seconds * 100.0).round() / 100.0,
         "cores": std::thread::available_parallelism()?.get(),
         // Of the largest merge so far.
         "peak_rss_mib": usage.ru_maxrss >> 10,
         "differences": fleet["differences"].as_array().map(Vec::len),
         "exit": status.code(),
     }))
+}
+
+/// What ended children used.
+fn of_children() -> libc::rusage {
+    // SAFETY: an all-zero `rusage` is a valid value of this plain C struct.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live value of this type; the call keeps nothing of it.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+    usage
 }
