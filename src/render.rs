@@ -12,6 +12,7 @@ pub mod claims;
 pub mod compare;
 pub mod explain;
 pub mod facts;
+pub mod fleet;
 pub mod fleet_changes;
 pub mod full;
 pub mod github;

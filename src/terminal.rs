@@ -8,9 +8,14 @@ use crate::text::lines::{NARROWEST, WIDTH};
 /// How many columns a line may have: `COLUMNS` if it is a number, else the width of the terminal,
 /// else [`WIDTH`]. Never less than [`NARROWEST`].
 pub(crate) fn width(stream: &impl AsFd) -> usize {
+    width_or(stream, WIDTH)
+}
+
+/// As [`width`], with another number of columns where no terminal says one.
+pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse::<usize>().ok()).filter(|it| *it > 0);
     let seen = || terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)).filter(|it| *it > 0);
-    told.or_else(seen).unwrap_or(WIDTH).max(NARROWEST)
+    told.or_else(seen).unwrap_or(otherwise).max(NARROWEST)
 }
 
 /// Whether a stream is a terminal whose user did not ask for plain words (`NO_COLOR`).

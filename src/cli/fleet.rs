@@ -1,5 +1,7 @@
 //! `fleet`: many machines' reports as one document, and what changed between two.
 
+mod render;
+
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,10 +12,11 @@ use super::output::{fail, named, print};
 use super::run::parse_duration;
 use crate::exit::Exit;
 use crate::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
+use crate::render::fleet_changes;
 use crate::report::{Store, Stored};
 use crate::text::escape::terminal;
 use crate::verdict::Provenance;
-use crate::{catalogue, clock, input, render};
+use crate::{catalogue, clock, input};
 
 /// The largest list of names: ten bytes for each of 100,000 machines.
 const MOST_NAMES_BYTES: u64 = 1 << 20;
@@ -25,6 +28,8 @@ pub(super) enum Command {
     /// Exits 0 with and without differences, 1 if something happened that --forbid names, 4 if nothing could be
     /// merged.
     Merge(Merge),
+    /// Show a merged document in another form.
+    Render(render::Arguments),
     /// Show what changed between two merged documents, such as last month's and today's.
     Diff(Diff),
 }
@@ -78,6 +83,7 @@ pub(super) struct Diff {
 pub(super) fn fleet(command: Command) -> Exit {
     match command {
         Command::Merge(arguments) => merge(&arguments),
+        Command::Render(arguments) => render::render(&arguments),
         Command::Diff(arguments) => diff(&arguments),
     }
 }
@@ -104,7 +110,7 @@ fn merge(arguments: &Merge) -> Exit {
     if let Err(error) = put(&arguments.out, &merged) {
         return fail(&format!("--out: {error}"), Exit::NotDurable, json);
     }
-    let text = render::fleet_changes::merged(&merged, &arguments.out.to_string_lossy());
+    let text = fleet_changes::merged(&merged, &arguments.out.to_string_lossy());
     let shown =
         if json { print(&format!("{}\n", serde_json::to_string(&merged).unwrap_or_default())) } else { print(&text) };
     named(exit(&merged, &arguments.forbid).worst(shown))
@@ -168,7 +174,7 @@ fn diff(arguments: &Diff) -> Exit {
     let shown = match compared {
         Err(why) => return fail(&why, Exit::Usage, arguments.json),
         Ok(diff) if arguments.json => print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default())),
-        Ok(diff) => print(&render::fleet_changes::text(&diff)),
+        Ok(diff) => print(&fleet_changes::text(&diff)),
     };
     named(shown)
 }

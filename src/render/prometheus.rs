@@ -12,7 +12,7 @@ use super::facts;
 use crate::text::escape::prometheus;
 
 /// One sample: its labels and its value.
-type Sample = (Vec<(&'static str, String)>, String);
+pub(super) type Sample = (Vec<(&'static str, String)>, String);
 
 /// The whole file.
 pub fn report(report: &Report) -> String {
@@ -52,7 +52,8 @@ pub fn report(report: &Report) -> String {
     out
 }
 
-fn provenance(provenance: Provenance) -> &'static str {
+/// The word in reports.
+pub(super) fn provenance(provenance: Provenance) -> &'static str {
     match provenance {
         Provenance::Measured => "measured",
         Provenance::Simulated => "simulated",
@@ -116,7 +117,7 @@ fn used_bytes((labels, scenario): &(Labels, &ScenarioReport)) -> Vec<Sample> {
 
 /// One metric with its help, its type and its samples. The head is there even without samples, so
 /// that the metric is known.
-fn family(out: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
+pub(super) fn family(out: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
     let _ = writeln!(out, "# HELP cuda_pitfalls_{name} {help}\n# TYPE cuda_pitfalls_{name} gauge");
     let mut seen = HashSet::new();
     for (labels, value) in samples {

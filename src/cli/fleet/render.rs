@@ -1,0 +1,75 @@
+//! `fleet render`: a stored fleet in another form.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::cli::output::{fail, print};
+use crate::exit::Exit;
+use crate::fleet::{self, Fleet};
+use crate::render::fleet::{FleetForm, render as rendered};
+use crate::report::Stored;
+use crate::terminal;
+
+/// What a screen is taken to have where the text goes to no terminal.
+const COLUMNS: usize = 80;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Arguments {
+    /// What `fleet merge` wrote.
+    fleet: PathBuf,
+    /// The form.
+    #[arg(long = "as", value_enum, default_value_t = FleetForm::Text)]
+    form: FleetForm,
+    /// Write to this file, in whose place the whole text comes at once, and not to stdout.
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
+    /// Where the documentation is, `https://…` or a path: pages of pitfalls become links below it.
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    docs: Option<String>,
+}
+
+/// An address to which a page may link: nothing that a browser would run.
+fn parse_address(text: &str) -> Result<String, String> {
+    let is_address = ["https://", "http://", "file:///", "/", "./", "../"].iter().any(|start| text.starts_with(start));
+    match text {
+        _ if !is_address => {
+            Err("an address such as https://example.org/docs, or a path that begins with / or .".into())
+        }
+        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => Err("an address has no blanks".into()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// Renders.
+pub(in crate::cli) fn render(arguments: &Arguments) -> Exit {
+    let read = Stored::open(&arguments.fleet).and_then(|stored| stored.parse::<Fleet>(fleet::SCHEMA, fleet::MAJOR));
+    let fleet = match read {
+        Ok(fleet) => fleet,
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    let width = match &arguments.out {
+        None => terminal::width_or(&std::io::stdout(), COLUMNS),
+        Some(_) => COLUMNS,
+    };
+    let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
+    match &arguments.out {
+        None => print(&text),
+        Some(path) => match put(path, &text) {
+            Ok(()) => Exit::Ok,
+            Err(error) => fail(&format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
+        },
+    }
+}
+
+/// Puts a text in place of a file at once, so that nobody reads half of it: a collector of metrics reads whenever it
+/// likes, as another user.
+fn put(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let everybody = std::fs::Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(everybody).tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

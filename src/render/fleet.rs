@@ -1,0 +1,49 @@
+//! A fleet for other eyes: what its machines differ in, the most important first.
+//!
+//! A document may come from anybody: a place in it that leads nowhere is shown as unknown, and its text
+//! passes through [`crate::text::escape`].
+
+mod csv;
+mod html;
+mod markdown;
+mod prometheus;
+mod text;
+mod words;
+
+#[cfg(test)]
+mod fixture;
+
+use crate::fleet::Fleet;
+
+/// What a fleet can be rendered as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum FleetForm {
+    /// A screen: how many machines, who is missing, what differs.
+    Text,
+    /// One page that loads nothing: what differs, a heat map of machines and questions, a view of each machine.
+    Html,
+    /// A page for issue trackers and job summaries.
+    Markdown,
+    /// A file for the textfile collector of a Prometheus node exporter.
+    Prometheus,
+    /// The document itself, its differences in the order in which every form shows them.
+    Json,
+    /// A row for each machine that differs or is missing, for spreadsheets.
+    Csv,
+}
+
+/// Renders a fleet. Text has `width` columns. `docs` is where the documentation is: the pages of pitfalls are
+/// named, and with it they are links.
+pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) -> String {
+    match form {
+        FleetForm::Text => text::fleet(fleet, width),
+        FleetForm::Html => html::fleet(fleet, docs),
+        FleetForm::Markdown => markdown::fleet(fleet, docs),
+        FleetForm::Prometheus => prometheus::fleet(fleet),
+        FleetForm::Json => serde_json::to_string(&words::ordered(fleet)).unwrap_or_default() + "\n",
+        FleetForm::Csv => csv::fleet(fleet),
+    }
+}
+
+#[cfg(test)]
+mod tests;

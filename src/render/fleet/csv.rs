@@ -1,0 +1,108 @@
+//! A fleet for spreadsheets: RFC 4180, a row for each machine that differs or is missing.
+//!
+//! A spreadsheet runs a cell that begins like a formula, whatever it is. Such text gets an apostrophe before it, by
+//! which spreadsheets know text; figures of ours, which may begin with a minus, do not.
+
+use crate::fleet::{Fleet, What};
+use crate::text::escape::visible;
+
+use super::words;
+
+const COLUMNS: [&str; 18] = [
+    "rank",
+    "differs_in",
+    "machine",
+    "question",
+    "asks",
+    "of",
+    "usual",
+    "these",
+    "usual_machines",
+    "these_machines",
+    "usual_median_bytes",
+    "these_median_bytes",
+    "gpus",
+    "driver",
+    "libcudart",
+    "mig",
+    "shared",
+    "page",
+];
+
+/// The whole file.
+pub(super) fn fleet(fleet: &Fleet) -> String {
+    let mut out = String::new();
+    row(&mut out, COLUMNS.map(str::to_owned));
+    for name in fleet.expected.iter().flat_map(|expected| &expected.missing) {
+        let mut cells = COLUMNS.map(|_| String::new());
+        for (cell, column) in cells.iter_mut().zip(COLUMNS) {
+            *cell = match column {
+                "differs_in" => "missing".to_owned(),
+                "machine" => text(name),
+                _ => String::new(),
+            };
+        }
+        row(&mut out, cells);
+    }
+    for (place, one) in words::told(fleet).iter().enumerate() {
+        let bytes = match &one.difference.what {
+            What::Bytes { usual, these, .. } => [usual.median_bytes, these.median_bytes].map(|it| it.to_string()),
+            _ => [String::new(), String::new()],
+        };
+        let join = |part: fn(&words::Side) -> &String| -> String {
+            one.sides.iter().map(part).cloned().collect::<Vec<_>>().join("; ")
+        };
+        let key = fleet.groups.get(one.difference.group).map(|group| &group.key);
+        let of_key = |part: fn(&crate::fleet::Key) -> String| key.map(part).unwrap_or_default();
+        for machine in &one.machines {
+            let [usual_bytes, these_bytes] = bytes.clone();
+            row(
+                &mut out,
+                [
+                    (place + 1).to_string(),
+                    one.rank.name().to_owned(),
+                    text(machine),
+                    text(one.name),
+                    text(one.question),
+                    text(&join(|side| &side.of)),
+                    text(&join(|side| &side.usual)),
+                    text(&join(|side| &side.these)),
+                    one.difference.usual_machines.to_string(),
+                    one.these().to_string(),
+                    usual_bytes,
+                    these_bytes,
+                    text(&of_key(|key| key.gpus.clone())),
+                    text(&of_key(|key| key.driver.clone())),
+                    text(&of_key(|key| key.libcudart.clone())),
+                    of_key(|key| key.mig.to_string()),
+                    of_key(|key| key.shared.to_string()),
+                    text(one.page.unwrap_or_default()),
+                ],
+            );
+        }
+    }
+    out
+}
+
+/// Text of others: nothing in it acts, not as a formula either.
+fn text(text: &str) -> String {
+    let text = visible(text);
+    // Some spreadsheets take a full-width sign for the sign.
+    let begins = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
+    if text.trim_start().starts_with(begins) { format!("'{text}") } else { text }
+}
+
+/// One record, each cell in quotes if it has to be.
+fn row<const N: usize>(out: &mut String, cells: [String; N]) {
+    for (place, cell) in cells.iter().enumerate() {
+        out.push_str(if place > 0 { "," } else { "" });
+        if cell.contains(['"', ',', ';', '\n', '\r']) || cell.starts_with(' ') || cell.ends_with(' ') {
+            out.push('"');
+            out.push_str(&cell.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(cell);
+        }
+    }
+    out.push_str("\r\n");
+}

@@ -1,0 +1,362 @@
+//! One page that loads nothing: what differs as a table, a heat map of machines and questions, and a view of each
+//! machine and each difference.
+//!
+//! The table is there without a script. The script draws the map and the views from the document, which is part of
+//! the page. Its text was made harmless before, and the script only ever shows text as text.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::fleet::Fleet;
+use crate::text::escape::{html, visible};
+
+use super::words::{self, Told};
+
+/// So many differences are seen at once.
+const MOST_UNFOLDED: usize = 25;
+/// So many more have a row; the views have all.
+const MOST_DIFFERENCES: usize = 500;
+/// So many facts of a difference are told in its row.
+const MOST_SIDES: usize = 4;
+/// So many machines are linked in a row.
+const MOST_NAMES: usize = 6;
+/// So many missing machines are named before they are folded.
+const MOST_MISSING: usize = 20;
+/// So many documents that were not merged are named.
+const MOST_EXAMPLES: usize = 200;
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/page.js");
+
+/// The whole page. `docs` is where the documentation is; without it pages of pitfalls are named.
+pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
+    let told = words::told(fleet);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n<title>cuda-pitfalls fleet: {}</title>\n\
+         <style>\n{}{STYLE}</style>\n</head>\n<body>\n<main id=\"overview\">\n",
+        policy(),
+        html(&words::title(fleet, &told)),
+        crate::render::html::STYLE,
+    );
+    head(&mut out, fleet, &told);
+    differences(&mut out, &told, docs);
+    map(&mut out, fleet);
+    groups(&mut out, fleet, &told);
+    input(&mut out, fleet);
+    out.push_str("</main>\n<main id=\"view\" hidden></main>\n");
+    data(&mut out, fleet, &told, docs);
+    let _ = writeln!(out, "<script>{SCRIPT}</script>\n</body>\n</html>");
+    out
+}
+
+/// What the page may load: nothing but the one script that it has.
+fn policy() -> String {
+    let digest = base64(&Sha256::digest(SCRIPT.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+}
+
+/// Bytes in the letters that a policy of a page has for them.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * place) & 63) as usize).filter(|_| place <= three.len());
+            out.push(letter.map_or('=', |letter| char::from(*letter)));
+        }
+    }
+    out
+}
+
+fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
+    out.push_str("<header>\n<h1>cuda-pitfalls fleet</h1>\n");
+    let missing = fleet.expected.as_ref().map_or(0, |expected| expected.missing.len());
+    let differing = words::differing(fleet, told);
+    let mut figure = |count: usize, what: &str, class: &str| {
+        let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
+    };
+    let class = |count: usize, class| if count > 0 { class } else { "good" };
+    figure(fleet.machines.len(), if fleet.machines.len() == 1 { "machine" } else { "machines" }, "plain");
+    figure(fleet.groups.len(), if fleet.groups.len() == 1 { "group" } else { "groups" }, "plain");
+    if fleet.expected.is_some() {
+        figure(missing, "missing", class(missing, "bad"));
+    }
+    figure(differing, if differing == 1 { "differs" } else { "differ" }, class(differing, "doubt"));
+    out.push('\n');
+    if let Some(banner) = words::banner(fleet) {
+        let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(banner));
+    }
+    for (name, names) in words::expected(fleet, MOST_MISSING) {
+        let class = if name == "Missing" && missing > 0 { " class=\"failed\"" } else { "" };
+        let _ = writeln!(out, "<p{class}>{name}: {}</p>", html(&names));
+    }
+    if let Some(expected) = fleet.expected.as_ref().filter(|expected| expected.missing.len() > MOST_MISSING) {
+        let all: Vec<&str> = expected.missing.iter().map(String::as_str).collect();
+        let all = html(&words::names(&all, usize::MAX));
+        let _ = writeln!(out, "<details><summary>All {missing} that are missing</summary><p>{all}</p></details>");
+    }
+    if let Some(alone) = words::lonely(fleet, MOST_MISSING) {
+        let _ = writeln!(out, "<p>{}</p>", html(&alone));
+    }
+    let _ = writeln!(
+        out,
+        "<p class=\"dim\">{}. Merged by cuda-pitfalls {}.</p>\n\
+         <p><a href=\"#differences\">What differs</a> · <a href=\"#map-title\">All machines and questions</a> · \
+         <a href=\"#groups\">Groups</a></p>\n</header>",
+        html(&words::input(fleet)),
+        html(&fleet.version)
+    );
+}
+
+fn differences(out: &mut String, told: &[Told<'_>], docs: Option<&str>) {
+    out.push_str("<h2 id=\"differences\">What differs</h2>\n");
+    if told.is_empty() {
+        out.push_str("<p>No machine differs from the others of its group.</p>\n");
+        return;
+    }
+    let caption =
+        "From what is usual in the group, the most important first. A machine that differs is not wrong for that.";
+    let (first, rest) = told.split_at_checked(MOST_UNFOLDED).unwrap_or((told, &[]));
+    table(out, caption, first, 0, docs);
+    if rest.is_empty() {
+        return;
+    }
+    let shown = rest.len().min(MOST_DIFFERENCES);
+    let _ = writeln!(out, "<details><summary>{shown} more of {}</summary>", told.len());
+    table(out, "Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), first.len(), docs);
+    out.push_str("</details>\n");
+    if rest.len() > shown {
+        let more = rest.len() - shown;
+        let _ = writeln!(
+            out,
+            "<p>And {more} beside: the map and the machines' views have them, and so has <code>fleet render --as csv</code>.</p>"
+        );
+    }
+}
+
+/// Rows of differences, of which `before` come before the first.
+fn table(out: &mut String, caption: &str, told: &[Told<'_>], before: usize, docs: Option<&str>) {
+    let columns = ["Question", "Differs in", "Usual", "These", "Machines", "Group"];
+    let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+    let _ = writeln!(
+        out,
+        "<div class=\"wide\"><table class=\"summary differences\">\n<caption>{caption}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
+    );
+    for (place, one) in told.iter().enumerate() {
+        let place = before + place;
+        let cells = [
+            question(one, docs),
+            format!("<a href=\"#difference={}\">{}</a>", place + 1, html(&one.share())),
+            sides(one, |side| &side.usual, one.difference.usual_machines),
+            sides(one, |side| &side.these, one.these()),
+            machines(one, place),
+            html(&one.group),
+        ];
+        let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
+        let row: String = columns.iter().zip(&cells).map(cell).collect();
+        let _ = writeln!(out, "<tr>{row}</tr>");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// A question: its name, what it asks, and its page.
+fn question(one: &Told<'_>, docs: Option<&str>) -> String {
+    let mut cell = html(one.name);
+    if !one.question.is_empty() {
+        let _ = write!(cell, "<div class=\"dim\">{}</div>", html(one.question));
+    }
+    match (one.page, docs) {
+        (Some(page), Some(docs)) => {
+            let _ = write!(cell, "<div><a href=\"{}\">{}</a></div>", html(&words::link(docs, page)), html(page));
+        }
+        (Some(page), None) => {
+            let _ = write!(cell, "<div class=\"dim\">{}</div>", html(page));
+        }
+        (None, _) => {}
+    }
+    cell
+}
+
+fn sides(one: &Told<'_>, part: fn(&words::Side) -> &String, count: usize) -> String {
+    let line =
+        |side: &words::Side| format!("<div><span class=\"dim\">{}:</span> {}</div>", html(&side.of), html(part(side)));
+    let mut lines: String = one.sides.iter().take(MOST_SIDES).map(line).collect();
+    if one.sides.len() > MOST_SIDES {
+        let _ = write!(lines, "<div class=\"dim\">and {} more facts</div>", one.sides.len() - MOST_SIDES);
+    }
+    let machines = if count == 1 { "1 machine".to_owned() } else { format!("{count} machines") };
+    format!("{lines}<div class=\"dim\">{machines}</div>")
+}
+
+fn machines(one: &Told<'_>, place: usize) -> String {
+    let link = |name: &&str| format!("<a href=\"#machine={}\">{}</a>", fragment(&visible(name)), html(name));
+    let mut cell = one.machines.iter().take(MOST_NAMES).map(link).collect::<Vec<_>>().join(", ");
+    if let Some(more) = one.machines.len().checked_sub(MOST_NAMES).filter(|more| *more > 0) {
+        let _ = write!(cell, " <a href=\"#difference={}\">and {more} more</a>", place + 1);
+    }
+    cell
+}
+
+/// A text as the fragment of an address has it: what a script reads by `decodeURIComponent`.
+fn fragment(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// The place of the map. The script fills it.
+fn map(out: &mut String, fleet: &Fleet) {
+    let _ = writeln!(
+        out,
+        "<h2 id=\"map-title\">All machines and questions</h2>\n\
+         <noscript><p class=\"warning\">The map and the views of machines need this page's script.</p></noscript>\n\
+         <div id=\"tools\" hidden>\n\
+         <label>Machines <input id=\"find-machine\" type=\"search\" placeholder=\"part of a name or label\"></label>\n\
+         <label>Questions <input id=\"find-question\" type=\"search\" placeholder=\"part of a name\"></label>\n\
+         <label>Order <select id=\"order\"><option value=\"weight\">what differs first</option>\
+         <option value=\"name\">by name</option><option value=\"group\">by group</option></select></label>\n\
+         <label>Size <select id=\"size\"><option value=\"18\">large</option><option value=\"8\">small</option>\
+         <option value=\"3\">smallest</option></select></label>\n\
+         <label><input id=\"only\" type=\"checkbox\"> only what differs</label>\n</div>\n\
+         <ul id=\"key\" hidden></ul>\n\
+         <p id=\"where\" class=\"dim\" role=\"status\"></p>\n\
+         <div id=\"map\" class=\"wide\" tabindex=\"0\" role=\"application\" aria-roledescription=\"heat map\" \
+         aria-labelledby=\"map-title\" aria-describedby=\"how\" hidden><div id=\"sheet\"><canvas id=\"canvas\"></canvas></div></div>\n\
+         <p id=\"how\" class=\"dim\" hidden>{} rows, {} columns. Arrow keys move from cell to cell, n and p to the next and \
+         the previous machine that differs in this question, Enter opens the machine. The table above has what \
+         differs as text.</p>",
+        fleet.machines.len(),
+        fleet.questions.len(),
+    );
+}
+
+fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
+    out.push_str(
+        "<h2 id=\"groups\">Groups</h2>\n<div class=\"wide\"><table class=\"groups\">\n<caption>Machines are compared only within a \
+         group.</caption>\n<thead><tr><th scope=\"col\">Group</th><th scope=\"col\">Machines</th></tr></thead>\n<tbody>\n",
+    );
+    for (place, group) in fleet.groups.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td></tr>",
+            html(&words::key(&group.key)),
+            words::group(group, told, place)
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// What was not merged, and why.
+fn input(out: &mut String, fleet: &Fleet) {
+    let not_merged = &fleet.input.not_merged;
+    if not_merged.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h2>Not merged</h2>\n<div class=\"wide\"><table class=\"groups\">\n<caption>Examples of documents that were \
+         not merged, with the reason.</caption>\n<thead><tr><th scope=\"col\">Document</th>\
+         <th scope=\"col\">Bucket</th><th scope=\"col\">Why</th></tr></thead>\n<tbody>\n",
+    );
+    for one in not_merged.iter().take(MOST_EXAMPLES) {
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            html(&one.path),
+            words::bucket_name(one.bucket),
+            html(&one.why)
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    if not_merged.len() > MOST_EXAMPLES {
+        let _ = writeln!(out, "<p>And {} more.</p>", not_merged.len() - MOST_EXAMPLES);
+    }
+}
+
+/// The document for the script: harmless text in it, and nothing that ends a script.
+fn data(out: &mut String, fleet: &Fleet, told: &[Told<'_>], docs: Option<&str>) {
+    let told: Vec<Value> = told
+        .iter()
+        .map(|one| {
+            let sides: Vec<[&str; 3]> =
+                one.sides.iter().map(|side| [side.of.as_str(), side.usual.as_str(), side.these.as_str()]).collect();
+            serde_json::json!({
+                "rank": one.rank.name(), "share": one.share(), "sides": sides, "split": one.is_split,
+                "group": one.difference.group, "question": one.difference.question,
+                "machines": one.difference.machines, "usual": one.difference.usual_machines,
+            })
+        })
+        .collect();
+    let groups: Vec<Value> = fleet
+        .groups
+        .iter()
+        .map(|group| {
+            let usual: Vec<Value> = group
+                .usual
+                .iter()
+                .map(|one| {
+                    let is_row = fleet.questions.get(one.question).is_some_and(|it| it.is_row);
+                    let first = one.outcomes.first();
+                    serde_json::json!({
+                        "question": one.question,
+                        "verdict": first.map(|outcome| words::verdict(outcome.kind, is_row)),
+                        "no_answer": one.no_answer, "not_asked": one.not_asked,
+                    })
+                })
+                .collect();
+            serde_json::json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual })
+        })
+        .collect();
+    let mut document = serde_json::json!({
+        "machines": fleet.machines, "questions": fleet.questions, "groups": groups, "differences": told,
+        "docs": docs.map(|docs| docs.trim_end_matches('/')),
+    });
+    make_harmless(&mut document);
+    // In a script only `</script` and `<!--` mean anything, and JSON has another way to write their first character.
+    let text = document.to_string().replace('<', "\\u003c");
+    let _ = writeln!(out, "<script type=\"application/json\" id=\"fleet\">{text}</script>");
+}
+
+fn make_harmless(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = visible(text),
+        Value::Array(parts) => parts.iter_mut().for_each(make_harmless),
+        Value::Object(parts) => {
+            for (key, mut part) in std::mem::take(parts) {
+                make_harmless(&mut part);
+                parts.insert(visible(&key), part);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_letters_of_a_digest_are_those_of_rfc_4648() {
+        for (bytes, letters) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!(base64(bytes.as_bytes()), letters);
+        }
+    }
+
+    #[test]
+    fn a_fragment_has_no_letter_that_means_something() {
+        assert_eq!(fragment("gpu-17 \"a\"<ü"), "gpu-17%20%22a%22%3C%C3%BC");
+    }
+}

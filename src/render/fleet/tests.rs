@@ -1,0 +1,259 @@
+use super::fixture::{EVIL, fleet, hostile, large};
+use super::*;
+use crate::text::lines::columns;
+
+const FORMS: [FleetForm; 6] =
+    [FleetForm::Text, FleetForm::Html, FleetForm::Markdown, FleetForm::Prometheus, FleetForm::Json, FleetForm::Csv];
+
+fn text(fleet: &Fleet) -> String {
+    render(fleet, FleetForm::Text, 80, None)
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn the_first_screen_says_how_many_who_is_missing_and_what_differs() {
+    let text = text(&fleet());
+    let expected = "\
+Fleet: 6 machines in 2 groups, 1 missing, 4 machines differ
+Read     8 documents: 6 merged, 1 duplicate, 1 truncated; run from
+         2026-11-20T17:49:29Z to 2026-11-20T18:02:11Z
+Missing  1 of 7 expected: node-7
+Unlisted 1: node-6
+Alone    node-6 is alone in its group: it cannot differ
+
+What differs from what is usual in the group, the most important first
+ 1. context/set-device-is-eager: another verdict on 1 of 5 machines
+    Does cudaSetDevice alone make a context?
+    verdict: usual yes (reproduced) (4); these no (not_reproduced) (1)
+    trap 2 cudaSetDevice: usual cudaSuccess, context on gpu1 (4); these
+    cudaSuccess, no context (1)
+    node-3 of 2x NVIDIA H200, driver 580.159.04, libcudart 13.0
+    pitfalls/context/set-device-is-eager.md
+";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(lines(&text).len() < 40, "{text}");
+}
+
+#[test]
+fn what_matters_most_comes_first() {
+    let heads = |fleet: &Fleet| -> Vec<String> {
+        words::told(fleet).iter().map(|one| format!("{}: {}", one.name, one.share())).collect()
+    };
+    let wanted = [
+        "context/set-device-is-eager: another verdict on 1 of 5 machines",
+        "visibility/mask-after-count: other facts on 1 of 5 machines",
+        "survey calls: cudaMalloc: no answer on 1 of 5 machines",
+        "memory/malloc-granularity: other bytes on 1 of 5 machines",
+    ];
+    assert_eq!(heads(&fleet()), wanted);
+    // A few of many come before a group that is split, and a larger group before a smaller one.
+    let mut fleet = fleet();
+    let template = fleet.differences[3].clone();
+    fleet.differences = [(6, 6), (1, 8), (1, 80), (1, 8)]
+        .into_iter()
+        .enumerate()
+        .map(|(question, (these, usual))| {
+            let machines = (0..these).collect();
+            crate::fleet::Difference { question, machines, usual_machines: usual, ..template.clone() }
+        })
+        .collect();
+    let wanted = [
+        "visibility/mask-after-count: another verdict on 1 of 81 machines",
+        "memory/malloc-granularity: another verdict on 1 of 9 machines",
+        "survey calls: cudaMalloc: another verdict on 1 of 9 machines",
+        "context/set-device-is-eager: another verdict: 6 against 6, so none is usual",
+    ];
+    assert_eq!(heads(&fleet), wanted);
+}
+
+#[test]
+fn both_sides_are_told_with_their_numbers_and_none_is_called_wrong() {
+    for form in [FleetForm::Text, FleetForm::Html, FleetForm::Markdown] {
+        let text = render(&fleet(), form, 80, None);
+        for part in ["530 MiB", "2 MiB", "528 MiB", "contaminated", "node-5", "1 of 5 machines"] {
+            assert!(text.contains(part), "{form:?}: {part}\n{text}");
+        }
+        let shown = text.split("<script").next().unwrap().to_lowercase();
+        for word in ["incorrect", "broken", "faulty", "bad machine"] {
+            assert!(!shown.contains(word), "{form:?}: {word}");
+        }
+    }
+}
+
+#[test]
+fn a_split_group_has_no_usual_side() {
+    let mut fleet = fleet();
+    fleet.differences.truncate(2);
+    fleet.differences.remove(0);
+    fleet.differences[0].machines = vec![0, 1, 2, 3];
+    let text = text(&fleet);
+    assert!(text.contains("4 against 4, so none is usual") && !text.contains(": usual "), "{text}");
+    assert!(lines(&text)[0].ends_with("none differs, groups split in 1 question"), "{text}");
+}
+
+#[test]
+fn a_fleet_in_order_says_so() {
+    let mut fleet = fleet();
+    fleet.differences.clear();
+    fleet.expected = None;
+    let shown = text(&fleet);
+    assert!(shown.starts_with("Fleet: 6 machines in 2 groups, none differs\n"), "{shown}");
+    assert!(shown.contains("No machine differs from the others of its group."), "{shown}");
+    fleet.machines.clear();
+    fleet.groups.clear();
+    for form in FORMS {
+        assert!(render(&fleet, form, 80, None).ends_with('\n'), "{form:?}");
+    }
+}
+
+#[test]
+fn simulated_fleets_say_so_before_anything_else() {
+    let mut fleet = fleet();
+    fleet.provenance = crate::verdict::Provenance::Simulated;
+    for form in [FleetForm::Text, FleetForm::Html, FleetForm::Markdown] {
+        let text = render(&fleet, form, 80, None);
+        let said = text.find("SIMULATED").unwrap_or(usize::MAX);
+        assert!(said < text.find("node-7").unwrap(), "{form:?}: {text}");
+    }
+    let file = render(&fleet, FleetForm::Prometheus, 80, None);
+    assert!(file.contains("provenance=\"simulated\""), "{file}");
+}
+
+#[test]
+fn lines_fit_their_columns_whatever_a_document_says() {
+    for fleet in [fleet(), hostile(), large(200, 30)] {
+        for width in [40, 80, 120] {
+            let text = render(&fleet, FleetForm::Text, width, None);
+            for line in text.lines() {
+                assert!(columns(line) <= width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+/// Nothing that a document says acts on its reader, in no form.
+#[test]
+fn foreign_text_stays_text() {
+    let fleet = hostile();
+    for form in FORMS.into_iter().filter(|form| *form != FleetForm::Json) {
+        let text = render(&fleet, form, 80, Some("https://example.org/docs"));
+        // The script and the style are ours.
+        let acts = |c: char| c == '\u{202e}' || (c.is_control() && c != '\n' && c != '\r');
+        assert!(!text.contains(acts), "{form:?}");
+        let is_markup = matches!(form, FleetForm::Html | FleetForm::Markdown);
+        assert!(!is_markup || !text.contains("<img"), "{form:?}");
+    }
+    let page = render(&fleet, FleetForm::Html, 80, None);
+    assert_eq!(page.matches("</script>").count(), 2, "the document's text ends no script");
+    let json = render(&fleet, FleetForm::Json, 80, None);
+    let read: Fleet = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.machines, fleet.machines, "a document is as it was");
+}
+
+/// The cells of RFC 4180.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if quoted && rest.peek() == Some(&'"') => cell.push(rest.next().unwrap()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(std::mem::take(&mut cell)),
+            '\r' if !quoted => {
+                assert_eq!(rest.next(), Some('\n'), "a record ends with CRLF");
+                record.push(std::mem::take(&mut cell));
+                records.push(std::mem::take(&mut record));
+            }
+            c => cell.push(c),
+        }
+    }
+    assert!(record.is_empty() && cell.is_empty() && !quoted, "the last record ends too");
+    records
+}
+
+#[test]
+fn csv_has_a_record_for_each_machine_that_differs_or_is_missing() {
+    let all = records(&render(&fleet(), FleetForm::Csv, 80, None));
+    assert_eq!(all.len(), 1 + 1 + 4, "{all:?}");
+    let column = |name: &str| all[0].iter().position(|it| it == name).unwrap();
+    assert_eq!([&all[1][column("differs_in")], &all[1][column("machine")]], ["missing", "node-7"]);
+    assert_eq!([&all[2][column("rank")], &all[2][column("machine")]], ["1", "node-3"]);
+    assert_eq!(all[2][column("these")], "no (not_reproduced); cudaSuccess, no context");
+    let bytes = ["usual_median_bytes", "these_median_bytes"].map(|name| &all[5][column(name)]);
+    assert_eq!(bytes, [&(2 << 20).to_string(), &(530 << 20).to_string()]);
+    for fleet in [fleet(), hostile(), large(300, 20)] {
+        let all = records(&render(&fleet, FleetForm::Csv, 80, None));
+        assert!(all.iter().all(|record| record.len() == all[0].len()));
+    }
+}
+
+#[test]
+fn no_cell_of_csv_is_a_formula() {
+    let all = records(&render(&hostile(), FleetForm::Csv, 80, None));
+    assert!(all.iter().flatten().any(|cell| cell.starts_with("'=1+1")), "{all:?}");
+    for cell in all.iter().flatten() {
+        let is_figure = cell.parse::<i64>().is_ok();
+        assert!(is_figure || !cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
+    }
+}
+
+#[test]
+fn metrics_are_well_formed_and_none_is_there_twice() {
+    let file = render(&fleet(), FleetForm::Prometheus, 80, None);
+    for line in [
+        "cuda_pitfalls_fleet_machines 6",
+        "cuda_pitfalls_fleet_machines_missing 1",
+        "cuda_pitfalls_fleet_machine_missing{machine=\"node-7\"} 1",
+        "cuda_pitfalls_fleet_documents{bucket=\"duplicate\"} 1",
+        "cuda_pitfalls_fleet_differences{differs_in=\"verdict\"} 1",
+        "cuda_pitfalls_fleet_machine_differences{machine=\"node-3\",differs_in=\"verdict\"} 1",
+        "cuda_pitfalls_fleet_question_differing{question=\"context/set-device-is-eager\",differs_in=\"verdict\",\
+         gpus=\"2x NVIDIA H200\",driver=\"580.159.04\",libcudart=\"13.0\",mig=\"false\",shared=\"false\"} 1",
+        "cuda_pitfalls_fleet_last_run_timestamp_seconds 1795197731",
+    ] {
+        assert!(file.lines().any(|found| found == line), "{line}\n{file}");
+    }
+    for fleet in [fleet(), hostile(), large(300, 20)] {
+        let file = render(&fleet, FleetForm::Prometheus, 80, None);
+        let mut seen = std::collections::HashSet::new();
+        for line in file.lines().filter(|line| !line.starts_with("# ")) {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(seen.insert(series.to_owned()), "{series} twice");
+            assert!(series.starts_with("cuda_pitfalls_fleet_") && value.parse::<f64>().is_ok(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_a_pitfall_is_a_link_where_the_documentation_is_known() {
+    let fleet = fleet();
+    let (with, without) = (
+        render(&fleet, FleetForm::Html, 80, Some("https://example.org/docs/")),
+        render(&fleet, FleetForm::Html, 80, None),
+    );
+    let link = "<a href=\"https://example.org/docs/pitfalls/context/set-device-is-eager.md\">";
+    assert!(with.contains(link) && !without.contains("example.org"), "{with}");
+    let page = render(&hostile(), FleetForm::Markdown, 80, Some("https://example.org/docs"));
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells = row.replace("\\|", "").matches('|').count();
+        assert!([8, 3].contains(&cells), "{cells}: {row}");
+    }
+    assert!(EVIL.contains('|'));
+}
+
+#[test]
+fn every_tag_is_closed() {
+    for fleet in [fleet(), hostile(), large(60, 10)] {
+        let page = render(&fleet, FleetForm::Html, 80, None);
+        let page = page.split("<script").next().unwrap();
+        for tag in
+            ["table", "tr", "td", "th", "div", "p", "span", "a", "ul", "li", "label", "select", "details", "main"]
+        {
+            let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+            assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! What every form says of a fleet, in the same words and in the same order.
+//!
+//! Nothing is escaped here; each form escapes what it prints.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use crate::fleet::{Bucket, Difference, Fleet, Group, Key, Outcome, Question, Spread, Usual, What};
+use crate::render::tally;
+use crate::text::counts::counted;
+use crate::text::units;
+use crate::verdict::{Kind, Provenance};
+
+/// In what machines differ, what matters most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Verdict,
+    Fact,
+    NoAnswer,
+    Bytes,
+}
+
+impl Rank {
+    pub(super) const ALL: [Rank; 4] = [Rank::Verdict, Rank::Fact, Rank::NoAnswer, Rank::Bytes];
+
+    pub(super) fn of(what: &What) -> Rank {
+        match what {
+            What::Outcome { verdict_differs: true, .. } => Rank::Verdict,
+            What::Outcome { .. } => Rank::Fact,
+            What::NoAnswer { .. } => Rank::NoAnswer,
+            What::Bytes { .. } => Rank::Bytes,
+        }
+    }
+
+    /// The word in tables and metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Rank::Verdict => "verdict",
+            Rank::Fact => "fact",
+            Rank::NoAnswer => "no_answer",
+            Rank::Bytes => "bytes",
+        }
+    }
+
+    /// In words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Rank::Verdict => "another verdict",
+            Rank::Fact => "other facts",
+            Rank::NoAnswer => "no answer",
+            Rank::Bytes => "other bytes",
+        }
+    }
+}
+
+/// One thing that differs, with both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Side {
+    /// What it is about: `verdict`, `trap 2 cudaSetDevice`, `trap/gpu0`.
+    pub(super) of: String,
+    /// What is usual, in words.
+    pub(super) usual: String,
+    /// What these machines show, in words.
+    pub(super) these: String,
+}
+
+/// A difference, in words.
+#[derive(Clone, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) difference: &'a Difference,
+    pub(super) rank: Rank,
+    /// The question's name.
+    pub(super) name: &'a str,
+    /// The question in words; empty for rows of surveys.
+    pub(super) question: &'a str,
+    /// The page of the pitfall.
+    pub(super) page: Option<&'a str>,
+    /// What the machines of the group have in common; empty if the document does not say.
+    pub(super) group: String,
+    /// The names of those that differ.
+    pub(super) machines: Vec<&'a str>,
+    /// Whether no outcome is usual, because no more machines show the first than these.
+    pub(super) is_split: bool,
+    pub(super) sides: Vec<Side>,
+}
+
+impl Told<'_> {
+    /// How many machines differ.
+    pub(super) fn these(&self) -> usize {
+        self.difference.machines.len()
+    }
+
+    /// `another verdict on 1 of 120 machines`, or how a group is split.
+    pub(super) fn share(&self) -> String {
+        let (these, usual) = (self.these(), self.difference.usual_machines);
+        if self.is_split {
+            return format!("{}: {these} against {usual}, so none is usual", self.rank.words());
+        }
+        format!("{} on {these} of {}", self.rank.words(), counted((these + usual) as u64, "machine"))
+    }
+}
+
+/// What differs, the most important first.
+pub(super) fn told(fleet: &Fleet) -> Vec<Told<'_>> {
+    let mut usual: HashMap<(usize, usize), &Usual> = HashMap::new();
+    for (place, group) in fleet.groups.iter().enumerate() {
+        for one in &group.usual {
+            usual.entry((place, one.question)).or_insert(one);
+        }
+    }
+    let mut differences: Vec<&Difference> = fleet.differences.iter().collect();
+    differences.sort_by(|a, b| by_weight(a, b));
+    let one = |difference| tell(fleet, difference, usual.get(&(difference.group, difference.question)));
+    differences.into_iter().map(one).collect()
+}
+
+/// The document with its differences in the order in which they are shown.
+pub(super) fn ordered(fleet: &Fleet) -> Fleet {
+    let mut ordered = fleet.clone();
+    ordered.differences.sort_by(by_weight);
+    ordered
+}
+
+/// What matters most comes first: a verdict before a fact, an answer that is missing, and bytes; a few machines of
+/// many before a group that is split; then a larger group before a smaller one.
+fn by_weight(a: &Difference, b: &Difference) -> Ordering {
+    let share = |it: &Difference| {
+        let these = it.machines.len() as f64;
+        these / (these + it.usual_machines as f64).max(1.0)
+    };
+    let all = |it: &Difference| it.machines.len() + it.usual_machines;
+    let by = |it: &Difference| (it.question, it.group);
+    Rank::of(&a.what)
+        .cmp(&Rank::of(&b.what))
+        .then(share(a).total_cmp(&share(b)))
+        .then(all(b).cmp(&all(a)))
+        .then(by(a).cmp(&by(b)))
+}
+
+fn tell<'a>(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&&'a Usual>) -> Told<'a> {
+    let question = fleet.questions.get(difference.question);
+    let is_outcome = matches!(difference.what, What::Outcome { .. });
+    Told {
+        difference,
+        rank: Rank::of(&difference.what),
+        name: question.map_or("unknown", |question| &question.name),
+        question: question.map_or("", |question| &question.question),
+        page: question.and_then(|question| question.page.as_deref()),
+        group: fleet.groups.get(difference.group).map(|group| key(&group.key)).unwrap_or_default(),
+        machines: difference.machines.iter().map(|place| name(fleet, *place)).collect(),
+        is_split: is_outcome && difference.machines.len() >= difference.usual_machines,
+        sides: sides(&difference.what, usual.copied(), question),
+    }
+}
+
+fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec<Side> {
+    let side = |of: &str, usual: String, these: String| Side { of: of.to_owned(), usual, these };
+    let kind = |place: usize| usual.and_then(|usual| usual.outcomes.get(place)).map(|it: &Outcome| it.kind);
+    let is_row = question.is_some_and(|question| question.is_row);
+    let word = |place| kind(place).map_or("unknown".to_owned(), |kind| verdict(kind, is_row));
+    match what {
+        What::Outcome { outcome, verdict_differs, facts } => {
+            let first = verdict_differs.then(|| side("verdict", word(0), word(*outcome)));
+            let or_none = |text: &str| if text.is_empty() { "no such fact".to_owned() } else { text.to_owned() };
+            let facts = facts.iter().map(|fact| side(&fact.of, or_none(&fact.usual), or_none(&fact.these)));
+            first.into_iter().chain(facts).collect()
+        }
+        What::Bytes { figure, usual, these } => {
+            let change = these.median_bytes.saturating_sub(usual.median_bytes);
+            vec![side(figure, spread(usual), format!("{} ({})", spread(these), units::delta(change)))]
+        }
+        What::NoAnswer { reasons } => {
+            let reasons: Vec<String> = reasons.iter().map(|(reason, times)| several(*times, reason)).collect();
+            vec![side("verdict", word(0), format!("no answer: {}", reasons.join(", ")))]
+        }
+    }
+}
+
+fn several(times: usize, what: &str) -> String {
+    if times == 1 { what.to_owned() } else { format!("{what} ({times} machines)") }
+}
+
+/// `yes (reproduced)`: a verdict on a question is a yes or a no. A row of a survey has none.
+pub(super) fn verdict(kind: Kind, is_row: bool) -> String {
+    match kind {
+        Kind::Reproduced if is_row => "measured".to_owned(),
+        Kind::Reproduced => "yes (reproduced)".to_owned(),
+        Kind::NotReproduced => "no (not_reproduced)".to_owned(),
+        other => other.name().to_owned(),
+    }
+}
+
+/// Figures of several machines: `527 MiB`, or the median with how far the others are from it.
+pub(super) fn spread(spread: &Spread) -> String {
+    let median = units::delta(spread.median_bytes);
+    if spread.least_bytes == spread.most_bytes {
+        return median;
+    }
+    format!(
+        "{median} (median; MAD {}, {} to {})",
+        units::bytes(spread.mad_bytes.unsigned_abs()),
+        units::delta(spread.least_bytes),
+        units::delta(spread.most_bytes)
+    )
+}
+
+/// A machine's name.
+pub(super) fn name(fleet: &Fleet, place: usize) -> &str {
+    fleet.machines.get(place).map_or("unknown", |machine| &machine.name)
+}
+
+/// What machines of a group have in common, in a line.
+pub(super) fn key(key: &Key) -> String {
+    let mut words = vec![if key.gpus.is_empty() { "no GPU".to_owned() } else { key.gpus.clone() }];
+    words.push(match key.driver.as_str() {
+        "" => "driver not known".to_owned(),
+        driver => format!("driver {driver}"),
+    });
+    if !key.libcudart.is_empty() {
+        words.push(format!("libcudart {}", key.libcudart));
+    }
+    if key.mig {
+        words.push("MIG".to_owned());
+    }
+    if key.shared {
+        words.push("shared with co-tenants".to_owned());
+    }
+    words.join(", ")
+}
+
+/// Names, the first few of them, and how many there are beside: `a, b and 12 more`.
+pub(super) fn names(names: &[&str], most: usize) -> String {
+    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The machines that nobody can be compared with: in every group that they are in, they are the only one.
+pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
+    let mut members = vec![None::<usize>; fleet.machines.len()];
+    for group in &fleet.groups {
+        for place in &group.machines {
+            if let Some(largest) = members.get_mut(*place) {
+                *largest = Some(largest.unwrap_or(0).max(group.machines.len()));
+            }
+        }
+    }
+    let places = members.iter().enumerate().filter(|(_, largest)| **largest == Some(1));
+    places.map(|(place, _)| name(fleet, place)).collect()
+}
+
+/// How many machines differ in something from the others of a group. A group that is split has none.
+pub(super) fn differing(fleet: &Fleet, told: &[Told<'_>]) -> usize {
+    let mut differs = vec![false; fleet.machines.len()];
+    for place in told.iter().filter(|one| !one.is_split).flat_map(|one| &one.difference.machines) {
+        if let Some(differs) = differs.get_mut(*place) {
+            *differs = true;
+        }
+    }
+    differs.iter().filter(|differs| **differs).count()
+}
+
+/// How many machines of a group differ in something from the others in it.
+pub(super) fn differing_in(told: &[Told<'_>], place: usize) -> usize {
+    let of_group = told.iter().filter(|one| one.difference.group == place && !one.is_split);
+    of_group.flat_map(|one| &one.difference.machines).collect::<std::collections::HashSet<_>>().len()
+}
+
+/// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
+pub(super) fn group(group: &Group, told: &[Told<'_>], place: usize) -> String {
+    let split = told.iter().filter(|one| one.difference.group == place && one.is_split).count();
+    let mut words = match (group.machines.len(), differing_in(told, place)) {
+        (1, _) => return "1 machine, alone: it cannot differ".to_owned(),
+        (count, 0) if split == 0 => format!("{count} machines, none differs"),
+        (count, 0) => format!("{count} machines"),
+        (count, 1) => format!("{count} machines, 1 differs"),
+        (count, differ) => format!("{count} machines, {differ} differ"),
+    };
+    if split > 0 {
+        words.push_str(&format!(", split in {}", counted(split as u64, "question")));
+    }
+    words
+}
+
+/// What must be known before anything else is believed.
+pub(super) fn banner(fleet: &Fleet) -> Option<&'static str> {
+    (fleet.provenance == Provenance::Simulated).then_some(tally::SIMULATED)
+}
+
+/// `120 machines in 3 groups: 2 missing, 5 differ`.
+pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
+    let machines = counted(fleet.machines.len() as u64, "machine");
+    let groups = counted(fleet.groups.len() as u64, "group");
+    let mut words = vec![format!("{machines} in {groups}")];
+    if let Some(expected) = &fleet.expected {
+        words.push(format!("{} missing", expected.missing.len()));
+    }
+    words.push(match differing(fleet, told) {
+        0 => "none differs".to_owned(),
+        1 => "1 machine differs".to_owned(),
+        count => format!("{count} machines differ"),
+    });
+    match told.iter().filter(|one| one.is_split).count() {
+        0 => {}
+        count => words.push(format!("groups split in {}", counted(count as u64, "question"))),
+    }
+    words.join(", ")
+}
+
+/// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
+pub(super) fn input(fleet: &Fleet) -> String {
+    let input = &fleet.input;
+    let buckets: Vec<String> = input
+        .buckets
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(bucket, count)| format!("{count} {}", bucket_name(*bucket)))
+        .collect();
+    let mut words = counted(input.documents, "document");
+    if !buckets.is_empty() {
+        words = format!("{words}: {}", buckets.join(", "));
+    }
+    if let (Some(from), Some(to)) = (&input.from, &input.to) {
+        words.push_str(&if from == to { format!("; run at {from}") } else { format!("; run from {from} to {to}") });
+    }
+    words
+}
+
+/// The word in the document.
+pub(super) fn bucket_name(bucket: Bucket) -> &'static str {
+    match bucket {
+        Bucket::Merged => "merged",
+        Bucket::Partial => "partial",
+        Bucket::Duplicate => "duplicate",
+        Bucket::Stale => "stale",
+        Bucket::Simulated => "simulated",
+        Bucket::Measured => "measured",
+        Bucket::Truncated => "truncated",
+        Bucket::Invalid => "invalid",
+        Bucket::Unsupported => "unsupported",
+        Bucket::Empty => "empty",
+        Bucket::Unreadable => "unreadable",
+    }
+}
+
+/// Who was expected and is missing, and who came unexpected, in sentences.
+pub(super) fn expected(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> {
+    let Some(expected) = &fleet.expected else { return Vec::new() };
+    let few = |all: &[String]| names(&all.iter().map(String::as_str).collect::<Vec<_>>(), most);
+    let mut lines = Vec::new();
+    lines.push(match expected.missing.len() {
+        0 => ("Missing", format!("none of {} expected", expected.machines)),
+        count => ("Missing", format!("{count} of {} expected: {}", expected.machines, few(&expected.missing))),
+    });
+    if !expected.unexpected.is_empty() {
+        lines.push(("Unlisted", format!("{}: {}", expected.unexpected.len(), few(&expected.unexpected))));
+    }
+    lines
+}
+
+/// Machines that are alone in their group, in a sentence.
+pub(super) fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
+    let alone = alone(fleet);
+    match alone.len() {
+        0 => None,
+        1 => Some(format!("{} is alone in its group: it cannot differ", alone.first().unwrap_or(&""))),
+        count => {
+            Some(format!("{count} machines are alone in their groups, and cannot differ: {}", names(&alone, most)))
+        }
+    }
+}
+
+/// Where a page is, below the place of the documentation.
+pub(super) fn link(docs: &str, page: &str) -> String {
+    format!("{}/{page}", docs.trim_end_matches('/'))
+}
