@@ -106,6 +106,9 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
     if let Some(alone) = words::lonely(fleet, MOST_MISSING) {
         let _ = writeln!(out, "<p>{}</p>", html(&alone));
     }
+    if let Some(most) = words::most(fleet, told, MOST_NAMES) {
+        let _ = writeln!(out, "<p>Differ most: {}</p>", html(&most));
+    }
     let _ = writeln!(
         out,
         "<p class=\"dim\">{}. Merged by cuda-pitfalls {}.</p>\n\

@@ -30,6 +30,9 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
         let _ = writeln!(out, "- {}", markdown(&alone));
     }
+    if let Some(most) = words::most(fleet, &told, MOST_NAMES) {
+        let _ = writeln!(out, "- Differ most: {}", markdown(&most));
+    }
     out.push_str("\n## What differs\n\n");
     if told.is_empty() {
         out.push_str("No machine differs from the others of its group.\n");

@@ -20,8 +20,8 @@ fn the_first_screen_says_how_many_who_is_missing_and_what_differs() {
 Fleet: 6 machines in 2 groups, 1 missing, 4 machines differ
 Read     8 documents: 6 merged, 1 duplicate, 1 truncated; run from
          2026-11-20T17:49:29Z to 2026-11-20T18:02:11Z
-Missing  1 of 7 expected: node-7
-Unlisted 1: node-6
+Missing  1 of 7 expected (node-7)
+Unlisted 1 (node-6)
 Alone    node-6 is alone in its group: it cannot differ
 
 What differs from what is usual in the group, the most important first
@@ -84,6 +84,17 @@ fn both_sides_are_told_with_their_numbers_and_none_is_called_wrong() {
 }
 
 #[test]
+fn a_machine_that_differs_in_many_questions_is_named_once() {
+    let mut fleet = fleet();
+    for difference in &mut fleet.differences {
+        difference.machines = vec![1];
+    }
+    fleet.differences[0].machines.push(0);
+    let text = text(&fleet);
+    assert!(text.contains("\nDiffer   node-2 in 4 questions, node-1 in 1 question\n"), "{text}");
+}
+
+#[test]
 fn a_split_group_has_no_usual_side() {
     let mut fleet = fleet();
     fleet.differences.truncate(2);
@@ -91,7 +102,7 @@ fn a_split_group_has_no_usual_side() {
     fleet.differences[0].machines = vec![0, 1, 2, 3];
     let text = text(&fleet);
     assert!(text.contains("4 against 4, so none is usual") && !text.contains(": usual "), "{text}");
-    assert!(lines(&text)[0].ends_with("none differs, groups split in 1 question"), "{text}");
+    assert!(text.contains("none differs, groups split in 1") && text.contains("5 machines, split in 1"), "{text}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ const MOST_DIFFERENCES: usize = 10;
 const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
 const MOST_NAMES: usize = 8;
+/// So many of the machines that differ most are named.
+const MOST_OUTLIERS: usize = 4;
 /// So many groups are listed.
 const MOST_GROUPS: usize = 12;
 
@@ -26,6 +28,9 @@ pub(super) fn fleet(fleet: &Fleet, width: usize) -> String {
     }
     if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
         out += &sentence("Alone    ", &alone, width);
+    }
+    if let Some(most) = words::most(fleet, &told, MOST_OUTLIERS) {
+        out += &sentence("Differ   ", &most, width);
     }
     out.push('\n');
     if told.is_empty() {

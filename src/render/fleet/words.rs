@@ -262,6 +262,24 @@ pub(super) fn differing(fleet: &Fleet, told: &[Told<'_>]) -> usize {
     differs.iter().filter(|differs| **differs).count()
 }
 
+/// The machines that differ in the most questions, with how many: `node-3 in 12 questions`. Nothing is said where
+/// every machine that differs does in one question alone.
+pub(super) fn most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
+    let mut questions: HashMap<usize, std::collections::HashSet<usize>> = HashMap::new();
+    for one in told.iter().filter(|one| !one.is_split) {
+        for place in &one.difference.machines {
+            questions.entry(*place).or_default().insert(one.difference.question);
+        }
+    }
+    let mut most: Vec<(usize, usize)> = questions.iter().map(|(place, of)| (*place, of.len())).collect();
+    most.sort_by_key(|(place, count)| (std::cmp::Reverse(*count), *place));
+    most.first().filter(|(_, count)| *count > 1)?;
+    let line =
+        |(place, count): &(usize, usize)| format!("{} in {}", name(fleet, *place), counted(*count as u64, "question"));
+    let lines: Vec<String> = most.iter().map(line).collect();
+    Some(names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), count))
+}
+
 /// How many machines of a group differ in something from the others in it.
 pub(super) fn differing_in(told: &[Told<'_>], place: usize) -> usize {
     let of_group = told.iter().filter(|one| one.difference.group == place && !one.is_split);
@@ -352,10 +370,10 @@ pub(super) fn expected(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)
     let mut lines = Vec::new();
     lines.push(match expected.missing.len() {
         0 => ("Missing", format!("none of {} expected", expected.machines)),
-        count => ("Missing", format!("{count} of {} expected: {}", expected.machines, few(&expected.missing))),
+        count => ("Missing", format!("{count} of {} expected ({})", expected.machines, few(&expected.missing))),
     });
     if !expected.unexpected.is_empty() {
-        lines.push(("Unlisted", format!("{}: {}", expected.unexpected.len(), few(&expected.unexpected))));
+        lines.push(("Unlisted", format!("{} ({})", expected.unexpected.len(), few(&expected.unexpected))));
     }
     lines
 }

@@ -77,7 +77,7 @@
     [line, text, dim, page, ink, cursorColour] = ['--line', '--text', '--dim', '--page', '--ink', '--cursor'].map(of);
   };
   const left = () => map.clientWidth < 500 ? 84 : 170;
-  const top = () => size < 12 ? 18 : 150;
+  const top = () => size < 12 ? 18 : map.clientWidth < 500 ? 130 : 190;
 
   const choose = () => {
     const wanted = byId('find-machine').value.toLowerCase(), asked = byId('find-question').value.toLowerCase();
@@ -111,6 +111,7 @@
     // A right border that a scroll bar does not cover, and room for the labels of the last columns.
     sheet.style.width = `${left() + shown.length * size + 12}px`;
     sheet.style.height = `${top() + rows.length * size + 12}px`;
+    map.style.height = `min(70vh, 44rem, ${top() + Math.max(rows.length, 3) * size + 30}px)`;
     const ratio = window.devicePixelRatio || 1;
     const width = map.clientWidth, height = map.clientHeight;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -210,7 +211,7 @@
         context.translate(xOf(column) + size / 2, y0 - 5);
         context.rotate(-Math.PI / 2);
         context.fillStyle = column === cursor.column ? cursorColour : dim;
-        context.fillText(shorten(questions[shown[column]].name, y0 - 10), 0, 0);
+        context.fillText(shorten(questions[shown[column]].name.replace(/^[^ ]*\//, ''), y0 - 10), 0, 0);
         context.restore();
       }
     }
