@@ -1,6 +1,7 @@
 //! `fleet`: many machines' reports as one document, and what changed between two.
 
 mod render;
+mod tables;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -30,6 +31,8 @@ pub(super) enum Command {
     Merge(Merge),
     /// Show a merged document in another form.
     Render(render::Arguments),
+    /// Write a merged document as tables in Parquet, for DuckDB, Polars and other databases.
+    Tables(tables::Arguments),
     /// Show what changed between two merged documents, such as last month's and today's.
     Diff(Diff),
 }
@@ -84,6 +87,7 @@ pub(super) fn fleet(command: Command) -> Exit {
     match command {
         Command::Merge(arguments) => merge(&arguments),
         Command::Render(arguments) => render::render(&arguments),
+        Command::Tables(arguments) => tables::tables(&arguments),
         Command::Diff(arguments) => diff(&arguments),
     }
 }

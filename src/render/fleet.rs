@@ -7,6 +7,7 @@ mod csv;
 mod html;
 mod markdown;
 mod prometheus;
+pub mod tables;
 mod text;
 mod words;
 

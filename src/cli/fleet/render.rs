@@ -1,6 +1,7 @@
 //! `fleet render`: a stored fleet in another form.
 
-use std::io::Write as _;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use crate::cli::output::{fail, print};
 use crate::exit::Exit;
 use crate::fleet::{self, Fleet};
 use crate::render::fleet::{FleetForm, render as rendered};
-use crate::report::Stored;
+use crate::report::{StoreError, Stored};
 use crate::terminal;
 
 /// What a screen is taken to have where the text goes to no terminal.
@@ -41,10 +42,14 @@ fn parse_address(text: &str) -> Result<String, String> {
     }
 }
 
+/// A stored fleet.
+pub(super) fn read(path: &Path) -> Result<Fleet, StoreError> {
+    Stored::open(path)?.parse(fleet::SCHEMA, fleet::MAJOR)
+}
+
 /// Renders.
 pub(in crate::cli) fn render(arguments: &Arguments) -> Exit {
-    let read = Stored::open(&arguments.fleet).and_then(|stored| stored.parse::<Fleet>(fleet::SCHEMA, fleet::MAJOR));
-    let fleet = match read {
+    let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
         Err(error) => return fail(&error.to_string(), Exit::Usage, false),
     };
@@ -55,20 +60,20 @@ pub(in crate::cli) fn render(arguments: &Arguments) -> Exit {
     let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
     match &arguments.out {
         None => print(&text),
-        Some(path) => match put(path, &text) {
+        Some(path) => match put(path, |file| file.write_all(text.as_bytes())) {
             Ok(()) => Exit::Ok,
             Err(error) => fail(&format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
         },
     }
 }
 
-/// Puts a text in place of a file at once, so that nobody reads half of it: a collector of metrics reads whenever it
-/// likes, as another user.
-fn put(path: &Path, text: &str) -> std::io::Result<()> {
+/// Puts what is written in place of a file at once, so that nobody reads half of it: a collector of metrics reads
+/// whenever it likes, as another user.
+pub(super) fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let everybody = std::fs::Permissions::from_mode(0o666);
+    let everybody = Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(everybody).tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
