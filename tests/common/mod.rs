@@ -5,6 +5,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod counts;
+pub(crate) mod fleets;
 pub(crate) mod traced;
 
 use std::fs::{self, File};

@@ -1,0 +1,93 @@
+//! The commands of docs/fleet.md, run as they stand there.
+//!
+//! What a cluster has is played: `ssh` runs its command here, and one machine of four does not answer. The program
+//! has no GPU, so that `run` and `merge` are told to simulate; nothing else is changed.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{PROGRAM, Scratch, root};
+
+/// The blocks of a page that are commands, without the indent of a list.
+fn blocks(page: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut indent = None;
+    for line in page.lines() {
+        let text = line.trim_start();
+        match indent {
+            None if text == "```sh" => {
+                indent = Some(line.len() - text.len());
+                blocks.push(String::new());
+            }
+            Some(_) if text == "```" => indent = None,
+            Some(indent) => {
+                let last = blocks.last_mut().expect("a block has begun");
+                last.push_str(line.get(indent..).unwrap_or(text));
+                last.push('\n');
+            }
+            None => {}
+        }
+    }
+    blocks
+}
+
+fn script(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}")).expect("a script of our own");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
+}
+
+#[test]
+fn the_commands_of_the_page_lead_to_a_page_of_outliers() {
+    let scratch = Scratch::new();
+    let tools = scratch.path().join("tools");
+    fs::create_dir(&tools).expect("a folder of our own");
+    let program = format!(
+        "case \"$1 $2\" in\n  'run '*) exec {PROGRAM} \"$@\" --on sim;;\n  \
+         'fleet merge') exec {PROGRAM} \"$@\" --simulated;;\n  *) exec {PROGRAM} \"$@\";;\nesac\n"
+    );
+    script(&tools, "cuda-pitfalls", &program);
+    script(&tools, "sinfo", "printf 'gpu-4\\ngpu-1\\ngpu-2\\ngpu-3\\ngpu-1\\n'\n");
+    let lost = "echo \"ssh: connect to host $node port 22: No route to host\" >&2; exit 255";
+    script(
+        &tools,
+        "ssh",
+        &format!("[ \"$1\" = -n ] && shift\nnode=$1; shift\n[ \"$node\" = gpu-4 ] && {{ {lost}; }}\nexec \"$@\"\n"),
+    );
+    script(&tools, "jq", "exec cat\n");
+
+    let page = fs::read_to_string(root().join("docs/fleet.md")).expect("the page");
+    let blocks = blocks(&page);
+    assert!(blocks.len() >= 7, "{blocks:#?}");
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shown = String::new();
+    for block in &blocks {
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", block]).current_dir(scratch.path()).env("PATH", &path).stdin(Stdio::null());
+        command.env("TMPDIR", scratch.path()).env("NO_COLOR", "1").env_remove("COLUMNS");
+        let output = command.output().expect("a shell starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{block}\nended with {}:\n{stderr}", output.status);
+        shown.push_str(&String::from_utf8_lossy(&output.stdout));
+    }
+    assert!(shown.contains("Fleet: 3 machines in"), "{shown}");
+    assert!(shown.contains("Missing  1 of 4 expected (gpu-4)"), "{shown}");
+    assert!(shown.contains("SIMULATED"), "{shown}");
+    for file in [
+        "fleet.json",
+        "fleet.html",
+        "summary.md",
+        "outliers.csv",
+        "cuda_pitfalls_fleet.prom",
+        "tables/2026-11/answers.parquet",
+    ] {
+        let size = fs::metadata(scratch.path().join(file)).map(|file| file.len()).unwrap_or(0);
+        assert!(size > 100, "{file}: {size} bytes\n{shown}");
+    }
+    let csv = fs::read_to_string(scratch.path().join("outliers.csv")).expect("the file is there");
+    assert!(csv.contains(",missing,gpu-4,"), "{csv}");
+}

@@ -1,0 +1,132 @@
+//! Generated fleets against what was put into them: every difference is found, none is invented, and every document
+//! is in its bucket.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use cuda_pitfalls::fleet::{Fleet, What};
+
+use common::Scratch;
+use common::fleets::{Generator, Recipe, SIZES, Truth};
+
+/// Reports that began before this many days are stale: the generated ones are of November 2026 or of 2001.
+const MAX_AGE: &str = "7000d";
+
+fn merged(recipe: Recipe) -> (Fleet, Truth) {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("reports");
+    fs::create_dir(&folder).expect("a folder of our own");
+    let mut generator = Generator::new(recipe);
+    for document in generator.by_ref() {
+        // A name of a machine may hold what no file name does.
+        let name: String = document.name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
+        fs::write(folder.join(name), document.bytes).expect("a file of our own");
+    }
+    let out = scratch.path().join("fleet.json");
+    let [folder, out] = [folder, out].map(|path| path.to_string_lossy().into_owned());
+    let ran = scratch.run(&["fleet", "merge", &folder, "--out", &out, "--max-age", MAX_AGE]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let text = fs::read_to_string(out).expect("the fleet was written");
+    (serde_json::from_str(&text).expect("it is a fleet"), generator.truth)
+}
+
+/// What a fleet says of outcomes: machine, question, in what.
+fn outcomes(fleet: &Fleet) -> BTreeSet<(String, String, &'static str)> {
+    let mut found = BTreeSet::new();
+    for difference in &fleet.differences {
+        let word = match difference.what {
+            What::Outcome { verdict_differs: true, .. } => "verdict",
+            What::Outcome { .. } => "fact",
+            What::NoAnswer { .. } => "no_answer",
+            What::Bytes { .. } => continue,
+        };
+        let question = &fleet.questions[difference.question].name;
+        let names = difference.machines.iter().map(|place| fleet.machines[*place].name.clone());
+        found.extend(names.map(|name| (name, question.clone(), word)));
+    }
+    found
+}
+
+fn bytes(fleet: &Fleet) -> BTreeSet<(String, String, String)> {
+    let mut found = BTreeSet::new();
+    for difference in &fleet.differences {
+        let What::Bytes { figure, .. } = &difference.what else { continue };
+        let question = &fleet.questions[difference.question].name;
+        let names = difference.machines.iter().map(|place| fleet.machines[*place].name.clone());
+        found.extend(names.map(|name| (name, question.clone(), figure.clone())));
+    }
+    found
+}
+
+#[test]
+fn every_difference_is_found_and_none_is_invented() {
+    for seed in [1, 2] {
+        let recipe = Recipe { machines: 600, hostile_percent: 20, differing_percent: 8, seed };
+        let (fleet, truth) = merged(recipe);
+        let names: BTreeSet<String> = fleet.machines.iter().map(|machine| machine.name.clone()).collect();
+        assert_eq!(names, truth.machines, "the machines are those that have a whole report");
+
+        let buckets: BTreeMap<String, u64> = fleet
+            .input
+            .buckets
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(bucket, count)| (serde_json::to_value(bucket).unwrap().as_str().unwrap().to_owned(), *count))
+            .collect();
+        assert_eq!(buckets, truth.buckets);
+        assert_eq!(fleet.input.documents, truth.documents);
+        assert_eq!(buckets.values().sum::<u64>(), truth.documents, "the buckets add up to what was read");
+        let hostile = truth.documents - truth.machines.len() as u64;
+        assert!((15..=25).contains(&(hostile * 100 / truth.documents)), "{hostile} of {}", truth.documents);
+
+        let found = outcomes(&fleet);
+        let missed: Vec<_> = truth.outcomes.difference(&found).collect();
+        let invented: Vec<_> = found.difference(&truth.outcomes).collect();
+        assert!(missed.is_empty() && invented.is_empty(), "missed {missed:#?}\ninvented {invented:#?}");
+        for word in ["verdict", "fact", "no_answer"] {
+            assert!(truth.outcomes.iter().any(|(_, _, known)| *known == word), "no {word} was put in");
+        }
+
+        // Precision and recall are 1 for bytes too, as long as all that is put in is above the noise.
+        let found = bytes(&fleet);
+        let put: BTreeSet<_> = truth.bytes.keys().cloned().collect();
+        let missed: Vec<_> = put.difference(&found).map(|key| (key, truth.bytes[key])).collect();
+        let invented: Vec<_> = found.difference(&put).collect();
+        assert!(missed.is_empty() && invented.is_empty(), "missed {missed:#?}\ninvented {invented:#?}");
+        let sizes: BTreeSet<i64> = truth.bytes.values().copied().collect();
+        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), SIZES, "each size was put in");
+    }
+}
+
+#[test]
+fn a_fleet_without_differences_has_none() {
+    let recipe = Recipe { machines: 200, hostile_percent: 0, differing_percent: 0, seed: 3 };
+    let (fleet, truth) = merged(recipe);
+    assert_eq!(fleet.machines.len(), truth.machines.len());
+    assert!(fleet.differences.is_empty(), "{:#?}", fleet.differences);
+}
+
+/// Writes a fleet for measurements, a file for each document, or with a name that ends in `.ndjson` a line:
+/// `FLEET_OUT=/tmp/fleet FLEET_MACHINES=10000 cargo test --release --test fleet_truth -- --ignored`.
+#[test]
+#[ignore = "it writes gigabytes"]
+fn write_a_fleet_for_measurements() {
+    use std::io::Write as _;
+    let out = std::path::PathBuf::from(std::env::var_os("FLEET_OUT").expect("FLEET_OUT is a folder or a file"));
+    let number = |name: &str, otherwise| std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise);
+    let (machines, hostile_percent) = (number("FLEET_MACHINES", 10_000), number("FLEET_HOSTILE", 20));
+    let generator = Generator::new(Recipe { machines, hostile_percent, differing_percent: 1, seed: 1 });
+    if out.extension().is_some_and(|end| end == "ndjson") {
+        let mut file = std::io::BufWriter::new(fs::File::create(out).expect("the file can be made"));
+        for document in generator {
+            file.write_all(&document.bytes).and_then(|()| file.write_all(b"\n")).expect("it can be written");
+        }
+        return file.flush().expect("it can be written");
+    }
+    fs::create_dir_all(&out).expect("the folder can be made");
+    for document in generator {
+        fs::write(out.join(document.name.replace('/', "_")), document.bytes).expect("it can be written");
+    }
+}
