@@ -12,7 +12,7 @@
     { words: 'alone in its group', colour: '--alone', mark: '' },
     { words: 'usual', colour: '--usual', mark: '' },
     { words: 'the group is split', colour: '--split', mark: 'S' },
-    { words: 'other bytes', colour: '--bytes', mark: 'B' },
+    { words: 'other bytes', colour: '--bytes', mark: 'B', ink: '--ink-on-bytes' },
     { words: 'no answer', colour: '--noanswer', mark: 'N' },
     { words: 'other facts', colour: '--fact', mark: 'F' },
     { words: 'another verdict', colour: '--verdict', mark: 'V' },
@@ -67,14 +67,15 @@
 
   const map = byId('map'), sheet = byId('sheet'), canvas = byId('canvas'), where = byId('where');
   const context = canvas.getContext('2d');
-  let rows = [], shown = [], size = 18, colours = [], line, text, dim, page, ink, cursorColour;
+  let rows = [], shown = [], size = 18, colours = [], inks = [], line, text, dim, page, cursorColour;
   let cursor = { row: 0, column: 0 }, isDirty = false;
 
   const readColours = () => {
     const style = getComputedStyle(document.documentElement);
     const of = name => style.getPropertyValue(name).trim();
     colours = STATES.map(state => of(state.colour));
-    [line, text, dim, page, ink, cursorColour] = ['--line', '--text', '--dim', '--page', '--ink', '--cursor'].map(of);
+    inks = STATES.map(state => of(state.ink || '--ink'));
+    [line, text, dim, page, cursorColour] = ['--line', '--text', '--dim', '--page', '--cursor'].map(of);
   };
   const left = () => map.clientWidth < 500 ? 84 : 170;
   const top = () => size < 12 ? 18 : map.clientWidth < 500 ? 130 : 190;
@@ -171,11 +172,12 @@
       context.font = `700 11px ${font}`;
       context.textAlign = 'center';
       context.textBaseline = 'middle';
-      context.fillStyle = ink;
       for (let row = firstRow; row < lastRow; row++) {
         for (let column = firstColumn; column < lastColumn; column++) {
-          const mark = STATES[cells[rows[row] * columns + shown[column]]].mark;
-          if (mark) context.fillText(mark, xOf(column) + (size - gap) / 2, yOf(row) + (size - gap) / 2 + 1);
+          const state = cells[rows[row] * columns + shown[column]], { mark } = STATES[state];
+          if (!mark) continue;
+          context.fillStyle = inks[state];
+          context.fillText(mark, xOf(column) + (size - gap) / 2, yOf(row) + (size - gap) / 2 + 1);
         }
       }
     }
@@ -368,6 +370,7 @@
   byId('key').append(...STATES.map(state => {
     const box = element('span', state.mark);
     box.style.background = `var(${state.colour})`;
+    box.style.color = `var(${state.ink || '--ink'})`;
     return element('li', [box, state.words]);
   }));
   for (const id of ['tools', 'key', 'map', 'how']) byId(id).hidden = false;
