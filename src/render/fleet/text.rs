@@ -7,7 +7,7 @@ use crate::text::lines::sentence;
 use super::words::{self, Told};
 
 /// So many differences are told in full; the others are counted.
-const MOST_DIFFERENCES: usize = 10;
+const MOST_DIFFERENCES: usize = 6;
 /// So many facts of a difference are told.
 const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
@@ -15,7 +15,7 @@ const MOST_NAMES: usize = 8;
 /// So many of the machines that differ most are named.
 const MOST_OUTLIERS: usize = 4;
 /// So many groups are listed.
-const MOST_GROUPS: usize = 12;
+const MOST_GROUPS: usize = 6;
 
 /// The whole text, in lines of `width` columns. It ends with a newline.
 pub(super) fn fleet(fleet: &Fleet, width: usize) -> String {
