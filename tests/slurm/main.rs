@@ -1,0 +1,220 @@
+//! The files of `deploy/slurm` on a real Slurm: three nodes on this machine, with the simulated machine as their
+//! GPUs. Where Slurm is not installed each trial is ignored, with what is missing.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cluster;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cuda_pitfalls::verdict::Provenance;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use cluster::Cluster;
+use common::{PROGRAM, eventually, root};
+
+/// Longer than a node takes for what these tests ask of it.
+const LONGEST: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // They wait for Slurm most of the time.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    let trials: [(&str, fn()); 4] = [
+        ("every_node_has_a_report", every_node_has_a_report),
+        ("a_node_that_is_lost_is_missing", a_node_that_is_lost_is_missing),
+        ("a_health_check_comments_its_node", a_health_check_comments_its_node),
+        ("a_health_check_drains_only_if_told_to", a_health_check_drains_only_if_told_to),
+    ];
+    let missing = cluster::missing();
+    let trials = trials.map(|(name, test)| {
+        let missing = missing.clone();
+        Trial::ignorable_test(name, move || match missing {
+            Some(missing) => Ok(Completion::ignored_with(missing)),
+            None => caught(test).map(|()| Completion::Completed),
+        })
+    });
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
+}
+
+/// What a test says when it fails.
+fn caught(test: fn()) -> Result<(), Failed> {
+    std::panic::catch_unwind(test).map_err(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default().into()
+    })
+}
+
+/// The names of the files below a folder, at any depth, hidden ones too.
+fn files(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path()).into_iter().map(|file| format!("{name}/{file}")));
+        } else {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+/// A program of our own for Slurm to call.
+fn script(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file of our own");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+/// Whether the program can merge reports.
+fn can_merge() -> bool {
+    let help = std::process::Command::new(PROGRAM).args(["fleet", "merge", "--help"]).output();
+    help.expect("the program starts").status.success()
+}
+
+/// Submits the audit of all three nodes.
+fn audit(cluster: &Cluster, arguments: &[&str]) -> u32 {
+    let job = root().join("deploy/slurm/audit.sbatch");
+    let (job, out) = (job.to_string_lossy().into_owned(), cluster.path().join("out").to_string_lossy().into_owned());
+    cluster.submit(&[&["--nodes=3", "--gpus-per-node=2", &job, &out, "--on", "sim:h200-x2"][..], arguments].concat())
+}
+
+/// The names of the reports of these nodes, and of what is beside them.
+fn expected(nodes: &[&str]) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = nodes.iter().map(|node| format!("reports/{node}.json")).collect();
+    names.insert("hosts.txt".into());
+    if can_merge() {
+        names.insert("fleet.json".into());
+    }
+    names
+}
+
+fn every_node_has_a_report() {
+    let cluster = Cluster::start(3, |at| {
+        script(&at.join("program"), &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
+        String::new()
+    });
+    let job = audit(&cluster, &["visibility/empty-mask-hides-all", "--repeat", "1"]);
+    assert_eq!(cluster.ended(job), "COMPLETED 0:0", "{}", cluster.logs());
+    let folder = cluster.path().join("out").join(job.to_string());
+    assert_eq!(files(&folder), expected(&["node1", "node2", "node3"]));
+    assert_eq!(fs::read_to_string(folder.join("hosts.txt")).expect("it is there"), "node1\nnode2\nnode3\n");
+    for node in ["node1", "node2", "node3"] {
+        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
+        assert_eq!(report.run.labels.get("node").map(String::as_str), Some(node));
+        assert!(report.complete && report.provenance == Provenance::Simulated);
+    }
+    assert!(cluster.logs().contains("3 of 3 nodes have a report"), "{}", cluster.logs());
+    cluster.end();
+}
+
+fn a_node_that_is_lost_is_missing() {
+    let mut cluster = Cluster::start(3, |at| {
+        script(&at.join("program"), &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
+        // Each node has a folder for temporary files of its own, as each machine has.
+        let tmp = at.join("tmp/$SLURMD_NODENAME").display().to_string();
+        script(&at.join("task"), &format!("#!/bin/sh\nmkdir -p {tmp}\necho export TMPDIR={tmp}\n"));
+        format!("TaskProlog={}/task\n", at.display())
+    });
+    let job = audit(&cluster, &["visibility/empty-mask-hides-all", "visibility/uuid-*", "--repeat", "5"]);
+    // In the middle: it has answered a question, and not yet all.
+    let tmp = cluster.path().join("tmp");
+    eventually("node3 has answered a question", LONGEST, || {
+        files(&tmp.join("node3")).iter().any(|file| file.ends_with("report.json")).then_some(())
+    });
+    cluster.kill("node3");
+    let ended = cluster.ended(job);
+    assert_eq!(ended, "FAILED 3:0", "inconclusive\n{}", cluster.logs());
+    let folder = cluster.path().join("out").join(job.to_string());
+    assert_eq!(files(&folder), expected(&["node1", "node2"]), "{}", cluster.logs());
+    assert_eq!(fs::read_to_string(folder.join("hosts.txt")).expect("it is there"), "node1\nnode2\nnode3\n");
+    for node in ["node1", "node2"] {
+        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
+        assert!(report.complete, "{node} goes on when another node is lost");
+    }
+    assert!(cluster.logs().contains("no report from node3\n"), "{}", cluster.logs());
+    assert!(cluster.logs().contains("2 of 3 nodes have a report"), "{}", cluster.logs());
+    cluster.end();
+}
+
+/// The settings of each node's check, in a file that a test can change.
+fn configure(at: &Path, node: &str, scenario: &str, action: &str) {
+    let conf = format!(
+        "CUDA_PITFALLS={PROGRAM}\nCUDA_PITFALLS_ARGUMENTS=\"{} --on sim:h200-x1 --repeat 1\"\n\
+         CUDA_PITFALLS_STATE={}/state-of-{node}\nCUDA_PITFALLS_ACTION={action}\n",
+        root().join(scenario).display(),
+        at.display(),
+    );
+    fs::write(at.join(format!("{node}.conf")), conf).expect("a file of our own");
+}
+
+/// Lines of slurm.conf that have Slurm call the health check every few seconds.
+fn health_check(at: &Path) -> String {
+    let check = root().join("deploy/slurm/health-check");
+    let text = format!(
+        "#!/bin/sh\nexport SLURM_CONF={0}/slurm.conf CUDA_PITFALLS_CONF={0}/$SLURMD_NODENAME.conf TMPDIR={0}/tmp\nexec {1} >> {0}/log/health 2>&1\n",
+        at.display(),
+        check.display()
+    );
+    script(&at.join("health"), &text);
+    format!("HealthCheckProgram={}/health\nHealthCheckInterval=2\n", at.display())
+}
+
+/// Waits until a whole health check of this node has run: from the start of one to the start of the next but one.
+fn checked(cluster: &Cluster, node: &str) {
+    let status = cluster.path().join(format!("state-of-{node}/status"));
+    for _ in 0..2 {
+        fs::remove_file(&status).expect("the check has written it");
+        eventually("the check has run again", LONGEST, || status.exists().then_some(()));
+    }
+}
+
+const AS_EXPECTED: &str = "tests/selftest/clean.toml";
+const NOT_AS_EXPECTED: &str = "tests/slurm/not-as-expected.toml";
+
+fn a_health_check_comments_its_node() {
+    let cluster = Cluster::start(3, |at| {
+        configure(at, "node1", AS_EXPECTED, "comment");
+        configure(at, "node2", NOT_AS_EXPECTED, "comment");
+        configure(at, "node3", NOT_AS_EXPECTED, "comment");
+        health_check(at)
+    });
+    let comment = |node: &str| cluster.field(node, "Comment").unwrap_or_default();
+    let commented = "cuda-pitfalls: SIMULATED: 1/1 unexpected: reproduced, slurm/not-as-expected";
+    eventually("node2 has a comment", LONGEST, || (comment("node2") == commented).then_some(()));
+    assert_eq!(comment("node1"), "");
+    // Somebody else's.
+    cluster.ask(&["scontrol", "update", "nodename=node3", "comment=fan 4 is loud"]);
+    configure(cluster.path(), "node2", AS_EXPECTED, "comment");
+    checked(&cluster, "node3");
+    eventually("node2 has none any more", LONGEST, || comment("node2").is_empty().then_some(()));
+    assert_eq!(comment("node3"), "fan 4 is loud");
+    let states = cluster.ask(&["sinfo", "--Node", "--noheader", "--format=%T"]);
+    assert!(states.lines().all(|state| state == "idle"), "{states}");
+    cluster.end();
+}
+
+fn a_health_check_drains_only_if_told_to() {
+    let cluster = Cluster::start(2, |at| {
+        configure(at, "node1", NOT_AS_EXPECTED, "drain");
+        configure(at, "node2", NOT_AS_EXPECTED, "none");
+        health_check(at)
+    });
+    let state = |node: &str| cluster.field(node, "State").unwrap_or_default();
+    eventually("node1 is drained", LONGEST, || cluster.field("node1", "State")?.contains("DRAIN").then_some(()));
+    let reason = cluster.field("node1", "Reason").unwrap_or_default();
+    assert!(reason.starts_with("cuda-pitfalls: SIMULATED: 1/1 unexpected"), "{reason}");
+    assert!(!state("node2").contains("DRAIN"), "{}", state("node2"));
+    configure(cluster.path(), "node1", AS_EXPECTED, "drain");
+    eventually("node1 is back", LONGEST, || (!state("node1").contains("DRAIN")).then_some(()));
+    // Drained by somebody else, it stays so.
+    cluster.ask(&["scontrol", "update", "nodename=node1", "state=drain", "reason=fan 4 is loud"]);
+    checked(&cluster, "node1");
+    assert!(state("node1").contains("DRAIN"), "{}", state("node1"));
+    cluster.end();
+}
