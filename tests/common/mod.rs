@@ -7,8 +7,10 @@ pub(crate) mod browser;
 pub(crate) mod counts;
 pub(crate) mod fleets;
 pub(crate) mod traced;
+pub(crate) mod trials;
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -213,6 +215,12 @@ impl Running {
             std::thread::sleep(Duration::from_millis(3));
         }
     }
+}
+
+/// Writes a script that can be run.
+pub(crate) fn script(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file of our own");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
 /// Waits until something holds, and fails where it does not in time.

@@ -8,47 +8,30 @@ mod cluster;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use cuda_pitfalls::verdict::Provenance;
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use cluster::Cluster;
-use common::{PROGRAM, eventually, root};
+use common::trials::{self, Test};
+use common::{PROGRAM, eventually, root, script};
 
 /// Longer than a node takes for what these tests ask of it.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // They wait for Slurm most of the time.
-    arguments.test_threads = arguments.test_threads.or(Some(4));
-    let trials: [(&str, fn()); 4] = [
+    let missing = cluster::missing();
+    let tests: [(&str, fn()); 4] = [
         ("every_node_has_a_report", every_node_has_a_report),
         ("a_node_that_is_lost_is_missing", a_node_that_is_lost_is_missing),
         ("a_health_check_comments_its_node", a_health_check_comments_its_node),
         ("a_health_check_drains_only_if_told_to", a_health_check_drains_only_if_told_to),
     ];
-    let missing = cluster::missing();
-    let trials = trials.map(|(name, test)| {
-        let missing = missing.clone();
-        Trial::ignorable_test(name, move || match missing {
-            Some(missing) => Ok(Completion::ignored_with(missing)),
-            None => caught(test).map(|()| Completion::Completed),
-        })
-    });
-    libtest_mimic::run(&arguments, trials.into()).exit_code()
-}
-
-/// What a test says when it fails.
-fn caught(test: fn()) -> Result<(), Failed> {
-    std::panic::catch_unwind(test).map_err(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default().into()
-    })
+    let tests = tests.map(|(name, run)| Test { name, missing: missing.clone(), run });
+    // They wait for Slurm most of the time.
+    trials::run(tests.into(), Some(4)).exit_code()
 }
 
 /// The names of the files below a folder, at any depth, hidden ones too.
@@ -63,12 +46,6 @@ fn files(folder: &Path) -> BTreeSet<String> {
         }
     }
     found
-}
-
-/// A program of our own for Slurm to call.
-fn script(path: &Path, text: &str) {
-    fs::write(path, text).expect("a file of our own");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
 /// Whether the program can merge reports.
