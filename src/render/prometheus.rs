@@ -30,7 +30,7 @@ pub fn report(report: &Report) -> String {
     family(&mut out, "scenario_verdict", "The verdict of a scenario; always 1.", verdicts);
     family(
         &mut out,
-        "outcome_count",
+        "outcome_attempts",
         "Attempts of a case that ended in this outcome.",
         scenarios.iter().flat_map(outcomes),
     );
@@ -142,7 +142,7 @@ mod tests {
         for line in [
             "cuda_pitfalls_scenario_verdict{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",\
              verdict=\"reproduced\",expectation=\"as_expected\",provenance=\"measured\"} 1",
-            "cuda_pitfalls_outcome_count{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",case=\"trap\",\
+            "cuda_pitfalls_outcome_attempts{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",case=\"trap\",\
              outcome=\"0\"} 3",
             "cuda_pitfalls_case_used_bytes{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",case=\"trap\",\
              uuid=\"GPU-8b6c2f00-0000-4000-8000-00000000000a\"} 555745280",
