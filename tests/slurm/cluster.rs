@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use crate::common::{Scratch, eventually};
@@ -56,6 +57,15 @@ fn namespace(program: &[&str]) -> Command {
     command
 }
 
+/// Ports on which nobody listens. They are below those that the kernel gives to outgoing connections, which would
+/// otherwise take one before its daemon does; and no two clusters of this process get the same.
+fn ports(count: usize) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 100) as u16 * 100;
+    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
+}
+
 /// A cluster that runs. Dropping it ends it.
 pub(crate) struct Cluster {
     scratch: Scratch,
@@ -76,9 +86,8 @@ impl Cluster {
         let key = key.write(true).create_new(true).mode(0o400).open(at.join("munge.key"));
         let random = File::open("/dev/urandom").expect("the machine has it");
         std::io::copy(&mut std::io::Read::take(random, 1024), &mut key.expect("a file of our own")).expect("a key");
-        // Held until all are chosen, so that they differ.
-        let ports: Vec<TcpListener> = (0..=nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-        let port = |index: usize| ports[index].local_addr().expect("it is bound").port();
+        let ports = ports(nodes + 1);
+        let port = |index: usize| ports[index];
         let mut conf = CONF.replace("SCRATCH", &at.to_string_lossy()).replace("PORT", &port(0).to_string());
         for index in 1..=nodes {
             conf += &format!(
@@ -91,7 +100,6 @@ impl Cluster {
         // Slurm wants a device for each GPU. It opens none, because nothing here confines jobs to devices.
         let gres = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n";
         fs::write(at.join("gres.conf"), gres).expect("a file of our own");
-        drop(ports);
 
         let mut cluster = Cluster { scratch, daemons: Vec::new() };
         let file = |name: &str| format!("--{name}={}", at.join(name).display());
@@ -174,6 +182,7 @@ impl Cluster {
         let log = format!("--output={}", self.path().join("log/job").display());
         let mut command = self.command("sbatch");
         command.args(["--parsable", &log]).args(arguments).env("CUDA_PITFALLS", self.path().join("program"));
+        command.env("CUDA_PITFALLS_MERGE", "--simulated");
         let output = command.output().expect("sbatch starts");
         let printed = String::from_utf8_lossy(&output.stdout);
         printed.trim().parse().unwrap_or_else(|_| panic!("no job: {output:?}\n{}", self.logs()))

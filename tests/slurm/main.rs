@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cuda_pitfalls::verdict::Provenance;
+use serde_json::Value;
 
 use cluster::Cluster;
 use common::trials::{self, Test};
@@ -71,6 +72,16 @@ fn expected(nodes: &[&str]) -> BTreeSet<String> {
     names
 }
 
+/// Checks who is missing from the merged document, if the program can merge.
+fn merged(folder: &Path, machines: usize, missing: &[&str]) {
+    if can_merge() {
+        let text = fs::read_to_string(folder.join("fleet.json")).expect("it is there");
+        let fleet: Value = serde_json::from_str(&text).expect("one JSON document");
+        assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(machines), "{text}");
+        assert_eq!(fleet["expected"]["missing"], serde_json::json!(missing), "{text}");
+    }
+}
+
 fn every_node_has_a_report() {
     let cluster = Cluster::start(3, |at| {
         script(&at.join("program"), &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
@@ -86,6 +97,7 @@ fn every_node_has_a_report() {
         assert_eq!(report.run.labels.get("node").map(String::as_str), Some(node));
         assert!(report.complete && report.provenance == Provenance::Simulated);
     }
+    merged(&folder, 3, &[]);
     assert!(cluster.logs().contains("3 of 3 nodes have a report"), "{}", cluster.logs());
     cluster.end();
 }
@@ -114,6 +126,7 @@ fn a_node_that_is_lost_is_missing() {
         let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
         assert!(report.complete, "{node} goes on when another node is lost");
     }
+    merged(&folder, 2, &["node3"]);
     assert!(cluster.logs().contains("no report from node3\n"), "{}", cluster.logs());
     assert!(cluster.logs().contains("2 of 3 nodes have a report"), "{}", cluster.logs());
     cluster.end();
