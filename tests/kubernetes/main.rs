@@ -281,7 +281,8 @@ fn reports_are_collected() {
     script(
         &at.join("bin/kubectl"),
         &format!(
-            "#!/bin/sh\necho \"$@\" >> {0}/calls\ncase \"$1 $2\" in\n  'get nodes') printf 'n1\\nn2\\nn3\\nn4\\nn5\\n' ;;\n  \
+            "#!/bin/sh\necho \"$@\" >> {0}/calls\ncase \"$1 $2\" in\n  \
+             'get job') [ -e {0}/asked ] && echo FailureTarget || : > {0}/asked ;;\n  'get nodes') printf 'n1\\nn2\\nn3\\nn4\\nn5\\n' ;;\n  \
              'get pods') printf '{pods}' ;;\n  'logs a-4-x') ;;\n  logs*) echo \"{{}}\" ;;\n  *) exit 9 ;;\nesac\n",
             at.display()
         ),
@@ -290,6 +291,7 @@ fn reports_are_collected() {
     let output = Command::new(deploy("collect"))
         .arg(at.join("out"))
         .env("PATH", format!("{}:{path}", at.join("bin").display()))
+        .env("INTERVAL", "0")
         .output()
         .expect("the script starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -305,5 +307,6 @@ fn reports_are_collected() {
     assert!(beside.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "parts are removed");
     let calls = read(&at.join("calls"));
     assert!(calls.contains("batch.kubernetes.io/job-name=cuda-pitfalls-audit "), "{calls}");
+    assert_eq!(calls.matches("get job cuda-pitfalls-audit ").count(), 2, "it waits for the end: {calls}");
     assert!(!calls.contains("logs a-2-x"), "a pod that runs has not printed its report");
 }
