@@ -24,8 +24,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let missing = cluster::missing();
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 5] = [
         ("every_node_has_a_report", every_node_has_a_report),
+        ("a_job_that_is_cancelled_keeps_what_it_has", a_job_that_is_cancelled_keeps_what_it_has),
         ("a_node_that_is_lost_is_missing", a_node_that_is_lost_is_missing),
         ("a_health_check_comments_its_node", a_health_check_comments_its_node),
         ("a_health_check_drains_only_if_told_to", a_health_check_drains_only_if_told_to),
@@ -102,20 +103,46 @@ fn every_node_has_a_report() {
     cluster.end();
 }
 
-fn a_node_that_is_lost_is_missing() {
-    let mut cluster = Cluster::start(3, |at| {
+/// A cluster with an audit of so many attempts, and its job, when these nodes have answered a question.
+fn in_the_middle(nodes: &[&str], attempts: &str) -> (Cluster, u32) {
+    let cluster = Cluster::start(3, |at| {
         script(&at.join("program"), &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
         // Each node has a folder for temporary files of its own, as each machine has.
         let tmp = at.join("tmp/$SLURMD_NODENAME").display().to_string();
         script(&at.join("task"), &format!("#!/bin/sh\nmkdir -p {tmp}\necho export TMPDIR={tmp}\n"));
         format!("TaskProlog={}/task\n", at.display())
     });
-    let job = audit(&cluster, &["visibility/empty-mask-hides-all", "visibility/uuid-*", "--repeat", "5"]);
-    // In the middle: it has answered a question, and not yet all.
+    let job = audit(&cluster, &["visibility/empty-mask-hides-all", "visibility/uuid-*", "--repeat", attempts]);
     let tmp = cluster.path().join("tmp");
-    eventually("node3 has answered a question", LONGEST, || {
-        files(&tmp.join("node3")).iter().any(|file| file.ends_with("report.json")).then_some(())
+    for node in nodes {
+        eventually(&format!("{node} has answered a question"), LONGEST, || {
+            let file = files(&tmp.join(node)).into_iter().find(|file| file.ends_with("report.json"))?;
+            // It is there before the first answer is.
+            let report = cuda_pitfalls::report::read(&tmp.join(node).join(file)).ok()?;
+            (!report.scenarios.is_empty()).then_some(())
+        });
+    }
+    (cluster, job)
+}
+
+fn a_job_that_is_cancelled_keeps_what_it_has() {
+    let nodes = ["node1", "node2", "node3"];
+    let (cluster, job) = in_the_middle(&nodes, "50");
+    // At a time limit the same happens: SIGTERM, and SIGKILL after KillWait.
+    cluster.ask(&["scancel", &job.to_string()]);
+    let folder = cluster.path().join("out").join(job.to_string());
+    eventually("each node has kept its report", LONGEST, || {
+        nodes.iter().all(|node| folder.join(format!("reports/{node}.json")).exists()).then_some(())
     });
+    for node in nodes {
+        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
+        assert!(!report.complete && !report.scenarios.is_empty(), "{node}: {:?}", report.run.interrupted);
+    }
+    cluster.end();
+}
+
+fn a_node_that_is_lost_is_missing() {
+    let (mut cluster, job) = in_the_middle(&["node3"], "5");
     cluster.kill("node3");
     let ended = cluster.ended(job);
     assert_eq!(ended, "FAILED 3:0", "inconclusive\n{}", cluster.logs());
