@@ -276,6 +276,9 @@ fn the_pod_of_the_daemonset_checks_and_ends() {
 fn reports_are_collected() {
     let scratch = image();
     let at = scratch.path();
+    let arguments = [&SIMULATED[..], &["--compact", "--label", "node=n1"]].concat();
+    let output = container(&scratch, "job.yaml", &arguments).output().expect("sh starts");
+    fs::write(at.join("report"), output.stdout).expect("a file of our own");
     let pods = "a-0-x Succeeded n1\na-1-x Failed n2\na-2-x Running n3\na-3-x Pending \na-4-x Failed n5\n";
     // `kubectl`, as far as it is asked: a pod that failed may have printed a report, or nothing.
     script(
@@ -283,7 +286,7 @@ fn reports_are_collected() {
         &format!(
             "#!/bin/sh\necho \"$@\" >> {0}/calls\ncase \"$1 $2\" in\n  \
              'get job') [ -e {0}/asked ] && echo FailureTarget || : > {0}/asked ;;\n  'get nodes') printf 'n1\\nn2\\nn3\\nn4\\nn5\\n' ;;\n  \
-             'get pods') printf '{pods}' ;;\n  'logs a-4-x') ;;\n  logs*) echo \"{{}}\" ;;\n  *) exit 9 ;;\nesac\n",
+             'get pods') printf '{pods}' ;;\n  'logs a-4-x') ;;\n  logs*) cat {0}/report ;;\n  *) exit 9 ;;\nesac\n",
             at.display()
         ),
     );
@@ -292,6 +295,7 @@ fn reports_are_collected() {
         .arg(at.join("out"))
         .env("PATH", format!("{}:{path}", at.join("bin").display()))
         .env("INTERVAL", "0")
+        .env("CUDA_PITFALLS_MERGE", "--simulated")
         .output()
         .expect("the script starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -305,6 +309,8 @@ fn reports_are_collected() {
     assert_eq!(names, ["n1.json", "n2.json"]);
     let beside = fs::read_dir(at.join("out")).expect("the folder").flatten().map(|it| it.file_name());
     assert!(beside.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "parts are removed");
+    let fleet: Value = serde_json::from_str(&read(&at.join("out/fleet.json"))).expect("one JSON document");
+    assert_eq!(fleet["expected"]["machines"], 5, "{fleet}");
     let calls = read(&at.join("calls"));
     assert!(calls.contains("batch.kubernetes.io/job-name=cuda-pitfalls-audit "), "{calls}");
     assert_eq!(calls.matches("get job cuda-pitfalls-audit ").count(), 2, "it waits for the end: {calls}");

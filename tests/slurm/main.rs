@@ -50,12 +50,6 @@ fn files(folder: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Whether the program can merge reports.
-fn can_merge() -> bool {
-    let help = std::process::Command::new(PROGRAM).args(["fleet", "merge", "--help"]).output();
-    help.expect("the program starts").status.success()
-}
-
 /// Submits the audit of all three nodes.
 fn audit(cluster: &Cluster, arguments: &[&str]) -> u32 {
     let job = root().join("deploy/slurm/audit.sbatch");
@@ -67,20 +61,16 @@ fn audit(cluster: &Cluster, arguments: &[&str]) -> u32 {
 fn expected(nodes: &[&str]) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = nodes.iter().map(|node| format!("reports/{node}.json")).collect();
     names.insert("hosts.txt".into());
-    if can_merge() {
-        names.insert("fleet.json".into());
-    }
+    names.insert("fleet.json".into());
     names
 }
 
-/// Checks who is missing from the merged document, if the program can merge.
+/// Checks who is missing from the merged document.
 fn merged(folder: &Path, machines: usize, missing: &[&str]) {
-    if can_merge() {
-        let text = fs::read_to_string(folder.join("fleet.json")).expect("it is there");
-        let fleet: Value = serde_json::from_str(&text).expect("one JSON document");
-        assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(machines), "{text}");
-        assert_eq!(fleet["expected"]["missing"], serde_json::json!(missing), "{text}");
-    }
+    let text = fs::read_to_string(folder.join("fleet.json")).expect("it is there");
+    let fleet: Value = serde_json::from_str(&text).expect("one JSON document");
+    assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(machines), "{text}");
+    assert_eq!(fleet["expected"]["missing"], serde_json::json!(missing), "{text}");
 }
 
 fn every_node_has_a_report() {
