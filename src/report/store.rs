@@ -1,8 +1,9 @@
 //! Writing the report so that a crash, a full disk or a kill leaves a whole document or none, and
 //! reading one back.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -96,7 +97,10 @@ impl Store {
     /// folder flushed too. Whatever happens, one of the two is there in full. Says where it is.
     pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io_error("write in", &self.folder))?;
+        // As any other file that a program writes: an audit reads what nodes wrote as other users.
+        let everybody = Permissions::from_mode(0o666);
+        let made = tempfile::Builder::new().permissions(everybody).tempfile_in(&self.folder);
+        let mut file = made.map_err(io_error("write in", &self.folder))?;
         // Not as one text in memory: a report can be larger than the parent may be.
         let mut writer = BufWriter::new(file.as_file_mut());
         serde_json::to_writer(&mut writer, document).map_err(|error| io_error("write", &path)(error.into()))?;
