@@ -13,7 +13,6 @@ pub mod compare;
 pub mod explain;
 pub mod facts;
 pub mod fleet;
-pub mod fleet_changes;
 pub mod full;
 pub mod github;
 pub mod html;

@@ -13,8 +13,8 @@ use super::output::{fail, named, print};
 use super::run::parse_duration;
 use crate::exit::Exit;
 use crate::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
-use crate::render::fleet_changes;
-use crate::report::{Store, Stored};
+use crate::render::fleet::changes;
+use crate::report::Store;
 use crate::text::escape::terminal;
 use crate::verdict::Provenance;
 use crate::{catalogue, clock, input};
@@ -102,6 +102,10 @@ fn merge(arguments: &Merge) -> Exit {
         Ok(expected) => expected,
         Err(why) => return fail(&why, Exit::Usage, json),
     };
+    // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
+    if let Some(input) = arguments.inputs.iter().find(|input| *input != stdin && !input.exists()) {
+        return fail(&format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json);
+    }
     let not_before = match arguments.max_age.map(clock::utc_before).transpose() {
         Ok(not_before) => not_before,
         Err(why) => return fail(&format!("--max-age: {why}"), Exit::Usage, json),
@@ -114,7 +118,7 @@ fn merge(arguments: &Merge) -> Exit {
     if let Err(error) = put(&arguments.out, &merged) {
         return fail(&format!("--out: {error}"), Exit::NotDurable, json);
     }
-    let text = fleet_changes::merged(&merged, &arguments.out.to_string_lossy());
+    let text = changes::merged(&merged, &arguments.out.to_string_lossy());
     let shown =
         if json { print(&format!("{}\n", serde_json::to_string(&merged).unwrap_or_default())) } else { print(&text) };
     named(exit(&merged, &arguments.forbid).worst(shown))
@@ -167,18 +171,14 @@ fn put(path: &Path, merged: &Fleet) -> Result<(), String> {
 }
 
 fn diff(arguments: &Diff) -> Exit {
-    let read = |path: &Path| -> Result<Fleet, String> {
-        let stored = Stored::open(path).map_err(|error| error.to_string())?;
-        stored.parse(fleet::SCHEMA, fleet::MAJOR).map_err(|error| error.to_string())
-    };
-    let compared = match (read(&arguments.old), read(&arguments.new)) {
+    let compared = match (render::read(&arguments.old), render::read(&arguments.new)) {
         (Ok(old), Ok(new)) => fleet::diff(&old, &new),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let shown = match compared {
         Err(why) => return fail(&why, Exit::Usage, arguments.json),
         Ok(diff) if arguments.json => print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default())),
-        Ok(diff) => print(&fleet_changes::text(&diff)),
+        Ok(diff) => print(&changes::text(&diff)),
     };
     named(shown)
 }

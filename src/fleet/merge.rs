@@ -112,8 +112,9 @@ impl Names {
             let short = match gpus.as_slice() {
                 [] => continue,
                 [one] => cut(one),
-                [one, other] => format!("{}, {}", cut(one), cut(other)),
-                [one, rest @ ..] => format!("{} and {} more", cut(one), rest.len()),
+                // Without commas and blanks, as a host's name: names stand in lists.
+                [one, other] => format!("{}+{}", cut(one), cut(other).trim_start_matches("GPU-")),
+                [one, rest @ ..] => format!("{}+{}-more", cut(one), rest.len()),
             };
             let times = taken.entry(short.clone()).or_default();
             *times += 1;

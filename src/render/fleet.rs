@@ -3,6 +3,7 @@
 //! A document may come from anybody: a place in it that leads nowhere is shown as unknown, and its text
 //! passes through [`crate::text::escape`].
 
+pub mod changes;
 mod csv;
 mod html;
 mod markdown;

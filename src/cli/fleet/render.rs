@@ -11,6 +11,7 @@ use crate::fleet::{self, Fleet};
 use crate::render::fleet::{FleetForm, render as rendered};
 use crate::report::{StoreError, Stored};
 use crate::terminal;
+use crate::text::escape::terminal;
 
 /// What a screen is taken to have where the text goes to no terminal.
 const COLUMNS: usize = 80;
@@ -43,15 +44,25 @@ fn parse_address(text: &str) -> Result<String, String> {
 }
 
 /// A stored fleet.
-pub(super) fn read(path: &Path) -> Result<Fleet, StoreError> {
-    Stored::open(path)?.parse(fleet::SCHEMA, fleet::MAJOR)
+///
+/// # Errors
+/// Why it is none, in words that say what makes one.
+pub(super) fn read(path: &Path) -> Result<Fleet, String> {
+    let parsed = |stored: Stored| stored.parse(fleet::SCHEMA, fleet::MAJOR);
+    Stored::open(path).and_then(parsed).map_err(|error| match error {
+        StoreError::Unreadable { why, .. } => {
+            let path = terminal(&path.to_string_lossy());
+            format!("`{path}` is not a merged document: {}; `fleet merge` makes one of reports", terminal(&why))
+        }
+        error => error.to_string(),
+    })
 }
 
 /// Renders.
 pub(in crate::cli) fn render(arguments: &Arguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
-        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+        Err(why) => return fail(&why, Exit::Usage, false),
     };
     let width = match &arguments.out {
         None => terminal::width_or(&std::io::stdout(), COLUMNS),

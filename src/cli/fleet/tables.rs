@@ -23,7 +23,7 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn tables(arguments: &Arguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
-        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+        Err(why) => return fail(&why, Exit::Usage, false),
     };
     let failed = |error: io::Error| {
         let folder = terminal(&arguments.out.to_string_lossy());

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::fleet::{Change, Fleet, FleetDiff, Key, Size, What};
+use crate::fleet::{Change, Fleet, FleetDiff, Size, What};
 use crate::text::counts::{counted, tally};
 use crate::text::escape::{shorten, terminal};
 use crate::text::lines::{WIDTH, sentence};
 use crate::verdict::Provenance;
 
-use super::tally::SIMULATED;
+use super::super::tally::SIMULATED;
+use super::words::{self, key};
 
 /// More entries of one kind are counted only; `--json` and the document have them all.
 const MOST: usize = 20;
@@ -20,12 +21,10 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
     let mut out = head(fleet.provenance);
     let groups = counted(fleet.groups.len(), "group");
     let _ = writeln!(out, "{} in {groups}, {}", counted(fleet.machines.len(), "machine"), questions(fleet));
-    let buckets = fleet.input.buckets.iter().map(|(bucket, count)| format!("{count} {}", word(bucket)));
-    let buckets: Vec<String> = buckets.collect();
-    out.push_str(&sentence(&format!("{}: ", counted(fleet.input.documents, "document")), &buckets.join(", "), WIDTH));
+    out.push_str(&sentence("", &words::input(fleet), WIDTH));
     for one in fleet.input.not_merged.iter().take(MOST) {
         let why = format!("{}: {}", one.path, shorten(&one.why, LONGEST));
-        out.push_str(&sentence(&format!("  {}: ", word(&one.bucket)), &why, WIDTH));
+        out.push_str(&sentence(&format!("  {}: ", words::bucket_name(one.bucket)), &why, WIDTH));
     }
     if let Some(expected) = &fleet.expected {
         let all = [("missing", &expected.missing), ("not expected", &expected.unexpected)];
@@ -57,14 +56,6 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
 
 fn questions(fleet: &Fleet) -> String {
     counted(fleet.questions.len(), "question")
-}
-
-/// A closed word as reports have it, with spaces.
-fn word(bucket: &crate::fleet::Bucket) -> String {
-    match serde_json::to_value(bucket) {
-        Ok(serde_json::Value::String(word)) => word.replace('_', " "),
-        _ => String::new(),
-    }
 }
 
 /// What changed, for a person.
@@ -144,22 +135,6 @@ fn replaced(old: &Size, new: &Size) -> String {
         }
     }
     words
-}
-
-/// What machines of a group have in common, in words.
-pub fn key(key: &Key) -> String {
-    let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
-    let mut words = vec![key.gpus.clone(), format!("driver {}", known(&key.driver))];
-    if !key.libcudart.is_empty() {
-        words.push(format!("libcudart {}", key.libcudart));
-    }
-    if key.mig {
-        words.push("MIG".to_owned());
-    }
-    if key.shared {
-        words.push("shared with other processes".to_owned());
-    }
-    words.join(", ")
 }
 
 fn listed(head: &str, names: &[String]) -> String {
