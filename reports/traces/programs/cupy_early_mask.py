@@ -1,0 +1,8 @@
+import os
+import cupy
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+for gpu in range(cupy.cuda.runtime.getDeviceCount()):
+    free, all_bytes = cupy.cuda.Device(gpu).mem_info
+    print(gpu, free >> 20, all_bytes >> 20)
+print(float(cupy.ones(16).sum()))

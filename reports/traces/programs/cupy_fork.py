@@ -1,0 +1,13 @@
+import os
+import cupy
+
+print(cupy.cuda.runtime.getDeviceCount())
+child = os.fork()
+if child == 0:
+    try:
+        cupy.zeros(4)
+    except Exception as error:
+        print(type(error).__name__, error)
+        os._exit(1)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -1,0 +1,16 @@
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index), device="cuda").cpu()
+
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(4, 4).to("cuda")
+    for batch in DataLoader(Samples(), batch_size=2, num_workers=1, multiprocessing_context="spawn"):
+        print(model(batch.to("cuda")).shape)

@@ -1,0 +1,6 @@
+import torch
+
+torch.cuda.set_device(3)
+weights = torch.ones(1024, device="cuda")
+moved = weights.cpu().to("cuda:2")
+print(moved.device, torch.cuda.current_device())
