@@ -73,6 +73,7 @@ pub fn ask_as_today(report: &mut Report, scenarios: &[Scenario]) {
 /// The plan that today's file makes for the machine of a report, if it makes the calls that were
 /// measured. A file whose calls changed needs a new measurement, and gets no credit for the old one.
 /// Which of the orders is called the trap and which the control is the file's to say, as the effect is.
+/// A case that was added to the file since is left out of the plan: it was not measured there.
 pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
     let instance = scenario.instances.iter().find(|instance| instance.name == measured.name)?;
     let options = plan::Options {
@@ -82,13 +83,15 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
         root: true,
         ..plan::Options::default()
     };
-    let plan = plan::resolve(scenario, instance, &report.machine, &options).ok()?;
+    let mut plan = plan::resolve(scenario, instance, &report.machine, &options).ok()?;
     let then = measured.plan.as_ref()?;
     let names = same_calls(&then.cases, &plan.cases)?;
+    plan.cases.retain(|case| names.values().any(|name| *name == case.name));
     (plan.gpus == then.gpus).then_some(Today { plan, names })
 }
 
-/// The names of today's cases by those of the measured ones that make the same calls, if each has one.
+/// The names of today's cases by those of the measured ones that make the same calls, if each has one
+/// and both orders that decide are among them.
 fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, String>> {
     let mut left: Vec<&CasePlan> = today.iter().collect();
     let mut names = BTreeMap::new();
@@ -100,7 +103,8 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
         let today = left.remove(named.or_else(|| left.iter().position(same))?);
         names.insert(case.name.clone(), today.name.clone());
     }
-    left.is_empty().then_some(names)
+    let decides = |case: &&CasePlan| matches!(case.name.as_str(), "trap" | "control");
+    (!left.iter().any(decides)).then_some(names)
 }
 
 /// What a case does, without what is said about it.
@@ -140,6 +144,9 @@ mod tests {
         assert_eq!(names["control"], "selected");
         assert_eq!(names["host"], "control");
         assert_eq!(same_calls(&then, &cases(&["trap", "control"])), None, "one is gone");
+        let added = same_calls(&then[..2], &cases(&["trap", "control", "host"])).unwrap();
+        assert_eq!(added.len(), 2, "one was added");
+        assert_eq!(same_calls(&then[..2], &cases(&["trap", "host", "control"])), None, "the control is another");
         let mut other = cases(&["trap", "control", "host"]);
         other[2].probes = !other[2].probes;
         assert_eq!(same_calls(&then, &other), None, "one makes other calls");
