@@ -428,10 +428,14 @@ fn step(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
             "value(\"signal\", WIFSIGNALED(status) ? WTERMSIG(status) : 0);".to_string(),
         ],
         Doing::Kill { actor: who, signal } => {
-            vec![
-                format!("if (kill({}, {}) != 0)", holder(sequence, *who, "pid"), number(signal)),
-                "    returned_errno(-1);".to_string(),
-            ]
+            let pid = holder(sequence, *who, "pid");
+            let mut lines =
+                vec![format!("if (kill({pid}, {}) != 0)", number(signal)), "    returned_errno(-1);".to_string()];
+            // A killed process ends some time after the call. What follows asks about one that has ended.
+            if signal.is_sigkill() {
+                lines.extend(["else".to_string(), format!("    wait_for_end({pid});")]);
+            }
+            lines
         }
         Doing::Memset { variable: name, value, bytes } => {
             vec![format!("memset((void *)(uintptr_t){}, {value}, {});", variable(name), size(*bytes))]

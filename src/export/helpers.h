@@ -15,6 +15,7 @@ HELPER void become(int who);                      /* in the child of a fork */
 HELPER pid_t start_process(int who);              /* this program again, in a fresh process */
 HELPER int start_thread(pthread_t *thread, int who);
 HELPER void let_go(int who);                      /* a thread or process may leave */
+HELPER void wait_for_end(pid_t child);            /* of a killed child, which stays a zombie */
 HELPER int gpu_count(void);                       /* of the machine */
 HELPER const char *filled(const char *text);      /* with ${gpu0} and the like filled in */
 HELPER unsigned char *block(int number);          /* bytes for any process, such as an IPC handle */

@@ -141,6 +141,13 @@ pub(super) enum Number {
     Gpus,
 }
 
+impl Number {
+    /// Whether a signal is the one that ends any process.
+    pub(super) fn is_sigkill(&self) -> bool {
+        matches!(self, Number::Int(9) | Number::Named(_, 9))
+    }
+}
+
 /// What is passed for a parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {

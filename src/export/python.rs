@@ -425,11 +425,14 @@ fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
         Doing::Spawn { actor } => vec![format!("{} = start_process(seen, {})", name(actor), upper(actor))],
         Doing::Wait { actor } => vec![format!("wait_for(seen, {}, {})", upper(actor), name(actor))],
         Doing::Kill { actor, signal } => {
-            let signal = match signal {
+            let words = match signal {
                 Number::Named(signal, _) => format!("signal.{signal}"),
                 other => number(other),
             };
-            vec![format!("os.kill({}, {signal})", name(actor))]
+            let mut lines = vec![format!("os.kill({}, {words})", name(actor))];
+            // As in C: what follows asks about a process that has ended.
+            lines.extend(signal.is_sigkill().then(|| format!("wait_for_end({})", name(actor))));
+            lines
         }
         Doing::Memset { variable: held, value, bytes } => {
             vec![format!("ctypes.memset({}.value, {value}, {bytes})", variable(held))]

@@ -235,6 +235,13 @@ static void let_go(int who)
     shared->leave[who] = 1;
 }
 
+static void wait_for_end(pid_t child)
+{
+    siginfo_t how;
+    while (waitid(P_PID, (id_t)child, &how, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+        ;
+}
+
 static int gpu_count(void)
 {
     return shared->gpus;

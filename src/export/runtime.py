@@ -284,6 +284,11 @@ def wait_for(seen, actor, child):
     seen.value("signal", os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
 
 
+def wait_for_end(child):
+    """Waits for the end of a killed child, which stays a zombie."""
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+
 def errno_of(seen, result):
     """The status of a call of the C library."""
     return seen.returned(LIBC, ctypes.get_errno() if result == -1 else result)
