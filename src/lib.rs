@@ -118,6 +118,8 @@ pub mod tracer;
 pub mod claim;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod compare;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod evidence;
 pub mod exit;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod explain;

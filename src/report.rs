@@ -14,7 +14,7 @@ pub use asked::{Required, Requirement};
 pub use compact::{compact, document};
 pub use elsewhere::{Elsewhere, Whole};
 pub use instrument::{Calibrated, CoTenancy};
-pub use store::{Store, StoreError, Stored, read};
+pub use store::{REPORT, Store, StoreError, Stored, read};
 
 use std::collections::BTreeMap;
 

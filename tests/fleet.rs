@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Ran, Scratch, root};
+use common::{Ran, Scratch, evidence, root};
 use serde_json::{Value, json};
 
 /// A merge of these inputs into `fleet.json` of the scratch folder.
@@ -79,7 +79,8 @@ const KNOWN: [(&str, usize); 9] = [
 #[test]
 fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
     let scratch = Scratch::new();
-    merge(&scratch, &[&root().join("reports").to_string_lossy()]).ended(0, "ok");
+    let committed: Vec<String> = evidence().iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    merge(&scratch, &committed.iter().map(String::as_str).collect::<Vec<_>>()).ended(0, "ok");
     let fleet = merged(&scratch);
     let buckets = buckets(&fleet);
     assert!(buckets["merged"] > 60, "{buckets:?}");

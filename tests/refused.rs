@@ -5,20 +5,17 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 
+use cuda_pitfalls::survey::SurveyKind;
 use cuda_pitfalls::survey::calls::{Answer, CallRow, recipes};
 use cuda_pitfalls::survey::document::{Document, Row};
 use cuda_pitfalls::verdict::Reason;
 
-use common::{Scratch, root};
+use common::{Scratch, committed_documents};
 
 /// Every committed survey of calls.
 fn measured() -> Vec<Document<CallRow>> {
-    let folders = fs::read_dir(root().join("reports")).expect("reports").flatten();
-    // Runs of one's own bear a time in their name and are not committed.
-    let own = |folder: &fs::DirEntry| folder.file_name().to_string_lossy().contains("Z-");
-    let files = folders.filter(|folder| !own(folder)).map(|folder| folder.path().join("survey-calls.json"));
     let read = |file| serde_json::from_slice(&fs::read(file).expect("it can be read")).expect("a survey of calls");
-    files.filter(|file| file.is_file()).map(read).collect()
+    committed_documents(SurveyKind::Calls.file()).into_iter().map(|(_, file)| read(file)).collect()
 }
 
 #[test]

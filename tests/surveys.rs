@@ -17,7 +17,7 @@ use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use common::{Ran, Scratch, eventually, root};
+use common::{Ran, Scratch, committed_documents, eventually, root};
 
 fn open(path: &Path) -> Survey {
     let stored = Stored::open(path).expect("a survey can be read");
@@ -26,21 +26,7 @@ fn open(path: &Path) -> Survey {
 
 /// Every committed survey, with its folder's name.
 fn committed() -> Vec<(String, PathBuf)> {
-    let mut found = Vec::new();
-    for folder in fs::read_dir(root().join("reports")).expect("reports").flatten() {
-        let name = folder.file_name().to_string_lossy().into_owned();
-        let files = SurveyKind::ALL.map(|kind| folder.path().join(kind.file()));
-        // Runs of one's own bear a time in their name and are not committed.
-        found.extend(
-            files
-                .into_iter()
-                .filter(|_| !name.contains("Z-"))
-                .filter(|file| file.is_file())
-                .map(|file| (name.clone(), file)),
-        );
-    }
-    found.sort();
-    found
+    SurveyKind::ALL.iter().flat_map(|kind| committed_documents(kind.file())).collect()
 }
 
 #[test]

@@ -5,22 +5,18 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use common::{bless, root};
-use cuda_pitfalls::trace::{Trace, What, contexts};
+use common::{bless, evidence, root};
+use cuda_pitfalls::trace::{FILE, Trace, What, contexts};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{diagnosis, policy, render};
 
 /// The folders of committed traces, by name.
 fn committed() -> Vec<PathBuf> {
-    let below = |folder: PathBuf| {
-        let mut found: Vec<PathBuf> = fs::read_dir(&folder).expect("a folder").flatten().map(|it| it.path()).collect();
-        found.sort();
-        found
-    };
-    let machines = below(root().join("reports/traces"));
-    machines.into_iter().flat_map(below).filter(|folder| folder.join("trace.ndjson").exists()).collect()
+    let of_trace = |file: &PathBuf| file.starts_with(root().join("reports/traces")) && file.ends_with(FILE);
+    let files = evidence().into_iter().filter(of_trace);
+    files.filter_map(|file| file.parent().map(Path::to_path_buf)).collect()
 }
 
 #[test]

@@ -1,18 +1,16 @@
 //! `claims`: finding the reports and printing what follows from them.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::{fail, is_styled, named, print};
 use crate::catalogue;
 use crate::claim::{self, Evidence, NamedReport};
+use crate::evidence::{self, EvidenceError};
 use crate::exit::Exit;
 use crate::render::claims::{ClaimsFormat, render};
 use crate::report;
 use crate::scenario::Diagnostic;
-use crate::text::escape::terminal;
-use crate::verdict::Provenance;
 
 /// Where `run` puts reports if it is not told otherwise.
 const REPORTS: &str = "reports";
@@ -20,7 +18,7 @@ const REPORTS: &str = "reports";
 /// What can be given to `claims`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A report, or the folder of a run; all measured reports in `reports/` if none.
+    /// A report, or the folder of a run; the committed reports in `reports/` if none. Runs of your own do not count.
     report: Option<PathBuf>,
     /// The form.
     #[arg(long = "as", value_enum, default_value_t = ClaimsFormat::Text)]
@@ -50,8 +48,8 @@ pub(super) fn claims(arguments: &Arguments) -> Exit {
         None => all(Path::new(REPORTS)),
     };
     if sources.is_empty() && arguments.report.is_none() {
-        let why = "there is no measured report in ./reports, so no claim can be decided here; give a report, or run \
-                   this in a checkout, whose docs/claims.md has what its reports say";
+        let why = "there is no measured report in ./reports that is committed evidence, so no claim can be decided \
+                   here; give a report, or run this in a checkout, whose docs/claims.md has what its reports say";
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {why}");
     }
     let evidence = Evidence::new(sources, &scenarios);
@@ -66,26 +64,23 @@ fn lines(diagnostics: &[Diagnostic], source: &str) -> String {
     lines.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The measured reports of a folder, by name; of a partial one counts what was asked to its end. What is left out is named on stderr; a
-/// folder that is not there holds none.
+/// The reports of a folder that are evidence, by name; of a partial one counts what was asked to its end. One that is
+/// not what was committed is named on stderr and left out. A folder that is not there holds none.
 fn all(folder: &Path) -> Vec<NamedReport> {
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path().join("report.json")).collect();
-    paths.retain(|path| path.is_file());
-    paths.sort();
     let mut sources = Vec::new();
-    for path in paths {
-        let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let why = match report::read(&path) {
-            Ok(report) if report.provenance == Provenance::Simulated => "it is simulated".to_owned(),
-            Ok(report) => {
-                sources.push(NamedReport { name, report });
-                continue;
-            }
-            Err(error) => error.to_string(),
+    for listed in evidence::listed() {
+        let Some(name) = listed.folder_of(report::REPORT) else { continue };
+        let found = match listed.find(folder) {
+            Ok(path) => report::read(&path).map_err(|error| error.to_string()),
+            Err(EvidenceError::Missing { .. }) => continue,
+            Err(error) => Err(error.to_string()),
         };
-        let name = terminal(&path.to_string_lossy());
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name} is left out: {why}");
+        match found {
+            Ok(report) => sources.push(NamedReport { name: name.to_owned(), report }),
+            Err(why) => {
+                let _ = writeln!(std::io::stderr(), "cuda-pitfalls: a report is left out: {why}");
+            }
+        }
     }
     sources
 }

@@ -14,7 +14,7 @@ use crate::input;
 use crate::text::escape::terminal;
 
 /// The report's file in the folder of a run.
-const REPORT: &str = "report.json";
+pub const REPORT: &str = "report.json";
 /// Larger files are not reports.
 const LARGEST_BYTES: u64 = 256 << 20;
 

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cuda_pitfalls::evidence;
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -241,14 +242,18 @@ pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
     found.unwrap_or_else(|| panic!("{name} is not in the report"))
 }
 
-/// The reports that are committed: folder names and paths. Runs of one's own bear a time in their
-/// name and are not committed.
+/// The reports that are committed: folder names and paths.
 pub(crate) fn committed_reports() -> Vec<(String, PathBuf)> {
-    let folders = fs::read_dir(root().join("reports")).into_iter().flatten().flatten();
-    let mut found: Vec<(String, PathBuf)> = folders
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path().join("report.json")))
-        .filter(|(name, path)| !name.contains("Z-") && path.is_file())
-        .collect();
-    found.sort();
-    found
+    committed_documents(cuda_pitfalls::report::REPORT)
+}
+
+/// The committed documents in files of this name: folder names and paths.
+pub(crate) fn committed_documents(file: &str) -> Vec<(String, PathBuf)> {
+    evidence::documents(&root().join("reports"), file).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Every file of the committed evidence.
+pub(crate) fn evidence() -> Vec<PathBuf> {
+    let find = |one: &evidence::Listed| one.find(&root().join("reports")).unwrap_or_else(|error| panic!("{error}"));
+    evidence::listed().iter().map(find).collect()
 }

@@ -1,15 +1,14 @@
 //! How many rows and functions the surveys have, and what they show.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use cuda_pitfalls::survey::calls::{Answer, CallRow};
 use cuda_pitfalls::survey::document::Document;
 use cuda_pitfalls::survey::python::INSTRUMENT;
 use serde_json::Value;
 
-use crate::common::root;
 use crate::{Page, document};
+use crate::common::committed_documents;
 
 /// The first survey with libcudart 13.0 and two visible GPUs, less what was not exported: each
 /// function with the plainest arguments.
@@ -50,8 +49,7 @@ fn has_context(row: &CallRow) -> bool {
 /// Every row of every committed survey of calls, those of later surveys last.
 fn all() -> Vec<CallRow> {
     let mut documents: Vec<Document<CallRow>> = Vec::new();
-    for folder in fs::read_dir(root().join("reports")).expect("reports").flatten() {
-        let name = folder.file_name().to_string_lossy().into_owned();
+    for (name, _) in committed_documents("survey-calls.json") {
         if name.starts_with("survey-calls-h200") {
             let document = document(&format!("{name}/survey-calls.json"));
             documents.push(serde_json::from_value(document).expect("a survey of calls"));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::claim::{self, Evidence};
 use cuda_pitfalls::diagnosis;
+use cuda_pitfalls::evidence;
 use cuda_pitfalls::fleet;
 use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
@@ -54,7 +55,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
 /// A committed report that cannot be read.
 pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, Failed> {
     let mut measured = Vec::new();
-    for (name, file) in committed("report.json")? {
+    for (name, file) in committed(report::REPORT)? {
         measured.extend(page::measurements(scenarios, &name, &report::read(&file)?));
     }
     Ok(measured)
@@ -114,7 +115,7 @@ pub fn made_summary() -> Result<Summary, Failed> {
         }
     }
     let mut reports = Vec::new();
-    for (name, file) in committed("report.json")? {
+    for (name, file) in committed(report::REPORT)? {
         reports.push((name, report::read(&file)?.machine));
     }
     Ok(Summary::of(&surveys, &reports))
@@ -127,26 +128,16 @@ fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
         lines.join("\n")
     })?;
     let mut sources = Vec::new();
-    for (name, file) in committed("report.json")? {
+    for (name, file) in committed(report::REPORT)? {
         sources.push(claim::NamedReport { name, report: report::read(&file)? });
     }
     let evidence = Evidence::new(sources, scenarios);
     Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::ClaimsFormat::Markdown))
 }
 
-/// The committed reports or surveys in files of this name, each with its folder's name, sorted. Runs
-/// of one's own bear a time in their name and are not committed.
+/// The committed reports or surveys in files of this name, each with its folder's name.
 fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, Failed> {
-    let mut found = Vec::new();
-    for folder in fs::read_dir(root().join("reports"))? {
-        let folder = folder?;
-        let (name, file) = (folder.file_name().to_string_lossy().into_owned(), folder.path().join(file));
-        if !name.contains("Z-") && file.is_file() {
-            found.push((name, file));
-        }
-    }
-    found.sort();
-    Ok(found)
+    Ok(evidence::documents(&root().join("reports"), file)?)
 }
 
 /// The pages of scenarios that are no more.

@@ -5,6 +5,7 @@
 
 pub mod diagnoses;
 pub mod documents;
+pub mod evidence;
 pub mod explain;
 pub mod export;
 pub mod page;

@@ -1,0 +1,98 @@
+//! What a user runs never counts as evidence, wherever it lies and whatever it says of itself.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use cuda_pitfalls::evidence::{LIST, listed};
+use cuda_pitfalls::report::REPORT;
+
+use common::{Scratch, evidence, root};
+
+/// Only what hangs takes so long.
+const LONGEST: Duration = Duration::from_secs(600);
+
+#[test]
+fn every_file_of_the_list_is_what_was_listed() {
+    assert!(evidence().len() > 150);
+}
+
+/// A folder that was committed and not listed would be evidence for nobody, and nobody would notice.
+#[test]
+fn the_list_has_what_is_committed_and_nothing_else() {
+    let tracked = Command::new("git").args(["ls-files", "-z", "reports"]).current_dir(root()).output();
+    let Some(tracked) = tracked.ok().filter(|output| output.status.success() && !output.stdout.is_empty()) else {
+        // Outside a checkout nothing is committed.
+        return;
+    };
+    let tracked = String::from_utf8_lossy(&tracked.stdout).into_owned();
+    let is_evidence = |name: &&str| !name.is_empty() && !name.ends_with(".md") && !name.ends_with(".schema.json");
+    let tracked: BTreeSet<&str> = tracked.split('\0').filter(is_evidence).filter(|name| *name != LIST).collect();
+    let listed: BTreeSet<String> = listed().into_iter().map(|one| format!("reports/{}", one.name)).collect();
+    let missing: Vec<&&str> = tracked.iter().filter(|name| !listed.contains(**name)).collect();
+    assert!(missing.is_empty(), "`cargo xtask evidence FOLDER` lists what is committed: {missing:#?}");
+    let gone: Vec<&String> = listed.iter().filter(|name| !tracked.contains(name.as_str())).collect();
+    assert!(gone.is_empty(), "listed and not committed: {gone:#?}");
+}
+
+/// What `claims` makes of `reports` in a folder, and what it says on stderr.
+fn claims(folder: &Path) -> (String, String) {
+    let scratch = Scratch::new();
+    let mut command = scratch.command(&["claims", "--json"]);
+    command.current_dir(folder);
+    let ran = scratch.start(command).wait(LONGEST);
+    assert!(ran.code.is_some_and(|code| code != 70), "{ran:#?}");
+    (ran.stdout, ran.stderr)
+}
+
+#[test]
+fn a_run_of_ones_own_changes_nothing() {
+    let scratch = Scratch::new();
+    let folder = |name: &str| {
+        let folder = scratch.reports().join(name);
+        fs::create_dir_all(&folder).expect("a folder of our own");
+        folder
+    };
+    let committed = |name: &str| root().join("reports").join(name).join(REPORT);
+    for name in ["h200-x1", "h200-x2-memory"] {
+        symlink(committed(name), folder(name).join(REPORT)).expect("a link of our own");
+    }
+    let found = || -> Vec<String> {
+        listed().into_iter().filter(|one| one.find(&scratch.reports()).is_ok()).map(|one| one.name).collect()
+    };
+    let (before, (claimed, _)) = (found(), claims(scratch.path()));
+    assert_eq!(before, ["h200-x1/report.json", "h200-x2-memory/report.json"]);
+    assert!(claimed.contains("\"confirmed\""), "{claimed}");
+
+    // Simulated runs, where README's first command puts them and in the folder of a committed report.
+    for out in [scratch.reports(), scratch.reports().join("h200-x1")] {
+        let ran = scratch.run(&[
+            "run",
+            "visibility/mask-after-cuinit",
+            "--on",
+            "sim",
+            "--quick",
+            "--out",
+            &out.to_string_lossy(),
+        ]);
+        ran.ended(0, "ok");
+    }
+    // Measured runs: in a folder of its own, and with the names of committed ones.
+    let measured = fs::read_to_string(committed("h200-x2")).expect("a committed report");
+    let other = measured.replacen("\"id\":\"", "\"id\":\"own-", 1);
+    assert_ne!(measured, other);
+    for name in ["h100-x8", "2026-11-22T10-00-00Z-abcd", "h200-x2", "h200-x4/h200-x2"] {
+        fs::write(folder(name).join(REPORT), &other).expect("a file of our own");
+    }
+    fs::copy(committed("h200-x2"), folder("h200-x2-copy").join(REPORT)).expect("a file of our own");
+
+    let (after, said) = claims(scratch.path());
+    assert_eq!(found(), before);
+    assert_eq!(after, claimed);
+    assert!(said.contains("reports/h200-x2/report.json` is not the file that"), "{said}");
+}
