@@ -44,9 +44,6 @@ pub struct Claim {
     pub id: String,
     /// The claim in our own words.
     pub says: String,
-    /// Whether it is about a framework. Unless an answer that decides it comes from the framework
-    /// itself, only CUDA calls such as it makes were tested.
-    pub framework: bool,
     /// What the row has to say beside its verdict. Empty for most.
     pub note: String,
     /// The verdict and what supports it, or why there can be none.
@@ -54,10 +51,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether the claim names a framework, and CUDA calls alone decide it.
+    /// Whether CUDA calls alone decide it, and no line of a framework does. The articles are about frameworks.
     pub fn is_of_calls_only(&self) -> bool {
         match &self.row {
-            Assessment::Tested(tested) => self.framework && !tested.shown_by.iter().any(|it| it.in_framework),
+            Assessment::Tested(tested) => !tested.shown_by.iter().any(|it| it.in_framework),
             Assessment::Untestable(_) => false,
         }
     }

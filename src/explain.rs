@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::index::{Index, Match};
 use crate::catalogue::essential;
 use crate::scenario::{Expected, Instance, Scenario};
-use crate::summary::Summary;
+use crate::summary::{Basis, Summary};
 
 /// How many answers are told.
 pub const MOST_ANSWERS: usize = 5;
@@ -59,6 +59,8 @@ pub struct Answer<'a> {
     pub score: f64,
     /// The machines that measured it, in words.
     pub machines: Vec<String>,
+    /// On what it rests; none where nothing was measured.
+    pub basis: Option<&'a Basis>,
 }
 
 /// Whether the question of a scenario is answered by yes.
@@ -147,7 +149,12 @@ impl<'a> Explainer<'a> {
             .into_iter()
             .filter(|(found, _)| found.score >= best * LEAST_BESIDE_THE_BEST)
             .take(MOST_ANSWERS)
-            .map(|(found, scenario)| Answer { scenario, score: found.score, machines: self.machines(scenario) })
+            .map(|(found, scenario)| Answer {
+                scenario,
+                score: found.score,
+                machines: self.machines(scenario),
+                basis: self.summary.answers.get(&scenario.name),
+            })
             .collect();
         Explanation { facts, answers, query }
     }

@@ -20,12 +20,87 @@ const SOURCE: &str = include_str!("../surveys/summary.json");
 pub struct Summary {
     /// The machine of each committed report, in words, by the name that `evidence` has: `reports/h200-x2`.
     pub machines: BTreeMap<String, String>,
+    /// On what the answer to each question rests, by the scenario's name. One without an answer is not there.
+    #[serde(default)]
+    pub answers: BTreeMap<String, Basis>,
     /// What each call does as the first of a process, by its name.
     pub calls: Vec<CallFacts>,
     /// What each line of Python does in a fresh interpreter, in the order of the survey.
     pub lines: Vec<LineFacts>,
     /// When each environment variable is read.
     pub variables: Vec<VariableFacts>,
+}
+
+/// On what an answer rests: the runs that asked the question as it is today and came to a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Basis {
+    /// The fewest attempts that counted of the trap or the control in one of the runs.
+    pub least: u32,
+    /// The most.
+    pub most: u32,
+    /// How many runs.
+    pub runs: u32,
+    /// How many of them were interrupted.
+    pub interrupted: u32,
+    /// The machines, by number and model of their GPUs: `2 × NVIDIA H200`.
+    pub machines: Vec<String>,
+    /// The newest versions that were measured, of libcudart or of the packages that the lines need: `torch 2.11.0`.
+    pub newest: Vec<String>,
+}
+
+impl Basis {
+    /// Whether one attempt of each case is all that there is.
+    pub const fn is_single(&self) -> bool {
+        self.runs == 1 && self.least == 1
+    }
+
+    /// Whether no run was finished.
+    pub const fn is_of_interrupted_runs(&self) -> bool {
+        self.interrupted == self.runs
+    }
+
+    /// All of it in a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
+    pub fn sentence(&self) -> String {
+        let attempts = match (self.least, self.most) {
+            (1, 1) => "1 attempt".to_owned(),
+            (least, most) if least == most => format!("{most} attempts"),
+            (least, most) => format!("{least} to {most} attempts"),
+        };
+        let runs = match (self.runs, self.interrupted) {
+            (1, 0) => "in 1 run".to_owned(),
+            (1, _) => "in 1 run, which was interrupted".to_owned(),
+            (runs, 0) => format!("in each of {runs} runs"),
+            (runs, 1) => format!("in each of {runs} runs, 1 of which was interrupted"),
+            (runs, some) if runs == some => format!("in each of {runs} runs, which were all interrupted"),
+            (runs, some) => format!("in each of {runs} runs, {some} of which were interrupted"),
+        };
+        format!("{attempts} of each case {runs}, on {}", machines_in_words(&self.machines))
+    }
+}
+
+/// Machines with their models once: `1, 2 and 4 × NVIDIA H200`.
+pub fn machines_in_words(machines: &[String]) -> String {
+    let mut models: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for (gpus, model) in machines.iter().filter_map(|machine| machine.split_once(" × ")) {
+        models.entry(model).or_default().extend(gpus.parse::<u32>().ok());
+    }
+    let of_model = |(model, gpus): (&str, BTreeSet<u32>)| {
+        let gpus: Vec<String> = gpus.iter().map(u32::to_string).collect();
+        format!("{} × {model}", listed(&gpus))
+    };
+    listed(&models.into_iter().map(of_model).collect::<Vec<_>>())
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [first @ .., before, last] => {
+            let first: String = first.iter().map(|word| format!("{word}, ")).collect();
+            format!("{first}{before} and {last}")
+        }
+        [only] => only.clone(),
+        [] => "no machine".to_owned(),
+    }
 }
 
 /// What one call does as the first of a process.
@@ -117,10 +192,11 @@ pub fn embedded() -> Summary {
 }
 
 impl Summary {
-    /// Of these surveys, and of the machines of these reports, each behind the name of its folder.
-    pub fn of(surveys: &[Survey], reports: &[(String, Machine)]) -> Summary {
+    /// Of these surveys, of the machines of these reports, each behind the name of its folder, and of what answers
+    /// rest on.
+    pub fn of(surveys: &[Survey], reports: &[(String, Machine)], answers: BTreeMap<String, Basis>) -> Summary {
         let machines = reports.iter().map(|(name, machine)| (format!("reports/{name}"), in_words(machine))).collect();
-        let mut summary = Summary { machines, ..Summary::default() };
+        let mut summary = Summary { machines, answers, ..Summary::default() };
         let mut calls: Vec<(&CallRow, String)> = Vec::new();
         let mut surveys: Vec<&Survey> = surveys.iter().collect();
         surveys.sort_by(|one, other| one.header().started_at.cmp(&other.header().started_at));
@@ -146,8 +222,14 @@ impl Summary {
             format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
         }
         let machines = serde_json::to_string_pretty(&self.machines).unwrap_or_default();
+        let entry = |(name, basis): (&String, &Basis)| {
+            let text = |value: serde_json::Result<String>| value.unwrap_or_default();
+            format!("{}: {}", text(serde_json::to_string(name)), text(serde_json::to_string(basis)))
+        };
+        let answers: Vec<String> = self.answers.iter().map(entry).collect();
         let lists = [list("calls", &self.calls), list("lines", &self.lines), list("variables", &self.variables)];
-        format!("{{\"machines\": {machines},\n{}}}\n", lists.join(",\n"))
+        let answers = answers.join(",\n");
+        format!("{{\"machines\": {machines},\n\"answers\": {{\n{answers}\n}},\n{}}}\n", lists.join(",\n"))
     }
 
     /// Of several rows about one line the last that was measured counts.
@@ -279,6 +361,43 @@ mod tests {
         let rows = [absent("11.7", Reason::MissingSymbol), row("12.0", true, true), absent("13.0", Reason::Crashed)];
         assert_eq!(facts(&rows)[0].runs[0].versions, "12.0");
         assert!(facts(&rows[..1]).is_empty());
+    }
+
+    #[test]
+    fn a_basis_says_attempts_runs_and_interruption() {
+        let machine = |gpus: u32| format!("{gpus} × NVIDIA H200");
+        let basis = |least, most, runs, interrupted| Basis {
+            least,
+            most,
+            runs,
+            interrupted,
+            machines: [1, 2, 4].into_iter().take(runs as usize).map(machine).collect(),
+            newest: Vec::new(),
+        };
+        let single = basis(1, 1, 1, 1);
+        assert!(single.is_single() && single.is_of_interrupted_runs());
+        assert_eq!(single.sentence(), "1 attempt of each case in 1 run, which was interrupted, on 1 × NVIDIA H200");
+        let several = basis(3, 5, 3, 1);
+        assert!(!several.is_single() && !several.is_of_interrupted_runs());
+        assert_eq!(
+            several.sentence(),
+            "3 to 5 attempts of each case in each of 3 runs, 1 of which was interrupted, on 1, 2 and 4 × \
+             NVIDIA H200"
+        );
+    }
+
+    #[test]
+    fn every_question_with_an_expectation_has_a_basis() {
+        let scenarios = crate::catalogue::select(&[]).expect("they are valid");
+        let summary = embedded();
+        let expects = |one: &&crate::scenario::Scenario| one.instances.iter().any(|it| !it.expect.is_empty());
+        let without: Vec<&str> = scenarios
+            .iter()
+            .filter(expects)
+            .map(|one| one.name.as_str())
+            .filter(|name| summary.answers.get(*name).is_none_or(|basis| basis.runs == 0 || basis.newest.is_empty()))
+            .collect();
+        assert!(without.is_empty(), "{without:?}");
     }
 
     #[test]

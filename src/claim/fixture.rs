@@ -17,7 +17,6 @@ published = "2025-05-23"
 [[claim]]
 id = "S7-1"
 says = "A guard makes a context."
-framework = true
 verdict = "qualified"
 condition = "with a newer runtime"
 shown_by = [

@@ -109,13 +109,7 @@ impl<'a> Reader<'a> {
             Some(why) => self.untestable(why, &raw),
             None => self.tested(&mut raw),
         };
-        Claim {
-            id: raw.id.into_inner(),
-            says: self.sentence(raw.says),
-            framework: raw.framework,
-            note: self.optional(raw.note),
-            row,
-        }
+        Claim { id: raw.id.into_inner(), says: self.sentence(raw.says), note: self.optional(raw.note), row }
     }
 
     fn untestable(&mut self, why: Spanned<String>, raw: &RawClaim) -> Assessment {

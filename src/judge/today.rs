@@ -16,6 +16,11 @@ pub struct Today {
 }
 
 impl Today {
+    /// Whether another case is the trap or the control today than when it was measured.
+    pub fn compares_others(&self) -> bool {
+        self.names.iter().any(|(then, today)| then != today && ["trap", "control"].contains(&today.as_str()))
+    }
+
     /// Gives measured cases the names that they have today.
     pub fn rename(&self, cases: &mut [CaseReport]) {
         for case in cases {

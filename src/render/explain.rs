@@ -109,12 +109,15 @@ fn in_full(answer: &Answer<'_>, width: usize) -> String {
         let head = if is_workaround(&scenario.remedy) { "Workaround  " } else { "To do       " };
         out.push_str(&lines::sentence(head, &scenario.remedy, width));
     }
-    let since = since(scenario);
+    let since = since(answer);
     if !since.is_empty() {
         out.push_str(&lines::sentence("Versions    ", &since.join("; "), width));
     }
     let measured = if answer.machines.is_empty() { "on no machine yet".to_owned() } else { answer.machines.join("; ") };
     out.push_str(&lines::sentence("Measured    ", &measured, width));
+    if let Some(basis) = answer.basis {
+        out.push_str(&lines::sentence("Rests on    ", &basis.sentence(), width));
+    }
     // The command is copied, so it is not broken.
     let _ = writeln!(out, "Ask here    {}", terminal(&command(scenario)));
     out
@@ -164,9 +167,9 @@ fn verbatim(line: &str, width: usize) -> String {
         .collect()
 }
 
-/// Since which version the pitfall shows, where an expectation asks for one.
-fn since(scenario: &Scenario) -> Vec<String> {
-    let Some(instance) = scenario.instances.first() else { return Vec::new() };
+/// With which version the pitfall shows, where an expectation asks for one, and up to which one that is known.
+fn since(answer: &Answer<'_>) -> Vec<String> {
+    let Some(instance) = answer.scenario.instances.first() else { return Vec::new() };
     let is_conditional = instance.expect.iter().any(|entry| {
         versions::is_versioned(&entry.when)
             || !entry.when.packages.is_empty()
@@ -177,6 +180,8 @@ fn since(scenario: &Scenario) -> Vec<String> {
     }
     let mut found = versions::lines(&instance.expect, Scalar::to_string);
     found.dedup();
+    let newest = answer.basis.map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
+    found.extend(newest.map(|newest| format!("newer than {newest}: not measured")));
     found
 }
 
@@ -279,8 +284,9 @@ pub fn document(explanation: &Explanation<'_>) -> Value {
             "workaround": scenario.remedy,
             "language": if scenario.has_python_lines() { "python" } else { "c" },
             "write": control.map(written).unwrap_or_default(),
-            "versions": since(scenario),
+            "versions": since(answer),
             "machines": answer.machines,
+            "basis": answer.basis,
             "symptoms": scenario.symptoms,
             "sources": scenario.sources,
             "run": command(scenario),
@@ -312,7 +318,12 @@ mod tests {
         assert!(text.starts_with("In a fresh process torch.cuda.is_available reads the mask (at\ntorch/"), "{text}");
         assert!(text.contains("\n    import os, torch\n"), "{text}");
         assert!(text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"), "{text}");
-        assert!(text.contains("Versions    with torch 2.11 or newer the pitfall shows\n"), "{text}");
+        let versions = "Versions    with torch 2.11 the pitfall shows; newer than torch 2.11.0: not measured\n";
+        assert!(text.contains(versions), "{text}");
+        assert!(
+            text.contains("Rests on    1 attempt of each case") || text.contains("attempts of each case"),
+            "{text}"
+        );
         assert!(text.lines().count() <= 45, "{text}");
         assert!(text.lines().all(|line| !line.contains("[ask]")), "{text}");
     }

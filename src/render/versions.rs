@@ -47,12 +47,11 @@ pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// A package as a person says it: `with torch 2.11 or newer`.
+/// A package as a person says it: `with torch 2.11`. That newer ones do the same is what a run checks, and
+/// nothing that is known: a version is named where it was measured.
 fn package(text: &str) -> String {
     match text.split_once(">=") {
-        Some((name, version)) if !text.contains([',', '|']) => {
-            format!("with {} {} or newer", name.trim(), version.trim())
-        }
+        Some((name, version)) if !text.contains([',', '|']) => format!("with {} {}", name.trim(), version.trim()),
         _ => format!("with {text}"),
     }
 }
@@ -83,6 +82,14 @@ mod tests {
         assert_eq!(
             [">= 535", "<=535", "> 9.0", "< 12.0", "= 580"].map(said),
             ["since driver 535", "up to driver 535", "after driver 9.0", "before driver 12.0", "with driver 580"]
+        );
+    }
+
+    #[test]
+    fn of_a_package_the_version_is_named_and_no_newer_one() {
+        assert_eq!(
+            ["torch >= 2.11", "python < 3.14", "torch >= 2.0, < 3"].map(package),
+            ["with torch 2.11", "with python < 3.14", "with torch >= 2.0, < 3"]
         );
     }
 

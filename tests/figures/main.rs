@@ -7,7 +7,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod claims;
 mod cost;
 mod memory;
 mod surveys;

@@ -1,6 +1,5 @@
 //! Memory as scenarios measured it.
 
-use cuda_pitfalls::catalogue;
 use serde_json::Value;
 
 use crate::{Page, document, mib};
@@ -45,16 +44,6 @@ fn what_the_driver_and_a_context_take() {
         .says(format!("{} MiB ({} bytes) on an H200 that no other process uses", mib(context), thousands(context)))
         .says(format!("{init_mib} MiB of it come with `cuInit`"))
         .says(format!("restoring device 0 creates a context there: +{} MiB", mib(restored - init)));
-}
-
-#[test]
-fn scenarios_cases_and_answers_are_counted() {
-    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
-    let cases: usize = scenarios.iter().map(|scenario| scenario.instances[0].cases.len()).sum();
-    let answers = scenarios.iter().filter(|scenario| !scenario.answer.is_empty()).count();
-    let all = scenarios.len();
-    Page::open("README.md")
-        .says(format!("{all} scenarios with {cases} cases; {answers} of them have an answer so far"));
 }
 
 #[test]

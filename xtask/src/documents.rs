@@ -19,7 +19,7 @@ use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
-use crate::{diagnoses, explain, export, page, steps};
+use crate::{counts, diagnoses, explain, export, page, provenance, steps};
 
 /// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
 pub type Failed = Box<dyn Error>;
@@ -35,16 +35,20 @@ pub fn root() -> &'static Path {
 /// Something that they are made from cannot be read or is not valid.
 pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     let scenarios = catalogue::select(&[])?;
-    let measured = measured(&scenarios)?;
+    let (sources, measured) = read(&scenarios)?;
     let mut made = pages(&scenarios, &measured);
+    let claims = claims(&scenarios)?;
+    let readme = fs::read_to_string(root().join("README.md"))?;
+    made.insert("README.md".to_owned(), counts::filled(&readme, &scenarios, &page::bases(&measured), &claims.counts)?);
+    made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
     made.extend(schemas());
     made.extend(surveys()?);
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
     made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
-    made.insert("docs/claims.md".to_owned(), claims_page(&scenarios)?);
+    made.insert("docs/claims.md".to_owned(), claims.page);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
-    made.insert("surveys/summary.json".to_owned(), made_summary()?.text());
+    made.insert("surveys/summary.json".to_owned(), made_summary(&measured)?.text());
     made.insert("scenarios/steps.md".to_owned(), steps::page());
     Ok(made)
 }
@@ -54,11 +58,30 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
 /// # Errors
 /// A committed report that cannot be read.
 pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, Failed> {
-    let mut measured = Vec::new();
+    Ok(read(scenarios)?.1)
+}
+
+/// The committed reports, and what they say of the scenarios as they are today.
+///
+/// # Errors
+/// A committed report that cannot be read.
+pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page::Measurement>), Failed> {
+    let (mut sources, mut measured) = (Vec::new(), Vec::new());
     for (name, file) in committed(report::REPORT)? {
-        measured.extend(page::measurements(scenarios, &name, &report::read(&file)?));
+        let report = report::read(&file)?;
+        let own = page::measurements(scenarios, &name, &report);
+        sources.push(provenance::Source::of(&name, &report, &own));
+        measured.extend(own);
     }
-    Ok(measured)
+    Ok((sources, measured))
+}
+
+/// The runs of which the program's commit is not known, with how many of their questions no commit has.
+///
+/// # Errors
+/// A file that cannot be read or is not valid.
+pub fn uncommitted() -> Result<BTreeMap<String, usize>, Failed> {
+    Ok(provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)?)
 }
 
 /// The pages of scenarios, with what was measured of them, and their index.
@@ -107,7 +130,7 @@ fn explain_page(scenarios: &[Scenario]) -> Result<String, Failed> {
 ///
 /// # Errors
 /// A committed report or survey that cannot be read.
-pub fn made_summary() -> Result<Summary, Failed> {
+pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, Failed> {
     let mut surveys = Vec::new();
     for kind in survey::SurveyKind::ALL {
         for (name, file) in committed(kind.file())? {
@@ -118,11 +141,17 @@ pub fn made_summary() -> Result<Summary, Failed> {
     for (name, file) in committed(report::REPORT)? {
         reports.push((name, report::read(&file)?.machine));
     }
-    Ok(Summary::of(&surveys, &reports))
+    Ok(Summary::of(&surveys, &reports, page::bases(measured)))
 }
 
 /// What the committed reports make of the claims.
-fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
+struct Claims {
+    /// docs/claims.md.
+    page: String,
+    counts: counts::Claims,
+}
+
+fn claims(scenarios: &[Scenario]) -> Result<Claims, Failed> {
     let articles = claim::load_all(scenarios).map_err(|(diagnostics, source)| {
         let lines: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(&source, false)).collect();
         lines.join("\n")
@@ -132,7 +161,9 @@ fn claims_page(scenarios: &[Scenario]) -> Result<String, Failed> {
         sources.push(claim::NamedReport { name, report: report::read(&file)? });
     }
     let evidence = Evidence::new(sources, scenarios);
-    Ok(claims::render(&claim::weigh(&articles, &evidence), &evidence, claims::ClaimsFormat::Markdown))
+    let ledger = claim::weigh(&articles, &evidence);
+    let page = claims::render(&ledger, &evidence, claims::ClaimsFormat::Markdown);
+    Ok(Claims { page, counts: counts::Claims::of(&ledger) })
 }
 
 /// The committed reports or surveys in files of this name, each with its folder's name.

@@ -3,10 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counts;
 pub mod diagnoses;
 pub mod documents;
 pub mod evidence;
 pub mod explain;
 pub mod export;
 pub mod page;
+pub mod provenance;
 pub mod steps;

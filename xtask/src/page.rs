@@ -15,7 +15,7 @@ mod table;
 mod values;
 
 pub use index::{index, path as index_path};
-pub use measured::{Measurement, measurements, verdict_of};
+pub use measured::{Measurement, bases, measurements, verdict_of};
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -27,8 +27,6 @@ pub(super) struct ArticleFile {
 pub(super) struct RawClaim {
     pub(super) id: Spanned<String>,
     pub(super) says: Spanned<String>,
-    #[serde(default)]
-    pub(super) framework: bool,
     pub(super) note: Option<Spanned<String>>,
     pub(super) untestable: Option<Spanned<String>>,
     pub(super) verdict: Option<Spanned<Stated>>,

@@ -51,7 +51,6 @@ fn claim(article: &Article, weighed: &Weighed, simulated: bool) -> Value {
         "condition": condition,
         "cause": cause,
         "note": text(&claim.note),
-        "framework": claim.framework,
         "cuda_calls_only": claim.is_of_calls_only(),
         "shown_by": supports(&weighed.shown_by),
         "cause_shown_by": supports(&weighed.cause_shown_by),

@@ -8,8 +8,8 @@ use crate::render::facts;
 use crate::render::words::packages;
 use crate::text::counts::grouped;
 
-/// What a row says of itself that is about a framework and was decided by CUDA calls.
-pub(super) const FRAMEWORK: &str = "the verdict is about CUDA calls such as it makes; the framework itself was not run";
+/// What a row says of itself that CUDA calls alone decide.
+pub(super) const FRAMEWORK: &str = "not run: CUDA calls alone decide this";
 /// The same in the table and in totals.
 pub(super) const CALLS_ONLY: &str = "CUDA calls only";
 
@@ -203,8 +203,8 @@ pub(super) fn counts(ledger: &Ledger) -> String {
     }
     let verdicts = ledger.claims().filter(|(_, claim)| claim.verdict().is_some()).count();
     format!(
-        "{counts}. {calls_only} of the {verdicts} verdicts are about {CALLS_ONLY}, not about the framework that the \
-         claim names"
+        "{counts}. {calls_only} of the {verdicts} verdicts rest on {CALLS_ONLY}; lines of the frameworks that the \
+         articles are about decide the others"
     )
 }
 

@@ -1,14 +1,16 @@
 //! What committed reports show about the scenarios as they are today.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::judge::{self, Facts, planned_today};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::render::words;
-use cuda_pitfalls::report::{Report, ScenarioReport};
+use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
 use cuda_pitfalls::scenario::python::with_needed;
-use cuda_pitfalls::scenario::{Instance, Scenario};
+use cuda_pitfalls::scenario::{Check, Instance, Scenario};
+use cuda_pitfalls::summary::Basis;
+use cuda_pitfalls::text::versions::number;
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
@@ -30,6 +32,12 @@ pub struct Measurement {
     pub machine: Machine,
     /// Whether no other process was on its GPUs.
     pub alone: bool,
+    /// Whether its run ended before it was through.
+    pub interrupted: bool,
+    /// The verdict that the report holds, on the question as it was asked then.
+    pub then: Verdict,
+    /// What of the question is not today's, in words: another effect, other cases.
+    pub changed: Option<&'static str>,
     /// What was measured, without the calls and readings of its attempts.
     pub part: ScenarioReport,
 }
@@ -45,6 +53,13 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         let scenario = scenarios.iter().find(|scenario| scenario.name == part.scenario)?;
         let today = planned_today(scenario, report, part)?;
         let mut part = part.clone();
+        let then = part.verdict.clone();
+        let asked = part.plan.as_ref().map(|plan| effect(&plan.effect)).unwrap_or_default();
+        let changed = if today.compares_others() {
+            Some("other cases compared")
+        } else {
+            (asked != effect(&today.plan.effect)).then_some("another effect")
+        };
         today.rename(&mut part.cases);
         let plan = today.plan;
         let facts = Facts::new(&report.machine, part.libcudart.as_ref(), &plan, report.provenance);
@@ -55,16 +70,64 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
             attempt.recording.sweeps.clear();
             attempt.recording.free_run = None;
         }
-        Some(part)
+        Some((part, then, changed))
     });
-    let measurement = |part| Measurement {
+    let measurement = |(part, then, changed)| Measurement {
         report: name.to_owned(),
         started_at: report.run.started_at.clone(),
         machine: report.machine.clone(),
         alone: report.run.co_tenants.is_empty(),
+        interrupted: report.run.interrupted.is_some() || !report.complete,
+        then,
+        changed,
         part,
     };
     judged.map(measurement).collect()
+}
+
+/// What an effect asks for, without where it stands in the file.
+fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
+    checks.iter().map(|check| (check.at.as_str(), format!("{:?}", check.facts), format!("{:?}", check.when))).collect()
+}
+
+/// On what the answer to each question rests: every run that came to a verdict on it.
+pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
+    let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
+    for one in measured.iter().filter(|one| one.is_conclusive()) {
+        by.entry(&one.part.scenario).or_default().push(one);
+    }
+    by.into_iter().map(|(name, of)| (name.to_owned(), basis(&of))).collect()
+}
+
+fn basis(of: &[&Measurement]) -> Basis {
+    let attempts: Vec<u32> = of.iter().flat_map(|one| one.part.cases.iter().filter(decides).map(counted)).collect();
+    let runs: BTreeMap<&str, bool> = of.iter().map(|one| (one.report.as_str(), one.interrupted)).collect();
+    let machines: BTreeSet<(usize, String)> = of.iter().map(|one| (one.machine.gpus.len(), one.gpus())).collect();
+    let mut newest: BTreeMap<String, String> = BTreeMap::new();
+    for (name, version) in of.iter().flat_map(|one| one.versions()) {
+        let known = newest.entry(name).or_default();
+        if number(&version) > number(known) {
+            *known = version;
+        }
+    }
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Basis {
+        least: attempts.iter().copied().min().unwrap_or_default(),
+        most: attempts.iter().copied().max().unwrap_or_default(),
+        runs: count(runs.len()),
+        interrupted: count(runs.values().filter(|interrupted| **interrupted).count()),
+        machines: machines.into_iter().map(|(_, machine)| machine).collect(),
+        newest: newest.into_iter().map(|(name, version)| format!("{name} {version}")).collect(),
+    }
+}
+
+fn decides(case: &&CaseReport) -> bool {
+    matches!(case.name.as_str(), "trap" | "control")
+}
+
+/// How many attempts at a case count.
+fn counted(case: &CaseReport) -> u32 {
+    case.outcomes.iter().map(|outcome| outcome.count).sum()
 }
 
 impl Measurement {
@@ -84,9 +147,40 @@ impl Measurement {
         format!("Python {}{}", python.version, words::packages(&with_needed(needs, python)))
     }
 
+    /// The packages that its lines need, or libcudart, each with the version that was measured.
+    fn versions(&self) -> Vec<(String, String)> {
+        let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
+        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|it| &it.needs);
+        let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
+            return vec![("libcudart".to_owned(), self.libcudart().to_owned())];
+        };
+        let packages = with_needed(needs, python).packages.into_iter();
+        let found: Vec<(String, String)> = packages.filter_map(|(name, version)| Some((name, version?))).collect();
+        if found.is_empty() { vec![("Python".to_owned(), python.version.clone())] } else { found }
+    }
+
     /// Whether lines of Python were measured.
     pub(super) fn is_of_lines(&self) -> bool {
         self.part.plan.iter().flat_map(|plan| &plan.cases).any(|case| case.python.is_some())
+    }
+
+    /// Whether it came to a verdict.
+    fn is_conclusive(&self) -> bool {
+        self.part.verdict.kind.is_conclusive()
+    }
+
+    /// Whether the report holds another verdict than today's question makes of its attempts.
+    pub fn is_asked_otherwise(&self) -> bool {
+        self.then.kind != self.part.verdict.kind
+    }
+
+    /// Whether the pitfall showed, with what the report itself says where that is not the same.
+    pub fn told(&self) -> String {
+        let now = happened(&self.part.verdict);
+        if !self.is_asked_otherwise() {
+            return now;
+        }
+        format!("{now} (as asked then: {}; {})", happened(&self.then), self.changed.unwrap_or("judged by older rules"))
     }
 
     /// The driver's version.
@@ -173,6 +267,10 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     let mut rows: Vec<_> = own.iter().map(|one| key(one)).collect();
     rows.sort();
     rows.dedup();
+    let conclusive: Vec<&Measurement> = own.iter().filter(|one| one.is_conclusive()).copied().collect();
+    if !conclusive.is_empty() {
+        paragraph(out, &format!("The answer rests on {}.", prose(&basis(&conclusive).sentence())));
+    }
     let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
     let mut table = Table::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
     for row in rows {
@@ -189,24 +287,30 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         ]);
     }
     table.write(out);
-    paragraph(out, "“Shows” means: in every attempt of the trap, and in none of the control.");
+    let mut notes = "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
+    if own.iter().any(|one| one.is_asked_otherwise()) {
+        notes.push_str(
+            " “As asked then” is the verdict that the report holds: the question was changed after it was asked, and \
+             the word before it is what today's question makes of the same recorded attempts.",
+        );
+    }
+    paragraph(out, &notes);
 }
 
 /// How many attempts count: `5`, or `4 to 5`.
 fn attempts(of: &[&Measurement]) -> String {
-    let counted =
-        |case: &cuda_pitfalls::report::CaseReport| case.outcomes.iter().map(|outcome| outcome.count).sum::<u32>();
     let counts: Vec<u32> = of.iter().flat_map(|one| &one.part.cases).map(counted).collect();
-    match (counts.iter().min(), counts.iter().max()) {
+    let attempts = match (counts.iter().min(), counts.iter().max()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least.to_string(),
         (None, _) => String::new(),
-    }
+    };
+    if of.iter().any(|one| one.interrupted) { format!("{attempts}, run interrupted") } else { attempts }
 }
 
 /// What several instances showed: one word, or how many values showed which.
 fn together(scenario: &Scenario, of: &[&Measurement]) -> String {
-    let all: Vec<String> = of.iter().map(|one| happened(&one.part.verdict)).collect();
+    let all: Vec<String> = of.iter().map(|one| one.told()).collect();
     if scenario.instances.len() == 1 {
         return all.first().cloned().unwrap_or_default();
     }

@@ -73,7 +73,8 @@ fn tried(own: &[&Measurement]) -> String {
         let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
         format!("libcudart {}", versions.join(", "))
     };
-    format!("Measured with {} on driver {}; nothing is known of others.", prose(&software), prose(&drivers))
+    let (software, drivers) = (prose(&software), prose(&drivers));
+    format!("Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured.")
 }
 
 /// The versions of libcudart that were measured, oldest first.

@@ -175,17 +175,25 @@ fn what_was_measured_of_a_line_stands_beneath_it() {
             "packages": { "torch": "2.9.0", "numba": "0.62.1" },
         },
     });
+    let then = serde_json::json!({
+        "kind": "not_reproduced", "reason": null, "detail": "", "expectation": "no_expectation", "provenance": "measured",
+    });
     let measured = Measurement {
         report: "h200-x2".into(),
         started_at: "2026-01-01T00:00:00Z".into(),
         machine: serde_json::from_value(machine).unwrap(),
         alone: true,
+        interrupted: true,
+        then: serde_json::from_value(then).unwrap(),
+        changed: Some("another effect"),
         part: serde_json::from_value(part).unwrap(),
     };
     let page = page(&scenario, &[measured]);
     for part in [
-        "\nMeasured with Python 3.12.3, torch 2.9.0 on driver 580.159.04; nothing is known of others.\n",
-        " | 580.159.04 | 3.12.3, torch 2.9.0 | 5 | shows | ",
+        "\nMeasured with Python 3.12.3, torch 2.9.0 on driver 580.159.04. Other versions, newer ones too: not\nmeasured.\n",
+        "\nThe answer rests on 5 attempts of each case in 1 run, which was interrupted, on 0 ×.\n",
+        " | 580.159.04 | 3.12.3, torch 2.9.0 | 5, run interrupted | shows (as asked then: does not show; another effect) | ",
+        " “As asked then” is the verdict that",
         "driver 580.159.04, Python 3.12.3, torch 2.9.0\n([h200-x2]",
         "\nLine by line, the trap:\n\n```python\nimport torch\n",
         "\ntorch.cuda.is_available()  # [ask]\n#   available = True\n#   driver calls: cuInit, 2 that only ask\n#   contexts: gpu0\n```\n",

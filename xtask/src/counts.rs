@@ -1,0 +1,138 @@
+//! The sentences of README.md that count: how many questions and claims there are, and on what the answers rest.
+//!
+//! Pure: README.md has a pair of comments around each, and what stands between them is made here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cuda_pitfalls::claim::{Assessment, Ledger, Stated};
+use cuda_pitfalls::scenario::Scenario;
+use cuda_pitfalls::summary::{Basis, machines_in_words};
+
+/// How many claims there are of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    all: usize,
+    articles: usize,
+    confirmed: usize,
+    refuted: usize,
+    qualified: usize,
+    not_seen: usize,
+    untestable: usize,
+    /// Of those with a verdict the ones that no line of a framework decides.
+    calls_only: usize,
+}
+
+impl Claims {
+    /// Of claims that were compared with reports.
+    pub fn of(ledger: &Ledger) -> Claims {
+        let verdicts = |stated: Stated| ledger.claims().filter(|(_, claim)| claim.verdict() == Some(stated)).count();
+        let is_untestable = |row: &Assessment| matches!(row, Assessment::Untestable(_));
+        Claims {
+            all: ledger.claims().count(),
+            articles: ledger.articles.len(),
+            confirmed: verdicts(Stated::Confirmed),
+            refuted: verdicts(Stated::Refuted),
+            qualified: verdicts(Stated::Qualified),
+            not_seen: verdicts(Stated::NotSeen),
+            untestable: ledger.claims().filter(|(_, claim)| is_untestable(&claim.claim.row)).count(),
+            calls_only: ledger
+                .claims()
+                .filter(|(_, claim)| claim.verdict().is_some() && claim.claim.is_of_calls_only())
+                .count(),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let verdicts = self.confirmed + self.refuted + self.qualified + self.not_seen;
+        let waiting = self.all - verdicts - self.untestable;
+        format!(
+            "Published claims are tested against the same measurements: of {} claims in {} articles, {} are confirmed, \
+             {} refuted and {} right only under a condition; {} looked for and not seen, {} cannot be tested, and {} to \
+             be measured. {} of the {verdicts} verdicts rest on lines of the frameworks that the articles are about, \
+             the others on CUDA calls alone. [docs/claims.md](docs/claims.md) lists them one by one and says which. \
+             `cuda-pitfalls claims` computes them from the reports.",
+            self.all,
+            self.articles,
+            self.confirmed,
+            self.refuted,
+            self.qualified,
+            was(self.not_seen),
+            self.untestable,
+            match waiting {
+                1 => "1 waits".to_owned(),
+                some => format!("{some} wait"),
+            },
+            verdicts - self.calls_only,
+        )
+    }
+}
+
+fn was(count: usize) -> String {
+    if count == 1 { "1 was".to_owned() } else { format!("{count} were") }
+}
+
+/// README.md with its counts made anew.
+///
+/// # Errors
+/// A pair of comments that is not there.
+pub fn filled(
+    readme: &str,
+    scenarios: &[Scenario],
+    bases: &BTreeMap<String, Basis>,
+    claims: &Claims,
+) -> Result<String, String> {
+    let readme = between(readme, "answers", &answers(scenarios, bases))?;
+    between(&readme, "claims", &claims.sentence())
+}
+
+fn answers(scenarios: &[Scenario], bases: &BTreeMap<String, Basis>) -> String {
+    let cases: usize =
+        scenarios.iter().filter_map(|scenario| scenario.instances.first()).map(|one| one.cases.len()).sum();
+    let answered = scenarios.iter().filter(|scenario| !scenario.answer.is_empty()).count();
+    let count = |is: fn(&Basis) -> bool| bases.values().filter(|basis| is(basis)).count();
+    let machines: BTreeSet<String> = bases.values().flat_map(|basis| basis.machines.iter().cloned()).collect();
+    format!(
+        "{} scenarios with {cases} cases; {answered} of them have an answer so far. They were measured on {}. {} \
+         of the answers rest on three attempts or more in one run, {} on a single attempt, and {} on nothing but runs \
+         that were interrupted. Each page says which, and [docs/provenance.md](docs/provenance.md) where each \
+         report comes from.",
+        scenarios.len(),
+        machines_in_words(&machines.into_iter().collect::<Vec<_>>()),
+        count(|basis| basis.most >= 3),
+        count(Basis::is_single),
+        count(Basis::is_of_interrupted_runs),
+    )
+}
+
+/// A text with what is between two comments replaced.
+fn between(text: &str, name: &str, made: &str) -> Result<String, String> {
+    let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
+    let missing = || format!("README.md has no `{}` with a `{}` behind it", from.trim_end(), to.trim_start());
+    let (head, rest) = text.split_once(&from).ok_or_else(missing)?;
+    let (_, tail) = rest.split_once(to).ok_or_else(missing)?;
+    Ok(format!("{head}{from}{made}{to}{tail}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_comments_changes() {
+        let text = "before\n<!-- made: claims -->\nold\n<!-- end -->\nafter\n";
+        let made = "before\n<!-- made: claims -->\nnew\n<!-- end -->\nafter\n";
+        assert_eq!(between(text, "claims", "new").as_deref(), Ok(made));
+        assert!(between(text, "answers", "new").is_err());
+    }
+
+    #[test]
+    fn bases_are_counted() {
+        let basis = |least, runs, interrupted| Basis { least, most: least, runs, interrupted, ..Basis::default() };
+        let bases = [("a", basis(5, 2, 0)), ("b", basis(1, 1, 1)), ("c", basis(2, 2, 2)), ("d", basis(1, 2, 0))];
+        let bases = bases.into_iter().map(|(name, basis)| (name.to_owned(), basis)).collect();
+        let said = answers(&[], &bases);
+        for part in ["1 of the answers rest on three", "1 on a single attempt", "and 2 on nothing but runs"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

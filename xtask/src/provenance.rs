@@ -1,0 +1,119 @@
+//! Where each committed report comes from: its machine, its program, whether its run was finished, and
+//! how much of it is what today's files ask.
+//!
+//! Pure: from facts about reports to Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cuda_pitfalls::report::Report;
+use cuda_pitfalls::text::escape;
+
+use crate::page::Measurement;
+
+/// What is told of one report.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    machine: String,
+    started_at: String,
+    version: String,
+    commit: Option<String>,
+    interrupted: Option<String>,
+    beside: usize,
+    /// How many questions it has; one with parameters or several libcudarts counts as often.
+    asked: usize,
+    /// How many of these make the calls that today's files make.
+    today: usize,
+    /// Of these those on which it holds another verdict than today's question makes of its attempts.
+    otherwise: usize,
+}
+
+impl Source {
+    /// Of a report and of what its measurements are today.
+    pub fn of(name: &str, report: &Report, measured: &[Measurement]) -> Source {
+        let run = &report.run;
+        let ended = (!report.complete).then(|| "not finished".to_owned());
+        Source {
+            name: name.to_owned(),
+            machine: report.machine.summary(),
+            started_at: run.started_at.clone(),
+            version: run.version.clone(),
+            commit: run.commit.clone(),
+            interrupted: run.interrupted.as_ref().map(|signal| format!("interrupted by {signal}")).or(ended),
+            beside: run.co_tenants.len(),
+            asked: report.scenarios.len(),
+            today: measured.len(),
+            otherwise: measured.iter().filter(|one| one.is_asked_otherwise()).count(),
+        }
+    }
+
+    /// Whether it says from which commit its program was built, and nothing had changed beside it.
+    pub fn has_clean_commit(&self) -> bool {
+        self.commit.as_ref().is_some_and(|commit| !commit.ends_with("-dirty"))
+    }
+
+    /// The folder of the report, below `reports/`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The runs without a clean commit, with how many of their questions are files that no commit has.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn uncommitted(source: &str) -> Result<BTreeMap<String, usize>, String> {
+    toml::from_str(source).map_err(|error| format!("reports/provenance.toml: {error}"))
+}
+
+/// docs/provenance.md.
+pub fn page(sources: &[Source], uncommitted: &BTreeMap<String, usize>) -> String {
+    let count = |is: &dyn Fn(&Source) -> bool| sources.iter().filter(|one| is(one)).count();
+    let asked: usize = sources.iter().map(|one| one.asked).sum();
+    let unknown: usize = uncommitted.values().sum();
+    let mut out = OPENING.to_owned();
+    let _ = writeln!(
+        out,
+        "Of {} reports {} name no commit and {} one with changes that were not committed; {} runs were interrupted. \
+         Of their {asked} questions {unknown} are of a file that is in no commit: what it asked is in the report, \
+         with its calls and checks. Newer reports have to name the commit of a clean checkout, which a test holds.\n",
+        sources.len(),
+        count(&|one| one.commit.is_none()),
+        count(&|one| one.commit.is_some() && !one.has_clean_commit()),
+        count(&|one| one.interrupted.is_some()),
+    );
+    out.push_str(
+        "| report | machine | started | program | run | questions | file in no commit | asked today | other verdict then |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for one in sources {
+        let commit = one.commit.as_ref().map_or_else(|| "no commit".to_owned(), |commit| format!("`{commit}`"));
+        let mut run = vec![one.interrupted.clone().unwrap_or_else(|| "finished".to_owned())];
+        run.extend((one.beside > 0).then(|| "beside other processes".to_owned()));
+        let cells = [
+            format!("[{0}](../reports/{0}/report.json)", one.name),
+            escape::markdown(&one.machine),
+            escape::markdown(&one.started_at),
+            format!("{}, {commit}", escape::markdown(&one.version)),
+            escape::markdown(&run.join(", ")),
+            one.asked.to_string(),
+            uncommitted.get(&one.name).copied().unwrap_or_default().to_string(),
+            one.today.to_string(),
+            one.otherwise.to_string(),
+        ];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out
+}
+
+const OPENING: &str = "\
+<!-- Made from reports/; see CONTRIBUTING.md. -->
+# Where the reports come from
+
+Every answer stands on reports of real runs, below `reports/`. This table says of each which machine and which program \
+made it, whether its run was finished, and how much of it still counts. A question counts (`asked today`) as long as its \
+file makes the same calls; its verdict is computed again from the recorded attempts, by today's question. \
+Where the report itself holds another verdict (`other verdict then`), the page of the scenario says so.
+
+";
