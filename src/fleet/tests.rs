@@ -176,6 +176,15 @@ fn machines_are_compared_within_their_group_only() {
     let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
     assert_eq!(sizes, [2, 1, 1, 1, 1], "the largest first; two are disturbed by others");
     assert!(fleet.groups[0].key.shared);
+    // One attempt of twenty may be disturbed on a machine that is idle; two say that others were at work.
+    for (counted, disturbed, is_shared) in [([9, 10], 1, false), ([9, 9], 2, true)] {
+        let mut one = fleet_of(1);
+        for (at, count) in counted.into_iter().enumerate() {
+            one[0]["scenarios"][at]["cases"][0]["outcomes"][0]["count"] = json!(count);
+        }
+        one[0]["scenarios"][0]["cases"][0]["not_counted"] = json!({"contaminated": disturbed});
+        assert_eq!(merged(&one).groups[0].key.shared, is_shared, "{disturbed} of 20");
+    }
     // Other libcudarts are other groups, of the same machine.
     let mut both = fleet_of(1);
     let other = both[0]["scenarios"][0].clone();

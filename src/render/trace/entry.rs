@@ -622,6 +622,25 @@ mod tests {
         assert_eq!(made.summed.get("write of the value that cuInit had read"), Some(&1));
     }
 
+    /// A test of the rules holds their names against the survey that measured when each variable is read.
+    #[test]
+    fn what_cu_init_reads_is_what_the_rules_call_late() {
+        let mut late: Vec<&str> = Vec::new();
+        for rule in
+            crate::diagnosis::rules().iter().filter(|rule| ["late-mask", "late-variable"].contains(&&*rule.name))
+        {
+            let asked = rule.when.iter().flat_map(|when| &when.is).filter(|(attribute, _)| *attribute == "name");
+            late.extend(asked.flat_map(|(_, values)| values).filter_map(|value| match value {
+                crate::diagnosis::clue::Value::Text(name) => Some(name.as_str()),
+                _ => None,
+            }));
+        }
+        late.sort_unstable();
+        let mut read = READ_BY_CUINIT.to_vec();
+        read.sort_unstable();
+        assert_eq!(read, late);
+    }
+
     #[test]
     fn what_a_call_of_cu_init_does_until_it_returns_is_one_entry() {
         let mut trace = fixture::trace();
