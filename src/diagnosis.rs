@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use clues::{gpu_name, is_error, line, status_name};
 pub use load::load;
-pub use rule::{ANY, FRAMEWORKS, Rule, When};
+pub use rule::{ANY, FRAMEWORKS, Rule, Shown, When};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -77,6 +77,13 @@ pub struct Finding {
     pub gpu: Option<String>,
     /// The memory that it takes, in bytes.
     pub bytes: Option<i64>,
+}
+
+impl Finding {
+    /// The rules about whose pitfall nothing is known because of this.
+    pub fn leaves_open(&self) -> &'static [String] {
+        rules().iter().find(|rule| rule.name == self.rule).map_or(&[], |rule| rule.leaves_open.as_slice())
+    }
 }
 
 /// The rules that come with the program, by name.

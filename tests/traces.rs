@@ -8,15 +8,47 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{bless, evidence, root};
+use cuda_pitfalls::diagnosis::{Finding, findings, rules};
+use cuda_pitfalls::policy::Policy;
+use cuda_pitfalls::text::escape;
 use cuda_pitfalls::trace::{FILE, Trace, What, contexts};
 use cuda_pitfalls::verdict::Provenance;
-use cuda_pitfalls::{diagnosis, policy, render};
+use cuda_pitfalls::{compare, diagnosis, policy, render};
+use serde_json::Value;
 
 /// The folders of committed traces, by name.
 fn committed() -> Vec<PathBuf> {
     let of_trace = |file: &PathBuf| file.starts_with(root().join("reports/traces")) && file.ends_with(FILE);
     let files = evidence().into_iter().filter(of_trace);
     files.filter_map(|file| file.parent().map(Path::to_path_buf)).collect()
+}
+
+/// What the summary of `trace --json` says, a line for each process, context and finding.
+fn pinned(said: &mut String, summary: &Value) {
+    let at = |value: &Value| match &value["at"] {
+        Value::Null => "no line of the program".to_owned(),
+        at => format!("{}:{}", at["file"].as_str().unwrap_or("?"), at["line"]),
+    };
+    let list = |key: &str| summary[key].as_array().expect("a list").iter();
+    let _ = writeln!(said, "    exit {}, complete: {}", summary["exit"], summary["complete"]);
+    for process in list("processes") {
+        let (name, initialised) = (process["name"].as_str().unwrap_or("?"), &process["initialised"]);
+        let mask = process.get("mask").map_or("not seen".to_owned(), |mask| mask["value"].to_string());
+        let _ = writeln!(said, "    process {name}, initialised: {initialised}, mask: {mask}");
+    }
+    for context in list("contexts") {
+        let mib = context["bytes"].as_i64().map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20));
+        let (gpu, used, ended) = (&context["index"], &context["used"], &context["ended"]);
+        let _ =
+            writeln!(said, "    context of {mib:.2} MiB on GPU {gpu} at {}, used: {used}, ended: {ended}", at(context));
+    }
+    for finding in list("findings") {
+        let [severity, rule, says] = ["severity", "rule", "says"].map(|key| finding[key].as_str().unwrap_or("?"));
+        let _ = writeln!(said, "    {severity} {rule} at {}: {says}", at(finding));
+    }
+    for line in list("not_seen") {
+        let _ = writeln!(said, "    not seen: {}", line.as_str().unwrap_or("?"));
+    }
 }
 
 #[test]
@@ -38,16 +70,8 @@ fn committed_traces_show_what_they_showed() {
         let saw_less = trace.end.as_ref().is_some_and(|end| !end.not_seen.is_empty());
         assert!(saw_less || !hooked.is_empty(), "{name}: nothing was seen, and the trace does not say so");
         let _ = writeln!(said, "{name}");
-        for life in contexts(&trace) {
-            let frame = life.made.stack.users().or_else(|| life.made.stack.users_meanwhile());
-            let line = frame.and_then(|frame| frame.line()).unwrap_or_else(|| "no line of the program".to_owned());
-            let mib = life.bytes.map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20));
-            let _ = writeln!(said, "    context of {mib:.2} MiB at {line}, unused: {}", life.is_unused());
-        }
         let findings = diagnosis::findings(&trace);
-        for finding in &findings {
-            let _ = writeln!(said, "    {}: {}", finding.rule, finding.says);
-        }
+        pinned(&mut said, &render::trace::json(&trace, &findings, &policy::Outcome::default()));
         // Every form of it can be made.
         let outcome = policy::Outcome::default();
         for text in [
@@ -64,4 +88,99 @@ fn committed_traces_show_what_they_showed() {
         return;
     }
     assert_eq!(said, fs::read_to_string(&path).unwrap_or_default(), "CUDA_PITFALLS_BLESS=1 writes it anew");
+}
+
+/// What is found, without the process: forms tell once what several processes do alike.
+fn nameless(finding: &Finding) -> String {
+    finding.says.replace(&format!("pid {}", finding.pid), "pid")
+}
+
+/// The terminal, the page, the summary, `compare` and a policy say the same of one trace.
+#[test]
+fn all_readers_of_a_committed_trace_agree() {
+    let outcome = policy::Outcome::default();
+    for folder in committed() {
+        let name = folder.display();
+        let trace = Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"));
+        let found = findings(&trace);
+        let text = render::trace::text(&trace, &found, &outcome, 10_000);
+        let html = render::trace::html(&trace, &found, &outcome);
+        let json = render::trace::json(&trace, &found, &outcome);
+        let list = |key: &str| json[key].as_array().unwrap_or_else(|| panic!("{key} is no list"));
+
+        // Findings, with their workarounds.
+        let told: Vec<(&str, &str, &str)> = list("findings")
+            .iter()
+            .map(|it| ["rule", "says", "workaround"].map(|key| it[key].as_str().expect("text")).into())
+            .collect();
+        assert_eq!(told, found.iter().map(|it| (&*it.rule, &*it.says, &*it.workaround)).collect::<Vec<_>>(), "{name}");
+        for finding in &found {
+            let alike: Vec<&Finding> = found.iter().filter(|other| nameless(other) == nameless(finding)).collect();
+            // The terminal leaves out a sentence that its entry says by its title, or by the late write below it.
+            let title = finding.title.to_lowercase();
+            for (form, shown) in [("text", &text), ("html", &html)] {
+                let has = |words: &str| shown.contains(words) || shown.contains(&escape::html(words));
+                let by_entry = shown.to_lowercase().contains(&title) || shown.contains("too late: no effect");
+                let is_told = alike.iter().any(|it| has(&it.says)) || by_entry;
+                assert!(is_told && has(&finding.workaround), "{name}, {form}: {finding:#?}\n{shown}");
+            }
+        }
+        let is_clean = found.iter().all(|finding| finding.severity == diagnosis::Severity::Note);
+        assert_eq!(text.contains("no pitfall found"), is_clean && !trace.events.is_empty(), "{name}: {text}");
+
+        // Contexts, and whether they were used.
+        let lives = contexts(&trace);
+        let shown = list("contexts");
+        assert_eq!(shown.len(), lives.len(), "{name}");
+        for (life, shown) in lives.iter().zip(shown) {
+            assert_eq!(shown["used"].as_bool().map(|used| !used), life.uses.map(|uses| uses.is_none()), "{name}");
+            assert_eq!(
+                (shown["bytes"].as_i64(), shown["gpu"].as_str()),
+                (life.bytes, life.made.gpu.as_deref()),
+                "{name}"
+            );
+        }
+        let unused = lives.iter().any(|life| life.is_unused());
+        for shown in [&text, &html] {
+            assert_eq!(shown.contains("never used afterwards"), unused, "{name}: {shown}");
+        }
+
+        // The mask that each process has got.
+        for process in list("processes") {
+            let mask = process.get("mask").map(|mask| mask["value"].as_str().unwrap_or("(unset)"));
+            let (initialised, mask) = (process["initialised"] == true, mask.unwrap_or("not seen"));
+            let words = format!("was read as {mask}");
+            assert!(
+                !initialised || [&text, &html].iter().all(|shown| shown.contains(&words)),
+                "{name}: {words}\n{text}"
+            );
+        }
+
+        // A policy: each finding is a violation of its rule, each context of `context`.
+        let violations = |word: &str| {
+            let policy = Policy::parse(&[word.to_owned()], &[]).expect("a word that is known");
+            policy.check(&trace, &found)
+        };
+        for rule in rules() {
+            let says = violations(&rule.name).violations.into_iter().map(|it| it.says);
+            let of_rule = found.iter().filter(|it| it.rule == rule.name).map(|it| it.says.clone());
+            assert_eq!(says.collect::<Vec<_>>(), of_rule.collect::<Vec<_>>(), "{name}");
+        }
+        assert_eq!(violations("context").violations.len(), lives.len(), "{name}");
+        let open = found.iter().any(|finding| finding.leaves_open().iter().any(|rule| rule == "fork-after-init"));
+        assert!(!open || !violations("fork").undecided.is_empty(), "{name}");
+
+        // A comparison: the trace is like itself, and each finding that one side lacks is a difference.
+        let same = compare::traces([&trace, &trace], [&found, &found]);
+        assert!(same.changed.is_empty() && same.explained.is_empty(), "{name}: {same:#?}");
+        let mut lacking: Vec<String> = found.iter().map(|finding| finding.rule.clone()).collect();
+        lacking.sort();
+        lacking.dedup();
+        for rule in lacking {
+            let others: Vec<Finding> = found.iter().filter(|finding| finding.rule != rule).cloned().collect();
+            let less = compare::traces([&trace, &trace], [&found, &others]);
+            let differs = less.changed.iter().chain(&less.explained).any(|it| it.name.contains(&rule));
+            assert!(differs, "{name}: {rule} is not in {less:#?}");
+        }
+    }
 }

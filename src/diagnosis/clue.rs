@@ -136,6 +136,13 @@ pub const KINDS: &[Kind] = &[
                 Type::Flag,
                 "whether the thread's next call asks for page-locked host memory",
             ),
+            attribute(
+                "illegal_address",
+                Type::Flag,
+                "whether the process used this GPU afterwards, and a call then returned CUDA_ERROR_ILLEGAL_ADDRESS",
+            ),
+            attribute("fault_line", Type::Text, "where in the program that call was, or the process"),
+            attribute("fault_call", Type::Text, "that call"),
         ],
     },
     Kind {
@@ -169,10 +176,27 @@ pub const KINDS: &[Kind] = &[
         attributes: &[
             attribute("parent", Type::Count, "the process that forked"),
             attribute("contexts", Type::Count, "how many contexts the parent had"),
+            attribute("init_line", Type::Text, "where in the program the parent initialised CUDA"),
+            attribute("init_through", Type::Text, "the function that the user's line called there"),
             attribute("refused", Type::Flag, "whether a driver call of the child returned an error"),
             attribute("refused_call", Type::Text, "the first call that did"),
             attribute("refused_line", Type::Text, "where in the program that was, or the process"),
             attribute("status", Type::Text, "the status that it returned"),
+        ],
+    },
+    Kind {
+        name: "forked-unseen",
+        about: "each line at which a process of Python forked after `cuInit`, and no call of a child was seen to be refused",
+        attributes: &[
+            attribute("children", Type::Text, "the children, such as `pid 12` or `4 processes`"),
+            attribute("init_line", Type::Text, "where in the program CUDA was initialised"),
+            attribute("init_through", Type::Text, "the function that the user's line called there"),
+            attribute(
+                "would_show",
+                Type::Flag,
+                "whether the program would not have ended with 0 if a child had been refused and nobody had caught the \
+                 error: PyTorch's DataLoader raises in the parent what a worker raises",
+            ),
         ],
     },
     Kind {

@@ -20,7 +20,15 @@ const UNSET: &str = "(unset)";
 /// Every clue of a trace.
 pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     let programs = Program::all(trace);
-    let each = [variable::clues, context::clues, context::of_processes, forked::clues, limit::clues, init::clues];
+    let each = [
+        variable::clues,
+        context::clues,
+        context::of_processes,
+        forked::clues,
+        forked::unseen,
+        limit::clues,
+        init::clues,
+    ];
     let each = each.into_iter().flat_map(|clues| clues(trace, &programs));
     each.chain(shared::clues(trace, &programs)).collect()
 }
@@ -38,13 +46,17 @@ pub(crate) fn line(event: &Event) -> String {
 /// A clue about an event, with what is known of every one.
 fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
     let clue = Clue::new(kind, event.pid, event.t_ns)?;
-    // A process of a package's own program says no more by its entry than its name.
-    let public = || event.stack.innermost().filter(|_| event.stack.users().is_none());
-    let through = public().or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name());
-    let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through);
+    let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through(event));
     clue.events.push(index);
     clue.stacks.push(&event.stack);
     Some(clue)
+}
+
+/// The function that the user's line called, such as `torch.cuda.is_available`.
+fn through(event: &Event) -> String {
+    // A process of a package's own program says no more by its entry than its name.
+    let public = || event.stack.innermost().filter(|_| event.stack.users().is_none());
+    public().or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name())
 }
 
 /// A GPU as people know it: its index in NVML order, or its UUID where that is not known.

@@ -2,14 +2,17 @@
 
 use super::Severity;
 use super::clue::{Attribute, KINDS, Kind, Part, Type, Value, parts};
-use super::rule::{ANY, FRAMEWORKS, Rule, When};
+use super::rule::{ANY, FRAMEWORKS, Rule, Shown, When, is_function};
 use crate::source::Diagnostic;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get, opening_comment};
 use crate::source::tree::{Entry, Node, Place};
 
 const MOST_SOURCE_BYTES: usize = 64 << 10;
-const KEYS: [&str; 8] = ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "workaround"];
+const KEYS: [&str; 10] =
+    ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "leaves_open", "workaround", "shown"];
+/// The folder of programs that were traced.
+const PROGRAMS: &str = "reports/traces/programs/";
 /// What `when` can ask of every kind of clue, beside its attributes.
 const OF_STACKS: [&str; 2] = ["stack_has", "package"];
 
@@ -61,6 +64,9 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
     let workaround = reader.required(entries, "workaround", &owner, "a rule");
     let workaround = workaround.and_then(|node| workarounds(reader, node));
     let instead_of = get(entries, "instead_of").map(|node| words(reader, node)).unwrap_or_default();
+    let leaves_open = get(entries, "leaves_open").map(|node| words(reader, node)).unwrap_or_default();
+    let keys: Vec<&str> = workaround.iter().flatten().map(|(key, _, _)| key.as_str()).collect();
+    let shown = get(entries, "shown").and_then(|node| shown(reader, node, &keys)).unwrap_or_default();
     let kinds: Vec<&'static Kind> = when.iter().flatten().map(|when| when.clue).collect();
     if let Some((text, node)) = &says {
         placeholders(reader, text, node, &kinds);
@@ -78,6 +84,8 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
         when: when?,
         says: says?.0,
         instead_of,
+        leaves_open,
+        shown,
         workaround: workaround?.into_iter().map(|(framework, text, _)| (framework, text)).collect(),
     })
 }
@@ -128,11 +136,37 @@ fn words(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
 }
 
 fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(String, String, &'n Node)>> {
-    let known: Vec<&str> = [ANY].into_iter().chain(FRAMEWORKS.iter().map(|(name, _)| *name)).collect();
-    let entries = reader.table_of(node, &known)?;
+    let entries = reader.table(node)?;
+    let functions = entries.iter().map(|entry| entry.key.text.as_str()).filter(|key| is_function(key));
+    let known: Vec<&str> = [ANY].into_iter().chain(FRAMEWORKS.iter().map(|(name, _)| *name)).chain(functions).collect();
+    reader.known_keys(entries, &known);
     reader.required(entries, ANY, &node.place, "`workaround`");
     let text = |entry: &'n Entry| Some((entry.key.text.clone(), reader.sentence(&entry.value)?, &entry.value));
     Some(entries.iter().filter_map(text).collect())
+}
+
+/// Where each workaround was run: cases as `framework/cupy-with-device-3 control`, and traced programs.
+fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(String, Vec<Shown>)>> {
+    let mut all = Vec::new();
+    for Entry { key, value } in reader.table_of(node, keys)? {
+        let mut shown = Vec::new();
+        for node in reader.one_or_more(value) {
+            let Some(text) = reader.sentence(node) else { continue };
+            let program = text.strip_prefix(PROGRAMS).and_then(|file| file.strip_suffix(".py"));
+            match (program, text.split_once(' ')) {
+                (Some(program), _) => shown.push(Shown::Program(program.to_owned())),
+                (None, Some((scenario, case))) if scenario.contains('/') => {
+                    shown.push(Shown::Case(scenario.to_owned(), case.to_owned()));
+                }
+                _ => {
+                    let help = Some(format!("write `<subject>/<what-happens> <case>`, or `{PROGRAMS}<name>.py`"));
+                    reader.error(&node.place, format!("`{text}` is no case of a scenario and no traced program"), help);
+                }
+            }
+        }
+        all.push((key.text.clone(), shown));
+    }
+    Some(all)
 }
 
 /// What stands between braces must be known of every kind of clue that the rule asks about.

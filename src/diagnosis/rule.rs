@@ -24,8 +24,21 @@ pub struct Rule {
     pub says: String,
     /// The rules that say less about the same events.
     pub instead_of: Vec<String>,
-    /// What to write instead, by framework; `any` is among them.
+    /// The rules about whose pitfall nothing is known where this one finds something.
+    pub leaves_open: Vec<String>,
+    /// What to write instead, by framework or by function; `any` is among them.
     pub workaround: Vec<(String, String)>,
+    /// Where a workaround was run, by the same names.
+    pub shown: Vec<(String, Vec<Shown>)>,
+}
+
+/// Where a workaround was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A case of a scenario: `framework/cupy-with-device-3` and `control`.
+    Case(String, String),
+    /// A program that was traced, by its name below `reports/traces/programs` without the ending.
+    Program(String),
 }
 
 /// What a rule asks; all of it must hold.
@@ -58,6 +71,12 @@ pub const FRAMEWORKS: &[(&str, &[&str])] = &[
 
 /// The key of the workaround that holds whatever made the call.
 pub const ANY: &str = "any";
+
+/// Whether a workaround's key names a function, such as `torch.cuda.is_available`, of a framework.
+pub(super) fn is_function(key: &str) -> bool {
+    let package = key.split_once('.').map(|(package, _)| package);
+    package.is_some_and(|package| FRAMEWORKS.iter().any(|(_, packages)| packages.contains(&package)))
+}
 
 impl When {
     /// Whether a clue answers yes to all that is asked. What is not known is no yes.
@@ -93,9 +112,13 @@ impl Rule {
         })
     }
 
-    /// The workaround in the words of the framework that is nearest to the user's line, if the rule
-    /// has one for it: who calls accelerate does not call the PyTorch below it.
+    /// The workaround for a function on the stack, if the rule has one for it; or else in the words of the framework
+    /// that is nearest to the user's line: who calls accelerate does not call the PyTorch below it.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
+        let is_there = |name: &str| is_function(name) && clue.stacks.iter().any(|stack| stack.has(name));
+        if let Some((_, text)) = self.workaround.iter().find(|(name, _)| is_there(name)) {
+            return text;
+        }
         let packages =
             clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev().chain(stack.meanwhile.iter().rev()));
         let framework = |package: &str| FRAMEWORKS.iter().find(|(_, packages)| packages.contains(&package));
@@ -110,6 +133,11 @@ impl Rule {
     pub fn asks(&self, clue: &str, attribute: &str) -> bool {
         let asks = |when: &When| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
         self.when.iter().any(asks)
+    }
+
+    /// Where the workaround of a framework or function was run; empty if it was not.
+    pub fn shown(&self, key: &str) -> &[Shown] {
+        self.shown.iter().find(|(name, _)| name == key).map_or(&[], |(_, shown)| shown.as_slice())
     }
 
     /// The workaround of a framework.

@@ -8,6 +8,9 @@ use super::clue::{Attribute, COMMON, KINDS, Kind, Type};
 use super::rule::{ANY, FRAMEWORKS};
 use crate::source::schema::{BYTES, object, one_or_more, sentence, set};
 
+/// The name of a function of a framework.
+const FUNCTION: &str = "^[a-z0-9_]+\\.";
+
 /// The schema of a file of `diagnoses/` (JSON Schema 2020-12).
 pub fn file_schema() -> Value {
     let whens: Vec<Value> = KINDS.iter().map(when).collect();
@@ -32,7 +35,11 @@ pub fn file_schema() -> Value {
             },
             "says": sentence("What happened, with {attribute} for what the clue knows; no full stop."),
             "instead_of": one_or_more(sentence("A rule that says less about the same events.")),
+            "leaves_open": one_or_more(sentence(
+                "A rule about whose pitfall nothing is known where this one finds something.",
+            )),
             "workaround": workaround(),
+            "shown": shown(),
         }),
         &["title", "severity", "scenario", "evidence", "when", "says", "workaround"],
     );
@@ -74,5 +81,23 @@ fn workaround() -> Value {
     let of =
         |name: &str| if name == ANY { "What to write instead.".to_owned() } else { format!("The same in {name}.") };
     let properties: Map<String, Value> = names.map(|name| (name.to_owned(), sentence(&of(name)))).collect();
-    object(Value::Object(properties), &[ANY])
+    let mut schema = object(Value::Object(properties), &[ANY]);
+    let function = sentence("What to write where this function is on the stack, such as `torch.cuda.is_available`.");
+    set(&mut schema, "patternProperties", json!({ FUNCTION: function }));
+    schema
+}
+
+/// Where workarounds were run, by the keys of `workaround`.
+fn shown() -> Value {
+    let names = [ANY].into_iter().chain(FRAMEWORKS.iter().map(|(name, _)| *name));
+    let run = one_or_more(json!({
+        "description": "A case of a scenario in which it was run (`framework/cupy-with-device-3 control`), or a program \
+                        that was traced.",
+        "type": "string",
+        "pattern": "^([^/ ]+/[^/ ]+ [^ ]+|reports/traces/programs/[a-z0-9_]+\\.py)$",
+    }));
+    let properties: Map<String, Value> = names.map(|name| (name.to_owned(), run.clone())).collect();
+    let mut schema = object(Value::Object(properties), &[]);
+    set(&mut schema, "patternProperties", json!({ FUNCTION: run }));
+    schema
 }

@@ -19,12 +19,14 @@ const CASES: &[Case] = &[
     ("memory-question", || asked_about_memory(&[0]), || asked_about_memory(&[0, 1])),
     ("context-on-every-gpu", || on_every(&[1], &[0, 1, 2, 3]), || on_every(&[1, 2], &[0, 1, 2, 3])),
     ("fork-after-init", || forked(true), || forked(false)),
+    ("forked-unseen", || forked(false), || forked(true)),
     ("guard-restores-device", || guard(&[1], "__exit__"), || guard(&[0, 1], "__exit__")),
     ("limit-after-launch", || limit(true, 1), || limit(true, 0)),
     ("pinned-memory-context", || pinned(&[1]), || pinned(&[0, 1])),
     ("device-order", || order("FASTEST_FIRST", 1), || order("PCI_BUS_ID", 0)),
     ("memory-of-init", || on_two(&[0]), || on_two(&[0, 1])),
     ("ranks-share-gpu", || ranks(2, true), || ranks(1, true)),
+    ("work-after-guard", || after_guard(700), || after_guard(2)),
     ("init-without-context", || Made::on(2).at(ASKS).init(&[], &[0, 1]).ends(&[]).done(), || on_two(&[0])),
 ];
 
@@ -105,14 +107,17 @@ fn synchronised(worked_on: &[usize]) -> Trace {
         .done()
 }
 
-/// Copies from GPU 3 to GPU 2, which makes a context on GPU 1 too.
+/// Copies from GPU 3 to GPU 2, which makes a context on GPU 1 too. The stack is that of
+/// `reports/traces/h200-x4/torch_to_third`, without frames that have no name.
 fn copied(worked_on: &[usize]) -> Trace {
     let to = [
-        "torch::autograd::dispatch_to(at::Tensor const&, c10::Device, bool)",
-        "torch::autograd::THPVariable_to(_object*)",
+        ("nvidia/cu13/lib/libcudart.so.13", "cudaSetDevice"),
+        ("torch/lib/libc10_cuda.so", "c10::cuda::ExchangeDevice(signed char)"),
+        ("torch/lib/libc10_cuda.so", "c10::cuda::impl::CUDAGuardImpl::exchangeDevice(c10::Device) const"),
+        ("torch/lib/libtorch_python.so", "torch::autograd::dispatch_to(at::Tensor const&, c10::Device, bool)"),
+        ("torch/lib/libtorch_python.so", "torch::autograd::THPVariable_to(_object*, _object*, _object*)"),
     ];
-    let to =
-        to.map(|function| Frame::native(function, Some("/l/site-packages/torch/lib/libtorch_python.so"), None, None));
+    let to = to.map(|(file, function)| Frame::native(function, Some(&format!("/l/site-packages/{file}")), None, None));
     let own = Frame::python("<module>", "/me/copy.py", 5);
     Made::on(4)
         .at(&[("<module>", "copy.py", 3), ("set_device", "torch/cuda/__init__.py", 5)])
@@ -175,6 +180,22 @@ fn guard(worked_on: &[usize], function: &str) -> Trace {
         .at(&[("<module>", "train.py", 20), (function, "torch/cuda/__init__.py", 3)])
         .context(0, 0)
         .ends(worked_on)
+        .done()
+}
+
+/// The block of a guard makes a context on GPU 1, its end one on GPU 0, and work there ends with a status.
+fn after_guard(status: i64) -> Trace {
+    Made::on(2)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "sum.py", 3), ("__enter__", "cupy/cuda/device.py", 3)])
+        .context(1, 1)
+        .launch(1)
+        .at(&[("<module>", "sum.py", 3), ("__exit__", "cupy/cuda/device.py", 9)])
+        .context(0, 0)
+        .at(&[("<module>", "sum.py", 5), ("sum", "cupy/_core/core.py", 9)])
+        .launch(0)
+        .error("cuMemcpyDtoHAsync_v2", status)
+        .ends(&[0, 1])
         .done()
 }
 

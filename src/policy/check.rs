@@ -175,6 +175,12 @@ impl Check<'_> {
         let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
         let needs = if rule.asks("variable-written", "changes") { Needs::Variables } else { Needs::Calls };
         self.require(name, needs);
+        if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
+            let open = |finding: &&Finding| finding.leaves_open().contains(&rule.name);
+            for finding in self.findings.iter().filter(open) {
+                self.undecided(name, &finding.says);
+            }
+        }
         if rule.asks("context-made", "used") || rule.asks("process-contexts", "used") {
             let unknown: Vec<u32> = self.lives.iter().filter(|it| it.uses.is_none()).map(|it| it.made.pid).collect();
             for pid in unknown {

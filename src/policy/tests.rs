@@ -265,3 +265,31 @@ fn the_command_line_adds_to_the_file() {
     assert_eq!(both.max_bytes.values().copied().collect::<Vec<_>>(), [1 << 30]);
     assert!(Policy::default().is_empty() && !both.is_empty());
 }
+
+#[test]
+fn a_fork_that_may_have_been_refused_in_silence_is_undecided() {
+    let forked = |calls: bool, code: i32, frames: &[(&str, &str, u32)]| {
+        let made =
+            Made::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 9)]).init(&[], &[0]);
+        let made = made.process(200, PID).at(frames);
+        let made = made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = if calls { made.error("cuDeviceGetCount", 3) } else { made };
+        let mut trace = made.ends(&[]).by(PID).ends(&[]).done();
+        trace.end.as_mut().expect("an end").code = Some(code);
+        trace
+    };
+    let own = [("<module>", "train.py", 9)];
+    let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
+    for word in ["fork", "fork-after-init"] {
+        let policy = forbid(&[word]);
+        let silent = check(&policy, &forked(false, 0, &own));
+        assert_eq!((silent.violations.len(), silent.undecided.len()), (0, 1), "{silent:#?}");
+        assert!(silent.undecided[0].starts_with("fork: train.py:9 forks pid 200"), "{silent:#?}");
+        let refused = check(&policy, &forked(true, 0, &own));
+        assert_eq!((refused.violations.len(), refused.undecided.len()), (1, 0), "{refused:#?}");
+        assert!(check(&policy, &forked(false, 0, &loader)).is_kept(), "a worker's error would have ended the program");
+        assert_eq!(check(&policy, &forked(false, 1, &loader)).undecided.len(), 1);
+        assert!(check(&policy, &forked(false, 0, &[])).is_kept(), "what C does is a call of the driver");
+    }
+    assert!(check(&forbid(&["late-mask"]), &forked(false, 0, &own)).is_kept(), "only what is left open");
+}

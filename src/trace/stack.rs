@@ -227,12 +227,13 @@ impl Stack {
         self.frames.iter().filter(is_named).find(is_public)
     }
 
-    /// The package that made the call: the innermost Python frame's, or the innermost native one's.
+    /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
+    /// libraries lie in packages too, and each call goes through them: they are not who made it.
     pub fn package(&self) -> Option<&str> {
         let of = |language| {
             self.frames
                 .iter()
-                .filter(move |frame| frame.language == language)
+                .filter(move |frame| frame.language == language && frame.owner != Owner::Cuda)
                 .find_map(|frame| frame.package.as_deref())
         };
         of(Language::Python).or_else(|| of(Language::Native))
@@ -481,5 +482,29 @@ mod tests {
         assert_eq!(stack.entry().map(Frame::name).as_deref(), Some("torch.cuda.is_available"));
         assert_eq!(stack.package(), Some("torch"));
         assert!(stack.has("setup") && stack.has("torch.cuda.is_available") && !stack.has("available"));
+    }
+
+    #[test]
+    fn nvidias_libraries_in_packages_make_no_call_of_their_own() {
+        let native =
+            |function, file: &str| Frame::native(function, Some(&format!("/l/site-packages/{file}")), None, None);
+        let mut stack = Stack {
+            frames: vec![
+                native("", "nvidia/cu13/lib/libcudart.so.13"),
+                native("cudaSetDevice", "nvidia/cu13/lib/libcudart.so.13"),
+                native("c10::cuda::ExchangeDevice(signed char)", "torch/lib/libc10_cuda.so"),
+                Frame::python("<module>", "/me/copy.py", 5),
+            ],
+            ..Stack::default()
+        };
+        assert_eq!(stack.package(), Some("torch"));
+        // A libcudart that was linked into a package's own library.
+        stack.frames.splice(
+            ..3,
+            [native("cudaMalloc", "cupy_backends/cuda/api/runtime.so"), native("", "cupy/cuda/memory.so")],
+        );
+        assert_eq!(stack.package(), Some("cupy"));
+        stack.frames.remove(1);
+        assert_eq!(stack.package(), None);
     }
 }

@@ -1,11 +1,15 @@
 //! The rules of `trace` as a page: what each finds, how it is known, and what to write instead.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS, Value};
-use cuda_pitfalls::diagnosis::{ANY, Rule, When, rules};
+use cuda_pitfalls::diagnosis::{ANY, Finding, Rule, Shown, When, rules};
 use cuda_pitfalls::text::escape::markdown;
 use cuda_pitfalls::text::units;
+use cuda_pitfalls::verdict::Kind;
+
+use crate::page::Measurement;
 
 const HEAD: &str = "# What `trace` finds
 
@@ -13,27 +17,56 @@ Generated from the rules in `diagnoses/`; `cargo xtask bless` writes it anew.
 
 `cuda-pitfalls trace -- COMMAND` compares what a program did with these rules. A *pitfall* is counted; a *note* is worth knowing and is not. The workaround is the one for the framework that the user's own line called, if the rule has one for it. Where two rules speak about the same event, the one that says more speaks alone. What a trace could not see is never taken for a yes.
 
-A scenario is a minimal program that proves the pitfall on this machine (`cuda-pitfalls run NAME`); the evidence is a committed report of such a run.
+A scenario is a minimal program that proves the pitfall on this machine (`cuda-pitfalls run NAME`); the evidence is a committed report of such a run. Each rule says in which committed traces of real programs (`reports/traces`) it finds something, and each workaround where it was run: as a case of a scenario, or as a program whose committed trace has no such finding.
 
-| rule | what it finds | kind |
-| --- | --- | --- |
+| rule | what it finds | kind | committed traces |
+| --- | --- | --- | --- |
 ";
+
+/// What is said of a rule that finds nothing in any committed trace of a real program.
+pub const NEVER_FOUND: &str = "It was found in no committed trace of a real program, only in tests.";
+/// What is said of a workaround that was not run.
+pub const NOT_RUN: &str = "not run";
 
 const CLUES: &str = "
 ## What a rule can ask
 
-A rule is a file `diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
+A rule is a file `diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
 ";
 
+/// A committed trace of a real program, and what today's rules find in it.
+pub struct Traced {
+    /// Its folder below `reports/traces`, such as `h200-x2/torch_fork`.
+    pub name: String,
+    /// What the rules find.
+    pub findings: Vec<Finding>,
+}
+
+impl Traced {
+    fn has(&self, rule: &Rule) -> bool {
+        self.findings.iter().any(|finding| finding.rule == rule.name)
+    }
+
+    /// The program that was traced, where the folder bears its name.
+    fn program(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
+    fn link(&self) -> String {
+        format!("[`{0}`](../reports/traces/{0})", self.name)
+    }
+}
+
 /// The page, in Markdown.
-pub fn page() -> String {
+pub fn page(traces: &[Traced], measured: &[Measurement]) -> String {
     let mut text = HEAD.to_owned();
     for rule in rules() {
         let title = markdown(&rule.title);
-        let _ = writeln!(text, "| [`{0}`](#{0}) | {title} | {1} |", rule.name, rule.severity.name());
+        let found = traces.iter().filter(|trace| trace.has(rule)).count();
+        let _ = writeln!(text, "| [`{0}`](#{0}) | {title} | {1} | {found} |", rule.name, rule.severity.name());
     }
     for rule in rules() {
-        text.push_str(&section(rule));
+        text.push_str(&section(rule, traces, measured));
     }
     text.push_str(CLUES);
     let _ = write!(text, "\n### Every clue\n\n{}", attributes(COMMON));
@@ -49,7 +82,7 @@ pub fn page() -> String {
     text
 }
 
-fn section(rule: &Rule) -> String {
+fn section(rule: &Rule, traces: &[Traced], measured: &[Measurement]) -> String {
     let mut text =
         format!("\n## {}\n\n**{}** ({})\n\n{}\n", rule.name, markdown(&rule.title), rule.severity.name(), rule.why);
     let when: Vec<String> = rule.when.iter().map(when).collect();
@@ -58,10 +91,19 @@ fn section(rule: &Rule) -> String {
         let names: Vec<String> = rule.instead_of.iter().map(|name| format!("[`{name}`](#{name})")).collect();
         let _ = write!(text, "\nIt stands instead of {} about the same events.\n", names.join(", "));
     }
-    text.push_str("\n| in | write |\n| --- | --- |\n");
+    if !rule.leaves_open.is_empty() {
+        let names: Vec<String> = rule.leaves_open.iter().map(|name| format!("[`{name}`](#{name})")).collect();
+        let _ = write!(text, "\nWhere it is found, nothing is known about {}.\n", names.join(", "));
+    }
+    let found: Vec<String> = traces.iter().filter(|trace| trace.has(rule)).map(Traced::link).collect();
+    let found = if found.is_empty() { NEVER_FOUND.to_owned() } else { format!("Found in {}.", found.join(", ")) };
+    let _ = write!(text, "\n{found}\n");
+    text.push_str("\n| in | write | run |\n| --- | --- | --- |\n");
     for (framework, workaround) in &rule.workaround {
+        let run = runs(rule, framework, traces, measured);
+        let run = if run.is_empty() { NOT_RUN.to_owned() } else { run.join("; ") };
         let framework = if framework == ANY { "any program".to_owned() } else { format!("`{framework}`") };
-        let _ = writeln!(text, "| {framework} | {} |", markdown(workaround));
+        let _ = writeln!(text, "| {framework} | {} | {run} |", markdown(workaround));
     }
     let (scenario, evidence) = (&rule.scenario, &rule.evidence);
     let _ = write!(
@@ -69,6 +111,37 @@ fn section(rule: &Rule) -> String {
         "\nProved by [`{scenario}`](pitfalls/{scenario}.md), measured in [`{evidence}`](../{evidence}).\n"
     );
     text
+}
+
+/// Where a workaround was run, as far as committed reports and traces show it; empty if none does.
+fn runs(rule: &Rule, framework: &str, traces: &[Traced], measured: &[Measurement]) -> Vec<String> {
+    let shown = rule.shown(framework).iter();
+    shown
+        .filter_map(|shown| match shown {
+            Shown::Case(scenario, case) => {
+                let reports = reports(measured, scenario, case);
+                let last = reports.last()?;
+                let link = format!("case `{case}` of [`{scenario}`](pitfalls/{scenario}.md)");
+                Some(format!("{link} ([`{last}`](../reports/{last}))"))
+            }
+            Shown::Program(program) => {
+                let without: Vec<String> = traces
+                    .iter()
+                    .filter(|trace| trace.program() == program && !trace.has(rule))
+                    .map(Traced::link)
+                    .collect();
+                (!without.is_empty()).then(|| format!("traced: {}", without.join(", ")))
+            }
+        })
+        .collect()
+}
+
+/// The committed reports in which a case has attempts that count and its scenario a conclusive verdict.
+fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTreeSet<&'m str> {
+    let is_conclusive = |it: &&Measurement| matches!(it.part.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
+    let is_run = |it: &&Measurement| it.part.cases.iter().any(|one| one.name == case && !one.attempts.is_empty());
+    let of_scenario = measured.iter().filter(|it| it.part.scenario == scenario);
+    of_scenario.filter(is_conclusive).filter(is_run).map(|it| it.report.as_str()).collect()
 }
 
 /// What is asked, in words.

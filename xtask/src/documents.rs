@@ -43,7 +43,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
     made.extend(schemas());
     made.extend(surveys()?);
-    made.insert("docs/diagnoses.md".to_owned(), diagnoses::page());
+    made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
     made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
     made.insert("docs/claims.md".to_owned(), claims.page);
@@ -82,6 +82,30 @@ pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page
 /// A file that cannot be read or is not valid.
 pub fn uncommitted() -> Result<BTreeMap<String, usize>, Failed> {
     Ok(provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)?)
+}
+
+/// What today's rules find in the committed traces of real programs, by name.
+///
+/// # Errors
+/// A committed trace that cannot be read.
+pub fn traced() -> Result<Vec<diagnoses::Traced>, Failed> {
+    let mut traced = Vec::new();
+    for machine in fs::read_dir(root().join("reports/traces"))? {
+        let machine = machine?;
+        if !machine.file_type()?.is_dir() {
+            continue;
+        }
+        for folder in fs::read_dir(machine.path())? {
+            let folder = folder?.path();
+            if folder.join(trace::FILE).is_file() {
+                let name = folder.strip_prefix(root().join("reports/traces"))?.to_string_lossy().into_owned();
+                let trace = trace::Trace::open(&folder)?;
+                traced.push(diagnoses::Traced { name, findings: diagnosis::findings(&trace) });
+            }
+        }
+    }
+    traced.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(traced)
 }
 
 /// The pages of scenarios, with what was measured of them, and their index.

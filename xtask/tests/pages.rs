@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls::catalogue;
+use cuda_pitfalls::diagnosis::{ANY, rules};
 use xtask::diagnoses;
 use xtask::documents::{self, root};
 
@@ -37,7 +38,7 @@ fn every_link_of_a_page_leads_somewhere() {
 
 #[test]
 fn every_link_of_the_rules_leads_somewhere() {
-    let page = diagnoses::page();
+    let page = rules_page();
     let headings: Vec<String> = page
         .lines()
         .filter(|line| line.starts_with("## ") || line.starts_with("### "))
@@ -52,6 +53,37 @@ fn every_link_of_the_rules_leads_somewhere() {
         seen += 1;
     }
     assert!(seen > 50, "only {seen} links");
+}
+
+fn rules_page() -> String {
+    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let measured = documents::measured(&scenarios).expect("the reports can be read");
+    diagnoses::page(&documents::traced().expect("the traces can be read"), &measured)
+}
+
+/// A rule says where it was found or that it was not, and a workaround where it was run or that it was not: as the
+/// committed traces and reports show it, and not as its file says.
+#[test]
+fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
+    let page = rules_page();
+    let traces = documents::traced().expect("the traces can be read");
+    for rule in rules() {
+        let heading = format!("\n## {}\n", rule.name);
+        let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("{} has no section", rule.name));
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let found = traces.iter().filter(|trace| trace.findings.iter().any(|finding| finding.rule == rule.name));
+        let found: Vec<&str> = found.map(|trace| trace.name.as_str()).collect();
+        assert_eq!(found.is_empty(), section.contains(diagnoses::NEVER_FOUND), "{}: {found:?}", rule.name);
+        assert!(found.iter().all(|name| section.contains(&format!("[`{name}`]"))), "{}: {found:?}", rule.name);
+        for (framework, _) in &rule.workaround {
+            let name = if framework == ANY { "any program".to_owned() } else { format!("`{framework}`") };
+            let row = section.lines().find(|line| line.starts_with(&format!("| {name} |"))).expect("a row");
+            let run = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+            let names_where = run.starts_with("case `") || run.starts_with("traced: ");
+            assert!(run == diagnoses::NOT_RUN || names_where, "{} in {framework}: {run}", rule.name);
+            assert!(run == diagnoses::NOT_RUN || !rule.shown(framework).is_empty(), "{} in {framework}", rule.name);
+        }
+    }
 }
 
 /// A path without `..`.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::clue::Clue;
 use super::program::Program;
-use super::{about, gpu_name, leaves_guard, sum};
+use super::{about, gpu_name, leaves_guard, line, sum};
 use crate::trace::{ContextLife, Event, Frame, Trace, What};
 
 /// What stands for the ordinal of a GPU that is not known.
@@ -40,6 +40,14 @@ pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<
             }
             clue.gpu.clone_from(&made.gpu);
             clue.bytes = life.bytes;
+            if let Some((at, fault)) = fault_after(program, index, made) {
+                clue = clue
+                    .with("illegal_address", true)
+                    .with("fault_line", line(fault))
+                    .with("fault_call", fault.call.as_str());
+                clue.events.push(at);
+                clue.stacks.push(&fault.stack);
+            }
             // What asked for the memory explains the context.
             clue.stacks.extend(pinned.map(|(_, next)| &next.stack));
             clues.push(clue);
@@ -66,6 +74,16 @@ fn is_host_memory(event: &Event) -> bool {
 fn next_of_thread<'a>(program: &Program<'a>, index: usize, made: &Event) -> Option<(usize, &'a Event)> {
     let after = program.events.iter().filter(|(at, event)| *at > index && event.tid == made.tid);
     after.copied().find(|(_, event)| !matches!(event.what, What::Module))
+}
+
+/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Every call
+/// after it returns the same: what went wrong lies before it.
+fn fault_after<'a>(program: &Program<'a>, index: usize, made: &Event) -> Option<(usize, &'a Event)> {
+    const ILLEGAL_ADDRESS: i64 = 700;
+    let first = program.events.iter().copied().find(|(_, event)| event.status == Some(ILLEGAL_ADDRESS))?;
+    let is_use = |event: &Event| matches!(event.what, What::FirstUse { .. }) && event.gpu == made.gpu;
+    let between = program.events.iter().filter(|(at, _)| (index..first.0).contains(at));
+    between.into_iter().any(|(_, event)| is_use(event)).then_some(first)
 }
 
 /// Whether a user's line lies before another in the same function: the program came back to the

@@ -2,34 +2,143 @@
 
 use super::super::clue::Clue;
 use super::program::Program;
-use super::{about, is_error, line, status_name};
-use crate::trace::{ContextChange, Event, Trace, What};
+use super::{about, is_error, line, status_name, through};
+use crate::trace::{ContextChange, Event, Language, Trace, What};
+
+/// A fork after `cuInit`, as the child told it.
+#[derive(Clone, Copy)]
+struct Fork<'p, 'a> {
+    child: &'p Program<'a>,
+    index: usize,
+    event: &'a Event,
+    parent: u32,
+    contexts: u32,
+}
 
 /// A clue for each child.
 pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
-    let clue = |program: &Program<'a>| {
-        let (index, event) = program.events.iter().find(|(_, it)| matches!(it.what, What::Forked { .. })).copied()?;
-        let What::Forked { parent, contexts } = event.what else { return None };
-        let mut clue =
-            about("forked", index, event)?.with("parent", u64::from(parent)).with("contexts", u64::from(contexts));
-        let refused = program.events.iter().filter(|(at, _)| *at > index).find(|(_, event)| is_refused(event));
-        if let Some(&(index, event)) = refused {
-            clue = clue
-                .with("refused", true)
-                .with("refused_call", event.call.as_str())
-                .with("refused_line", line(event))
-                .with_known("status", event.status.map(status_name));
-            clue.events.push(index);
-            clue.stacks.push(&event.stack);
-        } else if let Some(counts) = trace.counts.iter().find(|counts| counts.pid == program.pid) {
-            let call = counts.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str());
-            clue = clue.with("refused", call.is_some()).with_known("refused_call", call);
-            // Which line made the call, and what it got, was left out of the trace.
-            clue = clue.with("refused_line", format!("pid {}", program.pid)).with("status", "an error");
-        }
-        Some(clue)
+    forks(programs).filter_map(|fork| clue(trace, programs, fork)).collect()
+}
+
+fn forks<'p, 'a>(programs: &'p [Program<'a>]) -> impl Iterator<Item = Fork<'p, 'a>> {
+    programs.iter().filter_map(|child| {
+        child.events.iter().find_map(|&(index, event)| match event.what {
+            What::Forked { parent, contexts } => Some(Fork { child, index, event, parent, contexts }),
+            _ => None,
+        })
+    })
+}
+
+fn clue<'a>(trace: &'a Trace, programs: &[Program<'a>], fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
+    let mut clue = about("forked", fork.index, fork.event)?
+        .with("parent", u64::from(fork.parent))
+        .with("contexts", u64::from(fork.contexts));
+    let refused = refused(fork);
+    if let Some((index, event)) = refused {
+        clue = clue
+            .with("refused", true)
+            .with("refused_call", event.call.as_str())
+            .with("refused_line", line(event))
+            .with_known("status", event.status.map(status_name));
+        clue.events.push(index);
+        clue.stacks.push(&event.stack);
+    } else if trace.counts.iter().any(|counts| counts.pid == fork.child.pid) {
+        let call = counted_error(trace, fork.child.pid);
+        clue = clue.with("refused", call.is_some()).with_known("refused_call", call);
+        // Which line made the call, and what it got, was left out of the trace.
+        clue = clue.with("refused_line", format!("pid {}", fork.child.pid)).with("status", "an error");
+    }
+    Some(with_init(clue, programs, fork))
+}
+
+/// The clue with the `cuInit` that the child has inherited.
+fn with_init<'a>(clue: Clue<'a>, programs: &[Program<'a>], fork: Fork<'_, 'a>) -> Clue<'a> {
+    let Some((index, init)) = inherited(programs, fork) else {
+        return clue.with("init_line", format!("pid {}", fork.parent)).with("init_through", "cuInit");
     };
-    programs.iter().filter_map(clue).collect()
+    let mut clue = clue.with("init_line", line(init)).with("init_through", through(init));
+    clue.events.push(index);
+    clue.stacks.push(&init.stack);
+    clue
+}
+
+/// The `cuInit` of the nearest process above that made one.
+fn inherited<'a>(programs: &[Program<'a>], fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+    let (mut pid, mut index) = (fork.parent, fork.index);
+    loop {
+        let is_it = |program: &&Program<'a>| {
+            program.pid == pid && program.events.first().is_some_and(|(first, _)| *first < index)
+        };
+        let from = programs.iter().rev().find(is_it)?;
+        if let Some(init) = from.init.filter(|(at, _)| *at < index) {
+            return Some(init);
+        }
+        // Each step goes back in time, so that a document which names processes in a circle comes to an end.
+        let own = forks(std::slice::from_ref(from)).next().filter(|own| own.index < index)?;
+        (pid, index) = (own.parent, own.index);
+    }
+}
+
+/// The first call of a child that returned an error.
+fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+    fork.child.events.iter().copied().find(|(at, event)| *at > fork.index && is_refused(event))
+}
+
+/// A call of a process that returned an error, of which there may be no event.
+fn counted_error(trace: &Trace, pid: u32) -> Option<&str> {
+    let counts = trace.counts.iter().find(|counts| counts.pid == pid)?;
+    counts.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str())
+}
+
+/// A clue for each line that forked children of which no refused call was seen. That says nothing: PyTorch refuses
+/// CUDA in such a child before it calls the driver, and Numba after a question that is not counted.
+pub(super) fn unseen<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
+    let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
+    for fork in forks(programs) {
+        let is_seen = refused(fork).is_some() || counted_error(trace, fork.child.pid).is_some();
+        if is_seen || !is_of_python(fork) || runs_another(programs, fork) {
+            continue;
+        }
+        let key = (fork.parent, line(fork.event));
+        match lines.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, forks)) => forks.push(fork),
+            None => lines.push((key, vec![fork])),
+        }
+    }
+    let ended_well = trace.end.as_ref().is_some_and(|end| end.code == Some(0));
+    let clue = |forks: &[Fork<'_, 'a>]| {
+        let first = *forks.first()?;
+        let children = match forks.len() {
+            1 => format!("pid {}", first.child.pid),
+            many => format!("{many} processes"),
+        };
+        let mut clue = about("forked-unseen", first.index, first.event)?
+            .with("children", children)
+            .with("would_show", ended_well && forks.iter().all(|fork| is_of_loader(fork.event)));
+        clue.events = forks.iter().map(|fork| fork.index).collect();
+        Some(with_init(clue, programs, first))
+    };
+    lines.iter().filter_map(|(_, forks)| clue(forks)).collect()
+}
+
+/// Whether a framework of Python may refuse CUDA by itself in the child.
+fn is_of_python(fork: Fork<'_, '_>) -> bool {
+    let runs_python = |program: &Program<'_>| {
+        program.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
+    };
+    runs_python(fork.child) || fork.event.stack.frames.iter().any(|frame| frame.language == Language::Python)
+}
+
+/// Whether the child was seen to become another program, which initialises CUDA for itself.
+fn runs_another(programs: &[Program<'_>], fork: Fork<'_, '_>) -> bool {
+    let is_later = |program: &Program<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.index);
+    programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
+}
+
+/// Whether PyTorch's DataLoader forked.
+fn is_of_loader(event: &Event) -> bool {
+    let is_it = |file: &str| file.starts_with("torch/utils/data/");
+    event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))
 }
 
 fn is_refused(event: &Event) -> bool {

@@ -1,6 +1,7 @@
 //! Files of rules that are wrong, and what is said of them.
 
 use super::load;
+use crate::diagnosis::Shown;
 
 const GOOD: &str = r#"# It goes wrong, because of that.
 title    = "a title"
@@ -64,6 +65,25 @@ fn a_value_of_another_type_is_refused() {
         "a.toml:7:12: a brace that does not enclose the name of an attribute"
     );
     assert_eq!(wrong("takes {bytes}", "is {used}"), "a.toml:7:12: `used` is true or false, which says nothing here");
+}
+
+#[test]
+fn a_workaround_may_be_that_of_a_function_and_says_where_it_was_run() {
+    let source = GOOD.replace(
+        "any = \"Do not.\" }",
+        "any = \"Do not.\", \"torch.cuda.init\" = \"Nor this.\" }\n\
+         shown = { any = [\"context/a control\", \"reports/traces/programs/b.py\"] }",
+    );
+    let rule = load("a", "a.toml", &source).expect("a rule");
+    assert_eq!(rule.workaround("torch.cuda.init"), Some("Nor this."));
+    let expected = [Shown::Case("context/a".to_owned(), "control".to_owned()), Shown::Program("b".to_owned())];
+    assert_eq!((rule.shown("any"), rule.shown("torch.cuda.init")), (&expected[..], &[][..]));
+    let shown = |table: &str| {
+        wrong("workaround = { any = \"Do not.\" }", &format!("workaround = {{ any = \"Do not.\" }}\nshown = {table}"))
+    };
+    assert!(shown("{ torch = \"context/a control\" }").contains("unknown key `torch`"));
+    assert!(shown("{ any = \"context/a\" }").contains("is no case of a scenario and no traced program"));
+    assert!(wrong("any = \"Do not.\"", "any = \"a\", \"pandas.read\" = \"b\"").contains("unknown key `pandas.read`"));
 }
 
 #[test]

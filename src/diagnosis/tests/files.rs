@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::catalogue;
-use crate::diagnosis::{Rule, rules};
+use crate::diagnosis::{Rule, Shown, rules};
 use crate::source::reader::is_name;
 
 fn root() -> &'static Path {
@@ -20,6 +20,27 @@ fn every_rule_names_a_scenario_and_the_report_that_measured_it() {
         assert!(file.is_file(), "{}: {} is not there", rule.name, file.display());
         let is_named = scenario.source.contains(&format!("evidence = \"{}\"", rule.evidence));
         assert!(is_survey || is_named, "{}: {} does not rest on {}", rule.name, rule.scenario, rule.evidence);
+    }
+}
+
+#[test]
+fn what_showed_a_workaround_is_there() {
+    for rule in rules() {
+        for shown in rule.shown.iter().flat_map(|(_, shown)| shown) {
+            match shown {
+                Shown::Case(name, case) => {
+                    let scenario = catalogue::embedded().find(|scenario| scenario.name == *name);
+                    let has = scenario.is_some_and(|scenario| scenario.source.contains(&format!("[cases.{case}]")));
+                    assert!(has, "{}: {name} has no case {case}", rule.name);
+                }
+                Shown::Program(name) => {
+                    let file = root().join("reports/traces/programs").join(format!("{name}.py"));
+                    assert!(file.is_file(), "{}: {} is not there", rule.name, file.display());
+                }
+            }
+        }
+        let unknown = rule.leaves_open.iter().find(|name| rules().iter().all(|other| other.name != **name));
+        assert_eq!(unknown, None, "{} leaves open what is no rule", rule.name);
     }
 }
 

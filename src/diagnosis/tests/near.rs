@@ -326,3 +326,99 @@ fn findings_come_in_the_order_of_time() {
     let made = made.setenv("CUDA_MODULE_LOADING", "EAGER").setenv("CUDA_VISIBLE_DEVICES", "1");
     assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context", "late-variable", "late-mask"]);
 }
+
+/// What a child of Python that was forked after `cuInit` at these frames shows, if no call of it is refused.
+fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
+    let made = Made::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]).init(&[], &[0]);
+    let made = made.context(0, 0).launch(0);
+    let made = [200, 201].into_iter().fold(made, |made, pid| {
+        let made = made.process(pid, PID).at(frames);
+        made.event("fork", What::Forked { parent: PID, contexts: 1 }, |_| {})
+    });
+    let mut trace = made.by(PID).ends(&[0]).done();
+    trace.end.as_mut().expect("an end").code = code;
+    trace
+}
+
+#[test]
+fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
+    let own = [("<module>", "train.py", 9), ("_launch", "multiprocessing/popen_fork.py", 66)];
+    let trace = forked_at(&own, Some(0));
+    let found = findings(&trace);
+    let said: Vec<&str> = found.iter().map(|finding| finding.says.as_str()).collect();
+    let says = "train.py:9 forks 2 processes after train.py:4 has initialised CUDA through torch.cuda.init; no refused \
+                call was seen, but whether a framework refused CUDA by itself, as PyTorch does, cannot be seen";
+    assert_eq!(said, [says]);
+    assert_eq!((found[0].severity, found[0].pid), (Severity::Note, 200));
+    assert_eq!(found[0].leaves_open(), ["fork-after-init"]);
+    assert!(found[0].workaround.contains("fork before train.py:4 initialises CUDA through torch.cuda.init"));
+    // In C every way to use CUDA is a call of the driver.
+    let mut in_c = forked_at(&[], Some(0));
+    assert_eq!(rules_of(&in_c), [] as [&str; 0]);
+    in_c.processes[1].python = Some("3.12.3".to_owned());
+    assert_eq!(rules_of(&in_c), ["forked-unseen"]);
+}
+
+#[test]
+fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
+    let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
+    let of = |code| rules_of(&forked_at(&loader, code));
+    assert_eq!(of(Some(0)), [] as [&str; 0]);
+    assert_eq!(of(Some(1)), ["forked-unseen"]);
+    assert_eq!(of(None), ["forked-unseen"]);
+    let mut cut = forked_at(&loader, Some(0));
+    cut.end = None;
+    assert_eq!(rules_of(&cut), ["forked-unseen"]);
+}
+
+#[test]
+fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
+    let made = Made::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
+    let made = made.process(200, PID).event("fork", What::Forked { parent: PID, contexts: 1 }, |_| {});
+    let made = made.process(200, PID).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
+    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+}
+
+#[test]
+fn the_workaround_for_a_fork_names_what_initialised_cuda() {
+    let with = |function: &str, child_calls: bool| {
+        let made = Made::on(1).at(&[("<module>", "train.py", 4), (function, "torch/cuda/__init__.py", 9)]);
+        let made = made.init(&[], &[0]).process(200, PID).at(&[("<module>", "train.py", 6)]);
+        let made = made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = if child_calls { made.error("cuDeviceGetCount", 3) } else { made };
+        let found = findings(&made.ends(&[]).by(PID).ends(&[]).done());
+        let found: Vec<_> = found.into_iter().filter(|it| it.rule.contains("fork")).collect();
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found[0].workaround.clone()
+    };
+    for child_calls in [true, false] {
+        let asks = with("is_available", child_calls);
+        assert!(asks.contains("torch.cuda.is_available() at train.py:4 asks NVML"), "{asks}");
+        let init = with("init", child_calls);
+        assert!(init.ends_with("fork before train.py:4 initialises CUDA through torch.cuda.init"), "{init}");
+        assert!(!init.contains("is_available"), "{init}");
+    }
+}
+
+#[test]
+fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
+    let made = Made::on(1).process(200, PID).at(&[("<module>", "train.py", 6)]);
+    let found = findings(&made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {}).ends(&[]).done());
+    let says = &of("forked-unseen", &found).expect("a fork").says;
+    assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit;"), "{says}");
+}
+
+#[test]
+fn processes_that_fork_each_other_in_a_circle_come_to_an_end() {
+    let forked = |parent| What::Forked { parent, contexts: 0 };
+    let made = Made::on(1).process(200, 300).event("fork", forked(300), |_| {}).at(&[("<module>", "a.py", 1)]);
+    let made = made.process(300, 200).event("fork", forked(200), |_| {}).by(200).event("fork", forked(200), |_| {});
+    let _ = findings(&made.done());
+}
+
+#[test]
+fn an_error_before_the_gpu_was_used_is_not_of_the_guard() {
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).error("cuCtxSynchronize", 700);
+    let made = made.at(&[("<module>", "a.py", 3), ("__exit__", "cupy/cuda/device.py", 9)]).context(0, 0).launch(0);
+    assert_eq!(rules_of(&made.ends(&[0, 1]).done()), [] as [&str; 0]);
+}

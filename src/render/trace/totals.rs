@@ -11,8 +11,9 @@ use crate::trace::{self, End, Trace};
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(seen: &Seen) -> Vec<String> {
     let (trace, notes) = (seen.trace, seen.found(Severity::Note).count());
+    let leaves_open = seen.findings.iter().any(|finding| !finding.leaves_open().is_empty());
     let mut parts = vec![match seen.found(Severity::Pitfall).count() {
-        0 if unseen::unseen(trace).is_empty() => "no pitfall found".to_owned(),
+        0 if unseen::unseen(trace).is_empty() && !leaves_open => "no pitfall found".to_owned(),
         0 => "no pitfall found in what was seen".to_owned(),
         many => counted(many as u64, "pitfall"),
     }];
@@ -95,6 +96,16 @@ mod tests {
         assert_eq!(parts(&bare(&trace)), ["no pitfall found"]);
         trace.start.limits = vec!["a limit".to_owned()];
         assert_eq!(parts(&bare(&trace)), ["no pitfall found in what was seen"]);
+    }
+
+    #[test]
+    fn a_fork_of_which_nothing_is_known_is_not_passed_over() {
+        let trace = fixture::quiet();
+        let mut findings = fixture::findings(&fixture::trace());
+        findings.truncate(1);
+        (findings[0].severity, findings[0].rule) = (Severity::Note, "forked-unseen".to_owned());
+        let seen = Seen { findings: &findings, ..bare(&trace) };
+        assert_eq!(parts(&seen), ["no pitfall found in what was seen", "1 note"]);
     }
 
     #[test]
