@@ -204,11 +204,16 @@ impl Trace {
     /// not seen. The inner value is none where the variable was not set.
     pub fn mask_of(&self, pid: u32) -> Option<Option<&str>> {
         let of_process = || self.events.iter().filter(|event| event.pid == pid);
-        let read = of_process().find_map(|event| match &event.what {
-            What::MaskRead { value, .. } => Some(value.as_deref()),
+        let is_done = |event: &&Event| matches!(&event.what, What::InitDone { visible: Some(_), .. });
+        // A `cuInit` that failed has read the mask before the one that counts, and what asks for it once that has
+        // returned changes nothing.
+        let until = of_process().find(is_done).map(|done| done.t_ns.saturating_add(done.elapsed_ns.unwrap_or(0)));
+        let reads = of_process().filter_map(|event| match &event.what {
+            What::MaskRead { value, .. } => Some((event.t_ns, value.as_deref())),
             _ => None,
         });
-        read.or_else(|| match &self.init_of(pid)?.what {
+        let read = reads.take_while(|(t_ns, _)| until.is_none_or(|until| *t_ns <= until)).last();
+        read.map(|(_, value)| value).or_else(|| match &self.init_of(pid)?.what {
             What::Init { variables, .. } => Some(variables.get("CUDA_VISIBLE_DEVICES").map(String::as_str)),
             _ => None,
         })
@@ -220,5 +225,40 @@ impl Trace {
             What::InitDone { visible: Some(_), gpus } => Some(gpus.as_slice()),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trace::fixture::{Made, PID};
+    use crate::trace::{Trace, What};
+
+    /// A process whose libcuda asks for the mask at these places: in a `cuInit` that fails, in one that succeeds, and
+    /// after it.
+    fn asked(failed: Option<&str>, counts: Option<&str>, later: Option<&str>) -> Trace {
+        let read = |made: Made, value: Option<&str>| match value {
+            Some(value) => {
+                let what = What::MaskRead { value: Some(value.to_owned()), after_hook: true };
+                made.event("getenv", what, |_| {})
+            }
+            None => made,
+        };
+        let mut made = Made::on(2);
+        if failed.is_some() {
+            made = read(made, failed).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100);
+        }
+        read(read(made, counts).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]), later).ends(&[]).done()
+    }
+
+    #[test]
+    fn the_mask_is_what_the_cuinit_that_counts_has_read() {
+        let mask = |trace: Trace| trace.mask_of(PID).flatten().map(str::to_owned);
+        assert_eq!(mask(asked(None, Some("1"), None)).as_deref(), Some("1"));
+        assert_eq!(mask(asked(None, Some("1"), Some("0"))).as_deref(), Some("1"), "not what is asked for later");
+        assert_eq!(mask(asked(Some(""), Some("1"), None)).as_deref(), Some("1"), "nor what a cuInit read that failed");
+        assert_eq!(mask(asked(Some(""), Some("1"), Some("0"))).as_deref(), Some("1"));
+        // Where nobody saw libcuda ask, it is what the variable was.
+        assert_eq!(mask(asked(None, None, None)).as_deref(), Some("1"));
+        assert_eq!(Made::on(1).done().mask_of(PID), None);
     }
 }
