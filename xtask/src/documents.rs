@@ -90,21 +90,14 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, Failed> {
 /// A committed trace that cannot be read.
 pub fn traced() -> Result<Vec<diagnoses::Traced>, Failed> {
     let mut traced = Vec::new();
-    for machine in fs::read_dir(root().join("reports/traces"))? {
-        let machine = machine?;
-        if !machine.file_type()?.is_dir() {
+    for listed in evidence::listed() {
+        let Some(name) = listed.name.strip_prefix("traces/").and_then(|it| it.strip_suffix(&format!("/{}", trace::FILE)))
+        else {
             continue;
-        }
-        for folder in fs::read_dir(machine.path())? {
-            let folder = folder?.path();
-            if folder.join(trace::FILE).is_file() {
-                let name = folder.strip_prefix(root().join("reports/traces"))?.to_string_lossy().into_owned();
-                let trace = trace::Trace::open(&folder)?;
-                traced.push(diagnoses::Traced { name, findings: diagnosis::findings(&trace) });
-            }
-        }
+        };
+        let trace = trace::Trace::open(&listed.find(&root().join("reports"))?)?;
+        traced.push(diagnoses::Traced { name: name.to_owned(), findings: diagnosis::findings(&trace) });
     }
-    traced.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(traced)
 }
 
