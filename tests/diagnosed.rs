@@ -21,6 +21,7 @@ const PROGRAMS: &[(&str, Option<(&str, &str)>)] = &[
     ("pinned.py", Some(("pinned-memory-context", "pin"))),
     ("late_limit.py", Some(("limit-after-launch", "late"))),
     ("threads.py", Some(("context-on-every-gpu", "context"))),
+    ("silent_fork.py", None),
     ("many_children.py", None),
     ("no_cuda.py", None),
     ("no_cuda.c", None),
@@ -107,4 +108,13 @@ fn a_policy_is_violated_kept_or_undecided() {
     let spawn = check("spawn.py", &["context:gpu1"], &[]);
     assert!(spawn.violations.is_empty() && spawn.undecided.len() == 1, "{spawn:#?}");
     assert!(spawn.undecided[0].contains("without the trace's variables"), "{spawn:#?}");
+    // One fork of three ways to start a child: whether that one was refused CUDA cannot be seen.
+    let silent = check("silent_fork.py", &["fork"], &[]);
+    assert!(silent.violations.is_empty() && silent.undecided.len() == 1, "{silent:#?}");
+    let lines = lines_of(std::path::Path::new("silent_fork.py"));
+    let (forked, init) = (lines["forked"], lines["init"]);
+    let says = format!("fork: silent_fork.py:{forked} forks pid ");
+    let after = format!(" after silent_fork.py:{init} has initialised CUDA through cuInit;");
+    assert!(silent.undecided[0].starts_with(&says) && silent.undecided[0].contains(&after), "{silent:#?}");
+    assert_eq!(check("fork_after_init.py", &["fork"], &[]).violations.len(), 1);
 }

@@ -121,6 +121,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program("stray_context.py", &[], Some(0), "model on cuda:1\ndone\n"),
     Program("guard.py", &[], Some(0), "array on 1\n"),
     Program("fork_after_init.py", &[], Some(0), "child refused True\n"),
+    Program("silent_fork.py", &[], Some(0), "child 1 others [0, 0]\n"),
     Program("spawn.py", &[], Some(0), "spawn 1\nforkserver 1\nbare 0\n"),
     Program("spawn.py", &["bare"], Some(0), "bare 0\n"),
     Program("threads.py", &[], Some(0), "done\n"),
