@@ -1,7 +1,9 @@
 //! What measuring costs.
 
+use cuda_pitfalls::report::read;
 use serde_json::Value;
 
+use crate::common::root;
 use crate::{Page, document};
 
 fn median(of: &Value) -> f64 {
@@ -40,4 +42,104 @@ fn what_surveys_cost_is_what_was_timed() {
         let ratio = of["survey wall / bare wall"].as_f64().expect("a number");
         page.says(format!("| {seconds:.0} s | {ratio:.2} |"));
     }
+}
+
+#[test]
+fn phases_of_an_attempt_are_those_that_were_timed() {
+    let (one, two) = (document("overhead/h200-x1-phases.json"), document("overhead/h200-x2-phases.json"));
+    let (masked, both) = ("sampler resting 2000 us", "without a mask");
+    let columns = [&one[masked], &two[masked], &two[both]];
+    let mut page = Page::open("docs/overhead.md");
+    let phases = [
+        ("1 until the first call", "until the first call"),
+        ("2 cuInit", "`cuInit`"),
+        ("3 retain", "`cuDevicePrimaryCtxRetain`"),
+        ("4 release", "`cuDevicePrimaryCtxRelease_v2`"),
+        ("5 between calls", "between calls: step barriers, probes, snapshots"),
+        ("6 exit", "exit"),
+    ];
+    for (phase, shown) in phases {
+        let cell = |of: &&Value| {
+            let of = &of["phases, ns"][phase];
+            let ms = |who: &str| median(&of[who]) / 1e6;
+            let bare = if ms("bare") == 0.0 { "0".to_owned() } else { format!("{:.1}", ms("bare")) };
+            format!("{:.1} / {bare}", ms("attempt"))
+        };
+        page.says(format!("| {shown} | {} |", columns.iter().map(cell).collect::<Vec<_>>().join(" | ")));
+    }
+    let ratio = |of: &&Value| format!("**{:.3}**", median(&of["attempt wall / bare wall"]));
+    page.says(format!("| **total, median of the ratios** | {} |", columns.map(|of| ratio(&of)).join(" | ")));
+    let again = &one[both]["attempt wall / bare wall"];
+    let (least, most) = (again["min"].as_f64().expect("a number"), again["max"].as_f64().expect("a number"));
+    page.says(format!("gave a median of {:.3} with a spread of {least:.2} to {most:.2}", median(again)));
+    let gap = |of: &Value| median(&of["longest gap of the free run, ns"]) / 1e6;
+    page.says(format!("it was about {:.0} ms (median, `h200-x2-phases.json`)", gap(&two[both])));
+    let list = &one["list wall_ns"];
+    let ms = |which: &str| list[which].as_f64().expect("a number") / 1e6;
+    page.says(format!("| {:.1} ms | {:.1} to {:.1} ms |", ms("median"), ms("min"), ms("max")));
+}
+
+#[test]
+fn the_parents_memory_is_what_reports_say() {
+    let mib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+    let folder = root().join("reports/shared-gpus");
+    let mut essential = Vec::new();
+    let mut page = Page::open("docs/overhead.md");
+    for file in std::fs::read_dir(&folder).expect("the folder").flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let Some(short) = name.strip_suffix(".json.gz") else { continue };
+        let report = read(&file.path()).expect("a committed report");
+        let peak = report.run.parent_peak_rss_bytes.expect("it was read");
+        if report.run.selectors == ["essential"] && report.machine.gpus.len() == 2 {
+            essential.push(peak);
+        } else if report.run.selectors == ["all"] {
+            let cases = report.scenarios.iter().flat_map(|scenario| &scenario.cases);
+            let attempts: usize = cases.map(|case| case.attempts.len()).sum();
+            page.says(format!("{attempts} attempts"));
+            page.says(format!("| {} MiB | `reports/shared-gpus/{short}` |", mib(peak)));
+        }
+    }
+    let (least, most) = (essential.iter().min().expect("some"), essential.iter().max().expect("some"));
+    page.says(format!(
+        "{} runs of the essential set on 2 GPUs | {} to {} MiB |",
+        essential.len(),
+        mib(*least),
+        mib(*most)
+    ));
+}
+
+#[test]
+fn what_a_trace_costs_is_what_was_timed() {
+    let bench = document("overhead/trace.json");
+    let numbers = |of: &Value| -> Vec<f64> {
+        of.as_array().expect("a list").iter().map(|it| it.as_f64().expect("a number")).collect()
+    };
+    let row = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        let middle = (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0;
+        (all.len(), format!("| {middle:.3} | {:.3} to {:.3} |", all[0], all[all.len() - 1]))
+    };
+    let mut page = Page::open("docs/overhead.md");
+    let launches = &bench["a launch through the trace, of one past it, in one process"];
+    for how in ["traced", "not traced"] {
+        let of = ["1 GPU", "2 GPUs"].iter().flat_map(|gpus| numbers(&launches[format!("{gpus}, {how}")]));
+        let (processes, row) = row(of.collect());
+        page.says(row).says(format!("{processes} processes"));
+    }
+    let pairs = |key: &str| -> Vec<f64> {
+        let pairs = bench[key]["not traced, traced"].as_array().expect("pairs").iter().map(numbers);
+        pairs.map(|pair| pair[1] / pair[0]).collect()
+    };
+    let additions = pairs("10000 small additions of PyTorch, fastest of 20 parts, s");
+    let slow = additions.iter().filter(|ratio| **ratio > 1.1).count();
+    assert_eq!(slow, 3, "three of the pairs are above 1.1");
+    let (count, row_of_additions) = row(additions);
+    page.says(row_of_additions).says(format!("{count} pairs"));
+    let (count, earlier) = row(pairs("10000 small additions of PyTorch, earlier form with all calls wrapped, s"));
+    assert!(count == 5 && earlier.starts_with("| 1.049 "), "a median of 1.05 in 5 pairs: {count}, {earlier}");
+    let more = &bench["more for a program that does nothing, ms"];
+    let of = |key: &str, which: &str| more[key][which].as_f64().expect("a number");
+    let (begins, two, four) = ("4 GPUs, until it begins", "2 GPUs, until it is over", "4 GPUs, until it is over");
+    page.says(format!("| {:.0} ms | {:.0} to {:.0} ms |", of(begins, "median"), of(begins, "min"), of(begins, "max")));
+    page.says(format!("{:.0} ms, {:.0} ms |", of(two, "median"), of(four, "median")));
 }

@@ -67,3 +67,13 @@ fn a_handle_of_cublas_takes_more_loaded_eagerly() {
     let (eager, lazy) = (mib(grown("trap")), mib(grown("control")));
     Page::open("docs/findings.md").says(format!("a cuBLAS handle takes {eager} MiB instead of {lazy}, and"));
 }
+
+#[test]
+fn what_was_asked_again_was_as_expected() {
+    let report = document("h200-x2-framework-again/report.json");
+    let all = report["scenarios"].as_array().expect("scenarios");
+    let as_expected = all.iter().filter(|one| one["verdict"]["expectation"] == "as_expected").count();
+    let unexpected = all.iter().filter(|one| one["verdict"]["expectation"] == "unexpected").count();
+    assert_eq!(unexpected, 0);
+    Page::open("docs/findings.md").says(format!("{as_expected} of the questions were asked again on 2 GPUs"));
+}

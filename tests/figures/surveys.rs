@@ -156,6 +156,7 @@ fn rows_that_were_measured_are_counted() {
         ))
         .says(format!("{second} more rows of calls that were refused"))
         .says(format!("({again} of them are exported by 13.0)"));
+    Page::open("CHANGELOG.md").says(format!("Surveys of {plain} first calls with libcudart 13.0"));
 }
 
 /// Only `cudaRuntimeGetVersion` leaves the mask free, whatever the libcudart (claim S0-6).
@@ -204,11 +205,13 @@ fn masks_and_variables_are_counted() {
     let unexpected = masks.iter().filter(|row| row["as_predicted"] != true).count();
     assert_eq!(unexpected, 0, "and none was read otherwise");
     Page::open("README.md").says(format!("of {} masks, {generated} of them generated, none", masks.len()));
+    Page::open("CHANGELOG.md").says(format!("of {} masks and of 20 environment variables", masks.len()));
     Page::open("docs/findings.md").says(format!("{forms} forms of the mask, and {generated} generated masks"));
     Page::open("docs/surveys/README.md")
         .says(format!("{forms} forms three times and {generated} generated masks once"));
     let variables = document("survey-env-h200-x2/survey-env.json")["rows"].take();
     let variables: Vec<Value> = serde_json::from_value(variables).expect("rows");
+    assert_eq!(variables.len(), 20, "CHANGELOG.md says 20");
     let effective = variables.iter().filter(|row| row["has_effect"] == true).count();
     let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
     Page::open("README.md").says(format!("{at_init} of the {effective} that take effect are read at `cuInit`"));
@@ -234,4 +237,27 @@ fn lines_of_python_are_counted() {
     let imports = asked.iter().filter(|row| row["ask"].as_str().is_some_and(|ask| ask.starts_with("import ")));
     let freeze: Vec<&Value> = imports.filter(|row| reads(row) || makes(row)).map(|row| &row["id"]).collect();
     assert_eq!(freeze, ["import torch, KINETO_USE_DAEMON=1"], "no import does, except");
+}
+
+#[test]
+fn calls_that_want_a_newer_driver_are_counted() {
+    let refused = |row: &CallRow| row.status.as_deref() == Some("cudaErrorCallRequiresNewerDriver");
+    let calls: BTreeSet<String> = all().into_iter().filter(refused).map(|row| row.function().to_owned()).collect();
+    assert_eq!(calls.len(), 11, "eleven: {calls:?}");
+    Page::open("docs/findings.md")
+        .says("Eleven calls that were added after 13.0 return `cudaErrorCallRequiresNewerDriver`".to_string());
+}
+
+/// `docs/export.md` is made from the exit codes; the sums are said elsewhere too.
+#[test]
+fn reproducers_are_summed() {
+    let page = fs::read_to_string(root().join("docs/export.md")).expect("the page");
+    let (_, rest) = page.split_once("each was compiled and run: ").expect("how they ended");
+    let (counts, _) = rest.split_once(" ended as the verdict").expect("how they ended");
+    let numbers: Vec<usize> =
+        counts.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
+    let sum = |from: usize| numbers.iter().skip(from).step_by(2).sum::<usize>();
+    let phrase = format!("{} of {}", sum(0), sum(1));
+    Page::open("README.md").says(format!("{phrase} of these files ended as the verdict"));
+    Page::open("CHANGELOG.md").says(format!("{phrase} exported files ended as the verdict"));
 }

@@ -24,6 +24,7 @@ fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers(
             None => *pattern == path,
         })
     };
-    let unmarked: Vec<&String> = made.keys().filter(|path| !is_marked(path)).collect();
+    // Of README.md two sentences are made, and a reviewer reads the rest.
+    let unmarked: Vec<&String> = made.keys().filter(|path| *path != "README.md" && !is_marked(path)).collect();
     assert!(unmarked.is_empty(), ".gitattributes does not mark {unmarked:#?}");
 }

@@ -1,19 +1,119 @@
-//! The pages in `docs/pitfalls/`: what they link to is there.
+//! The pages in `docs/pitfalls/`: what they link to is there, and they say what the reports say.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis::{ANY, rules};
+use cuda_pitfalls::scenario::Scenario;
 use xtask::diagnoses;
 use xtask::documents::{self, root};
+use xtask::page::{self, Measurement};
+use xtask::provenance::Source;
+
+/// What all pages are made from. The reports are read once for all tests.
+struct Made {
+    scenarios: Vec<Scenario>,
+    sources: Vec<Source>,
+    measured: Vec<Measurement>,
+    pages: BTreeMap<String, String>,
+}
+
+fn made() -> &'static Made {
+    static MADE: OnceLock<Made> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+        let (sources, measured) = documents::read(&scenarios).expect("the reports can be read");
+        let pages = documents::pages(&scenarios, &measured);
+        Made { scenarios, sources, measured, pages }
+    })
+}
+
+/// A page, and the rows of its table that link a report.
+fn rows<'p>(pages: &'p BTreeMap<String, String>, one: &Measurement) -> Vec<&'p str> {
+    let page = &pages[&format!("{}/{}.md", page::FOLDER, one.part.scenario)];
+    let link = format!("/reports/{}/report.json) |", one.report);
+    page.lines().filter(|line| line.contains(&link)).collect()
+}
+
+#[test]
+fn no_page_contradicts_the_report_that_it_links() {
+    let Made { measured, pages, .. } = made();
+    let otherwise: Vec<&Measurement> = measured.iter().filter(|one| one.is_asked_otherwise()).collect();
+    let silent: Vec<String> = otherwise
+        .iter()
+        .filter(|one| {
+            let told = one.told();
+            let (_, then) = told.split_once(" (as asked then: ").expect("the verdict then is told");
+            !rows(pages, one).iter().any(|row| row.contains(then.trim_end_matches(')')))
+        })
+        .map(|one| format!("{} in {}: {}", one.part.name, one.report, one.told()))
+        .collect();
+    assert!(silent.is_empty(), "{silent:#?}");
+    // Rows are known that have to say so; without any this test would hold nothing.
+    assert!(otherwise.len() >= 11, "only {}", otherwise.len());
+    let of_others = measured.iter().filter(|one| !one.is_asked_otherwise()).all(|one| !one.told().contains("as asked"));
+    assert!(of_others);
+}
+
+#[test]
+fn what_was_interrupted_says_so_in_its_row() {
+    let Made { measured, pages, .. } = made();
+    let of_interrupted: Vec<&Measurement> = measured.iter().filter(|one| one.interrupted).collect();
+    assert!(of_interrupted.len() > 100, "only {}", of_interrupted.len());
+    for one in of_interrupted {
+        let rows = rows(pages, one);
+        assert!(rows.iter().any(|row| row.contains("run interrupted")), "{}: {rows:#?}", one.part.name);
+    }
+}
+
+#[test]
+fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
+    let Made { scenarios, measured, pages, .. } = made();
+    let has_newer = |text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.match_indices(" or newer").any(|(at, _)| text[..at].ends_with(|last: char| last.is_ascii_digit()))
+    };
+    let wrong: Vec<&String> = pages.iter().filter(|(_, text)| has_newer(text)).map(|(path, _)| path).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // "With torch 2.11" is said because the file expects it of 2.11 and newer: so 2.11 was measured.
+    let mut seen = 0;
+    let mut unmeasured = Vec::new();
+    for scenario in scenarios {
+        let packages = scenario.instances.iter().flat_map(|it| &it.expect).flat_map(|it| &it.when.packages);
+        for (name, version) in packages.filter_map(|package| package.split_once(" >= ")) {
+            let is_measured = |one: &Measurement| {
+                let found = one.machine.python.iter().flat_map(|python| &python.packages);
+                let of_it = found.filter(|(found, _)| *found == name || found.starts_with(&format!("{name}-cuda")));
+                one.part.scenario == scenario.name
+                    && of_it.flat_map(|(_, version)| version).any(|found| found.starts_with(version))
+            };
+            seen += 1;
+            if !measured.iter().any(is_measured) {
+                unmeasured.push(format!("{}: {name} {version}", scenario.name));
+            }
+        }
+    }
+    assert!(unmeasured.is_empty(), "{unmeasured:#?}");
+    assert!(seen > 80, "only {seen}");
+}
+
+#[test]
+fn a_new_report_names_the_commit_of_a_clean_checkout() {
+    let known = documents::uncommitted().expect("reports/provenance.toml is valid");
+    let without: Vec<&str> = made().sources.iter().filter(|one| !one.has_clean_commit()).map(Source::name).collect();
+    let new: Vec<&&str> = without.iter().filter(|name| !known.contains_key(**name)).collect();
+    assert!(new.is_empty(), "their program was not built from a clean commit; build in a clean checkout, run: {new:?}");
+    let stale: Vec<&String> = known.keys().filter(|name| !without.contains(&name.as_str())).collect();
+    assert!(stale.is_empty(), "reports/provenance.toml names what is not there, or has a commit: {stale:?}");
+}
 
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
-    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
-    let measured = documents::measured(&scenarios).expect("the reports can be read");
-    let made = documents::pages(&scenarios, &measured);
+    let made = &made().pages;
     let (mut dead, mut seen) = (Vec::new(), 0);
-    for (page, text) in &made {
+    for (page, text) in made {
         let folder = Path::new(page).parent().expect("a page lies in a folder");
         // Code between fences may have what looks like a link.
         let prose: String = text.split("\n```").step_by(2).collect();
