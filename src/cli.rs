@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use self::output::{fail, fail_in_document, is_styled, named, print, print_report};
+use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print, print_report};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::diagnosis;
@@ -259,7 +259,7 @@ pub fn main() -> Exit {
             Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
             Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
             Ok(outlines) => print(&listing::list_text(&outlines)),
-            Err(error) => fail(&error.render(is_styled()), Exit::Usage, json),
+            Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
         },
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Show { selectors, left_out } => {
@@ -267,7 +267,7 @@ pub fn main() -> Exit {
                 Ok(selection) => {
                     print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
                 }
-                Err(error) => fail(&error.render(is_styled()), Exit::Usage, false),
+                Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
             }
         }
         Command::Check { files } => check(&files),

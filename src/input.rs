@@ -17,6 +17,8 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     whole(File::open(path)?, most_bytes)
 }
 
+/// So much is read at a time.
+const PIECE_BYTES: usize = 1 << 16;
 /// The path of standard input.
 pub(crate) const STDIN: &str = "-";
 
@@ -46,6 +48,31 @@ fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The last bytes of a text that is read to its end, at most this many; each piece is handed over as it comes.
+///
+/// # Errors
+/// The text cannot be read.
+pub(crate) fn tail(mut reader: impl Read, most_bytes: usize, mut each: impl FnMut(&[u8])) -> io::Result<Vec<u8>> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut kept = Vec::new();
+    loop {
+        let read = match reader.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => piece.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        each(read);
+        kept.extend_from_slice(read);
+        // Not at every piece: what is kept has to be moved.
+        if kept.len() > 2 * most_bytes {
+            kept.drain(..kept.len() - most_bytes);
+        }
+    }
+    kept.drain(..kept.len().saturating_sub(most_bytes));
+    Ok(kept)
+}
+
 /// As [`read`], for text.
 pub(crate) fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     let text = String::from_utf8(read(path, most_bytes)?);
@@ -55,6 +82,15 @@ pub(crate) fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_text_the_end_is_kept_and_all_of_it_handed_over() {
+        let text: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+        let mut seen = Vec::new();
+        let kept = tail(text.as_slice(), 1000, |piece| seen.extend_from_slice(piece)).unwrap();
+        assert!(seen == text && kept == text[text.len() - 1000..]);
+        assert_eq!(tail(&b"short"[..], 1000, |_| {}).unwrap(), b"short");
+    }
 
     #[test]
     fn only_regular_files_up_to_the_limit_are_read() {

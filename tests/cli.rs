@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::io::{self, Write};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -82,12 +84,66 @@ fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
     nothing.ended(4, "nothing_measured");
     assert!(nothing.stdout.starts_with("Nothing was found for: banana bread"), "{}", nothing.stdout);
     scratch.run(&["explain"]).ended(2, "usage");
-    let pasted = std::process::Command::new(PROGRAM)
+    let pasted = Command::new(PROGRAM)
         .args(["explain", "-"])
         .stdin(fs::File::open(root().join("tests/rejected/says.toml")).expect("a file of ours"))
         .output()
         .expect("the program starts");
     assert!(pasted.status.code().is_some_and(|code| [0, 4].contains(&code)), "{pasted:?}");
+}
+
+const FAULT: &str = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
+
+/// `explain -` as the end of a pipe: what it is fed by this, whose writer must not die of it.
+fn fed(stdout: Stdio, feed: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send) -> Output {
+    let mut child = Command::new(PROGRAM)
+        .args(["explain", "-"])
+        .stdin(Stdio::piped())
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    std::thread::scope(|scope| {
+        scope.spawn(move || feed(&mut pipe).expect("everything is read, whatever becomes of stdout"));
+        child.wait_with_output().expect("it ends")
+    })
+}
+
+#[test]
+fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
+    // 16 MiB of noise, and then the error.
+    let noise = "y: step 17 took 3 seconds\n".repeat((16 << 20) / 26);
+    let whole = |out: &mut dyn Write| out.write_all(noise.as_bytes()).and_then(|()| out.write_all(FAULT.as_bytes()));
+    let piped = fed(Stdio::piped(), whole);
+    assert_eq!(piped.status.code(), Some(0), "{}", String::from_utf8_lossy(&piped.stderr));
+    assert!(piped.stdout.len() == noise.len() + FAULT.len() && piped.stdout.ends_with(FAULT.as_bytes()));
+    let answer = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert!(answer.contains("Ask here"), "{answer}");
+    // Nobody reads what it passes through: it reads on, and answers.
+    let (reader, writer) = io::pipe().expect("a pipe");
+    drop(reader);
+    let closed = fed(writer.into(), whole);
+    assert_eq!(closed.status.code(), Some(0), "{}", String::from_utf8_lossy(&closed.stderr));
+    assert_eq!(String::from_utf8_lossy(&closed.stderr), answer);
+    // A disk that is full is said at the end.
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let full = fed(full.into(), |out: &mut dyn Write| out.write_all(FAULT.as_bytes()));
+    assert_eq!(full.status.code(), Some(74), "{full:?}");
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(said.contains("cannot write to stdout") && said.contains("exit 74 (not_durable)"), "{said}");
+}
+
+#[test]
+fn explain_as_json_prints_its_document_alone() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("log");
+    fs::write(&file, FAULT).expect("a file of our own");
+    let mut command = scratch.command(&["explain", "--json", "-"]);
+    command.stdin(fs::File::open(&file).expect("a file of our own"));
+    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.json()["answers"].as_array().is_some_and(|answers| !answers.is_empty()));
 }
 
 #[test]
@@ -334,7 +390,7 @@ fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
 #[test]
 fn a_process_that_would_be_told_in_another_protocol_leaves_at_once() {
     for role in ["__worker", "__sampler", "__versions"] {
-        let output = std::process::Command::new(PROGRAM)
+        let output = Command::new(PROGRAM)
             .args([role, "3", "--parent", &std::process::id().to_string(), "--protocol", "1"])
             .output()
             .expect("it starts");
@@ -390,7 +446,7 @@ fn completions_name_every_command_and_no_hidden_one() {
     let script = scratch.path().join("script.bash");
     fs::write(&script, scratch.run(&["completions", "bash"]).stdout).expect("a file of our own");
     let line = r#"source "$0" && COMP_WORDS=(cuda-pitfalls rend) COMP_CWORD=1 && _cuda__pitfalls cuda-pitfalls rend cuda-pitfalls && echo "${COMPREPLY[@]}""#;
-    let output = std::process::Command::new("bash").args(["-c", line]).arg(&script).output().expect("bash starts");
+    let output = Command::new("bash").args(["-c", line]).arg(&script).output().expect("bash starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "render", "{output:?}");
     scratch.run(&["completions", "tcsh"]).ended(2, "usage");
 }

@@ -1,10 +1,10 @@
 //! `bundle`: one archive for a bug report.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
-use super::output::{ask_as_today, fail, print};
+use super::output::{ask_as_today, fail, print, put_new};
 use crate::catalogue;
 use crate::exit::Exit;
 use crate::export::{Language, Program, reproducer};
@@ -71,7 +71,7 @@ pub(super) fn bundle(arguments: &Arguments) -> Exit {
     }
     entries.push(Entry { name: "report.json".into(), text: format!("{document:#}\n") });
     entries.push(Entry { name: "issue.md".into(), text: issue::issue(&report, &attached, arguments.issue) });
-    match write(&path, &stem, &entries) {
+    match put_new(&path, |file| pack(file, &stem, &entries)) {
         Ok(()) => {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
             let note = if arguments.redact { "" } else { "\nIt has UUIDs of GPUs and paths; --redact replaces them." };
@@ -134,8 +134,9 @@ fn attach(scenario: &Scenario, instance: &Instance, language: Language) -> Optio
     Some(Attached { instance: instance.name.clone(), file, commands, language, text })
 }
 
-/// The last part of a name, as a file may be called.
+/// The last part of a name, as a file may be called: a name of nothing is that of a scenario.
 fn plain(name: &str) -> String {
+    let name = if name.ends_with('/') || name.is_empty() { "scenario" } else { name };
     let (path, values) = name.split_once('[').map_or((name, ""), |(path, values)| (path, values));
     let last = path.rsplit('/').next().unwrap_or(path);
     let plain = |text: &str| -> String {
@@ -146,8 +147,8 @@ fn plain(name: &str) -> String {
     if values.is_empty() { plain(last) } else { format!("{}-{values}", plain(last)) }
 }
 
-fn write(path: &Path, folder: &str, entries: &[Entry]) -> io::Result<()> {
-    let packed = flate2::write::GzEncoder::new(File::create_new(path)?, flate2::Compression::default());
+fn pack(file: &mut File, folder: &str, entries: &[Entry]) -> io::Result<()> {
+    let packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
     let mut archive = tar::Builder::new(packed);
     for Entry { name, text } in entries {
         let mut header = tar::Header::new_gnu();
@@ -156,9 +157,7 @@ fn write(path: &Path, folder: &str, entries: &[Entry]) -> io::Result<()> {
         header.set_mtime(0);
         archive.append_data(&mut header, format!("{folder}/{name}"), text.as_bytes())?;
     }
-    let mut file = archive.into_inner()?.finish()?;
-    file.flush()?;
-    file.sync_all()
+    archive.into_inner()?.finish().map(drop)
 }
 
 fn host() -> String {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{fail, is_styled, named, print};
+use super::{fail, fail_rendered, is_styled, named, print};
 use crate::catalogue;
 use crate::claim::{self, Evidence, NamedReport};
 use crate::evidence::{self, EvidenceError};
@@ -34,11 +34,11 @@ pub(super) fn claims(arguments: &Arguments) -> Exit {
     let json = form == ClaimsFormat::Json;
     let scenarios = match catalogue::select(&[]) {
         Ok(scenarios) => scenarios,
-        Err(error) => return fail(&error.render(is_styled()), Exit::Internal, json),
+        Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Internal, json),
     };
     let articles = match claim::load_all(&scenarios) {
         Ok(articles) => articles,
-        Err((diagnostics, source)) => return fail(&lines(&diagnostics, &source), Exit::Internal, json),
+        Err((diagnostics, source)) => return fail_rendered(&lines(&diagnostics, &source), Exit::Internal, json),
     };
     let sources = match &arguments.report {
         Some(path) => match report::read(path) {

@@ -1,8 +1,10 @@
 //! `export`: a scenario as one file in C or Python.
 
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::output::{fail, is_styled, print};
+use super::output::{fail, fail_rendered, is_styled, print, put};
 use crate::catalogue::{Selection, Unselected};
 use crate::exit::Exit;
 use crate::export::{Language, Offer, Program, reproducer};
@@ -42,7 +44,7 @@ pub(super) fn export(arguments: &Arguments) -> Exit {
     };
     let selection = match Selection::of(std::slice::from_ref(name), &[], Unselected::All) {
         Ok(selection) => selection,
-        Err(error) => return fail(&error.render(is_styled()), Exit::Usage, false),
+        Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Usage, false),
     };
     let all: Vec<(&Scenario, &Instance)> = selection.instances().collect();
     let Some((scenario, instance)) = all.first() else {
@@ -86,7 +88,12 @@ fn note(text: &str) {
 }
 
 fn write(path: &Path, text: &str) -> Exit {
-    match std::fs::write(path, text) {
+    // What a link names may be somebody's, and a pipe may never be read.
+    if fs::symlink_metadata(path).is_ok_and(|data| !data.is_file()) {
+        let why = format!("--out {}: it is not a regular file; without --out it is written to stdout", path.display());
+        return fail(&why, Exit::Usage, false);
+    }
+    match put(path, |file| file.write_all(text.as_bytes())) {
         Ok(()) => {
             note(&format!("{} written", path.display()));
             Exit::Ok
@@ -102,6 +109,6 @@ fn list(selectors: &[String]) -> Exit {
                 selection.instances().map(|(scenario, instance)| Offer::of(scenario, instance)).collect();
             print(&Offer::table(&offers))
         }
-        Err(error) => fail(&error.render(is_styled()), Exit::Usage, false),
+        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
     }
 }

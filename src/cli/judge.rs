@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::output::print_report;
-use super::{fail, is_styled, named, print};
+use super::{fail, fail_rendered, is_styled, named, print};
 use crate::exit::Exit;
 use crate::report::ExitCode;
 use crate::text::escape;
@@ -24,7 +24,7 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
     for file in files {
         match catalogue::load_file(&file.to_string_lossy()) {
             Ok(scenario) => today.push(scenario),
-            Err(error) => return fail(&error.render(is_styled()), Exit::Usage, json),
+            Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Usage, json),
         }
     }
     if !files.is_empty() {

@@ -1,12 +1,16 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use crate::exit::Exit;
 use crate::render::npd;
 use crate::report::{Report, ScenarioReport};
 use crate::scenario::Scenario;
+use crate::text::escape;
 use crate::{catalogue, judge, render, terminal};
 
 /// Whether diagnostics may use colour.
@@ -68,13 +72,55 @@ pub(super) fn fill_words(report: &mut Report) {
     }
 }
 
-/// Says why on stderr, and with `--json` in the one document too.
+/// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their names,
+/// so that every line is made harmless here.
 pub(super) fn fail(why: &str, exit: Exit, json: bool) -> Exit {
-    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", why.trim_end());
+    let lines: Vec<String> = why.lines().map(escape::terminal).collect();
+    complain(&lines.join("\n"), why, exit, json)
+}
+
+/// The same for what a [`crate::scenario::Diagnostic`] made harmless, with colours of its own.
+pub(super) fn fail_rendered(why: &str, exit: Exit, json: bool) -> Exit {
+    complain(why, why, exit, json)
+}
+
+fn complain(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", shown.trim_end());
     if json {
         fail_in_document(why, exit);
     }
     named(exit)
+}
+
+/// Puts what is written in place of a file at once, so that nobody reads half of it: a collector of metrics reads
+/// whenever it likes, as another user. A link is replaced and not followed.
+pub(super) fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let file = written(path, write)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// The same for a file that must not be there yet.
+///
+/// # Errors
+/// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
+pub(super) fn put_new(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    // What takes long to make is not made in vain.
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let file = written(path, write)?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn written(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let everybody = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(everybody).tempfile_in(folder)?;
+    write(file.as_file_mut())?;
+    file.as_file().sync_all()?;
+    Ok(file)
 }
 
 /// The one document of a command that failed.

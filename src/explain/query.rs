@@ -79,8 +79,12 @@ impl Query {
     /// A traceback, a log or an error message: of it only what matters is looked up. Paths, addresses and times are
     /// dropped.
     pub fn pasted(text: &str) -> Query {
-        let lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
+        let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
         let is_log = lines.len() > 3;
+        if lines.len() > 2 * MOST_LINES {
+            // What a program goes on to say must not hide its error.
+            lines.retain(|line| is_message(line) || is_code(line) || is_place(line));
+        }
         let mut said: Vec<String> = Vec::new();
         let mut code: Vec<String> = Vec::new();
         for line in lines
@@ -216,6 +220,15 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
         let has = |text: &str| query.terms.keys().any(|term| term.text == text);
         assert!(has("spawn") && has("torch.zeros"));
         assert!(!has("somebody") && !has("conda") && !has("error 700"), "{:?}", query.terms);
+    }
+
+    #[test]
+    fn an_error_is_found_before_a_long_rest_and_behind_a_long_beginning() {
+        let noise = "step 17 took 3 seconds\n".repeat(5000);
+        let error = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
+        for log in [format!("{noise}{error}"), format!("{error}{noise}"), format!("{noise}{error}{noise}")] {
+            assert!(Query::pasted(&log).words.contains("illegal memory access"));
+        }
     }
 
     #[test]

@@ -137,7 +137,9 @@ const OPENING: &str = "\
 # How `explain` finds its answers
 
 `cuda-pitfalls explain WORDS…` answers a symptom, a call, an error, a variable or a line of a framework from what comes \
-with the program: no GPU and no checkout is needed. `explain -` reads a traceback or a log from standard input.
+with the program: no GPU and no checkout is needed. `explain -` reads a traceback or a log from standard input to its \
+end, passes it through to stdout, and then answers on stderr. It looks at the last MiB. What is typed at a terminal is not \
+repeated, and with `--json` nothing but the document is printed; both answer on stdout.
 
 ```sh
 cuda-pitfalls explain torch.cuda.is_available mask

@@ -16,18 +16,19 @@ fn measured() -> Vec<Ranked> {
 #[test]
 fn the_right_answer_comes_first_for_most_of_what_people_write() {
     let ranked = measured();
-    for (half, is_held_out) in [("tuned on", false), ("held out", true)] {
+    // Each half has its own least shares, in percent: a ranking that fits the phrases it was tuned on must not hide that
+    // it finds less of the others.
+    for (half, is_held_out, first, three) in [("tuned on", false, 88, 95), ("held out", true, 75, 95)] {
         let counts = Counts::of(ranked.iter().filter(|one| one.is_held_out == is_held_out));
         println!("{half}: {counts:?}");
+        assert!(counts.all >= 40, "{half}: {counts:?}");
+        assert!(counts.first * 100 >= counts.all * first, "{half}: the right one is first too seldom: {counts:?}");
+        assert!(counts.three * 100 >= counts.all * three, "{half}: it is among the first three too seldom: {counts:?}");
     }
     // What is held out is counted and not looked at.
     for one in ranked.iter().filter(|one| one.rank != Some(1) && !one.is_held_out) {
         println!("{:?}: {}\n    first {}, right {:?}", one.rank, one.phrase.words, one.first, one.phrase.answers);
     }
-    let all = Counts::of(ranked.iter());
-    assert!(all.all >= 60, "{all:?}");
-    assert!(all.first * 100 >= all.all * 80, "the right one is first too seldom: {all:?}");
-    assert!(all.three * 100 >= all.all * 95, "the right one is among the first three too seldom: {all:?}");
 }
 
 #[test]

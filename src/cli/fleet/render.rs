@@ -1,11 +1,9 @@
 //! `fleet render`: a stored fleet in another form.
 
-use std::fs::{File, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::output::{fail, print};
+use crate::cli::output::{fail, print, put};
 use crate::exit::Exit;
 use crate::fleet::{self, Fleet};
 use crate::render::fleet::{FleetForm, render as rendered};
@@ -76,16 +74,4 @@ pub(in crate::cli) fn render(arguments: &Arguments) -> Exit {
             Err(error) => fail(&format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
         },
     }
-}
-
-/// Puts what is written in place of a file at once, so that nobody reads half of it: a collector of metrics reads
-/// whenever it likes, as another user.
-pub(super) fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let everybody = Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(everybody).tempfile_in(folder)?;
-    write(file.as_file_mut())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }

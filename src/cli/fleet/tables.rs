@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use super::render::{put, read};
-use crate::cli::output::{fail, print};
+use super::render::read;
+use crate::cli::output::{fail, print, put};
 use crate::exit::Exit;
 use crate::render::fleet::tables::{self, write};
 use crate::text::escape::terminal;
