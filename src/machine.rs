@@ -34,6 +34,10 @@ pub struct Machine {
     pub environment: BTreeMap<String, String>,
     /// Whether an MPS control pipe is where clients look for one.
     pub mps: bool,
+    /// How many GPUs of NVIDIA the PCI bus lists for the driver, whether or not it answers; absent where that cannot be
+    /// said, as in a container (since 1.6 of reports).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci_gpus: Option<u64>,
     /// The interpreter that runs Python lines; absent where none was needed or found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Interpreter>,

@@ -9,6 +9,7 @@ mod compact;
 mod elsewhere;
 mod instrument;
 mod store;
+mod validity;
 
 pub use asked::{Required, Requirement};
 pub use compact::{compact, document};
@@ -37,14 +38,14 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 5;
+pub const MINOR: u32 = 6;
 /// What a reader of a compact report must know: without attempts there is nothing to judge anew.
 pub const COMPACT: &str = "compact";
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "compact::StoredReport")]
-#[schemars(!from)]
+#[serde(try_from = "compact::StoredReport")]
+#[schemars(!try_from)]
 pub struct Report {
     /// Which document this is.
     pub schema: SchemaId,

@@ -278,4 +278,20 @@ impl Provenance {
     pub const fn of(simulated: bool) -> Provenance {
         if simulated { Provenance::Simulated } else { Provenance::Measured }
     }
+
+    /// Why a document that says this contradicts itself, in words: it claims a measurement, and says elsewhere that
+    /// the simulated machine answered. `on` is where its run took place, and `simulated_library` whether a library that
+    /// it names is the simulated machine's. Every reader of a document asks this.
+    pub fn contradiction(self, on: &str, simulated_library: bool) -> Option<String> {
+        let is_simulated_run = on == "sim" || on.starts_with("sim:");
+        match self {
+            Provenance::Measured if is_simulated_run => {
+                Some(format!("it contradicts itself: `provenance` is `measured`, and `on` is `{on}`"))
+            }
+            Provenance::Measured if simulated_library => Some(
+                "it contradicts itself: `provenance` is `measured`, and one of its libraries is `simulated`".to_owned(),
+            ),
+            _ => None,
+        }
+    }
 }

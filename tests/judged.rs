@@ -154,3 +154,106 @@ fn a_file_that_asks_something_else_is_refused() {
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("makes other calls than those that were measured"), "{}", ran.stderr);
 }
+
+/// Everything that reads a document, with the path of one.
+fn readers(path: &str) -> [Vec<&str>; 7] {
+    [
+        vec!["judge", path],
+        vec!["judge", path, "--json"],
+        vec!["render", path],
+        vec!["render", path, "--as", "npd"],
+        vec!["compare", path, path],
+        vec!["claims", path],
+        vec!["bundle", path],
+    ]
+}
+
+/// A report that somebody made of a simulated one, to pass for a measurement.
+#[test]
+fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused_by_every_reader() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("changed.json");
+    let path = path.to_string_lossy().into_owned();
+    let mut claimed = report(&scratch);
+    claimed["provenance"] = json!("measured");
+    // One trace of the simulated machine after the other is removed; what is left gives it away.
+    let on_sim = claimed.clone();
+    claimed["run"]["on"] = json!("cuda");
+    let with_library = claimed.clone();
+    for library in claimed["machine"]["libraries"].as_array_mut().expect("libraries") {
+        library["simulated"] = json!(false);
+    }
+    let with_verdict = claimed;
+    for (document, words) in [(on_sim, "sim:h200-x1"), (with_library, "libraries"), (with_verdict, "verdict")] {
+        fs::write(&path, document.to_string()).expect("a file of our own");
+        for arguments in readers(&path) {
+            let ran = scratch.run(&arguments);
+            ran.ended(2, "usage");
+            let is_refused = ran.stderr.contains("contradicts itself") && ran.stderr.contains(words);
+            assert!(is_refused, "{arguments:?}: {}", ran.stderr);
+        }
+        let out = scratch.path().join("fleet.json");
+        let ran = scratch.run(&["fleet", "merge", &path, "--out", &out.to_string_lossy()]);
+        ran.ended(4, "nothing_measured");
+        assert!(ran.stdout.contains("contradicts itself"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn so_are_surveys_and_traces() {
+    let scratch = Scratch::new();
+    let refused = |name: &str, text: String, changed: bool| {
+        assert!(changed, "{name} is as it was");
+        let path = scratch.path().join(name);
+        fs::write(&path, text).expect("a file of our own");
+        let path = path.to_string_lossy().into_owned();
+        for arguments in [vec!["render", &path], vec!["compare", &path, &path]] {
+            let ran = scratch.run(&arguments);
+            ran.ended(2, "usage");
+            assert!(ran.stderr.contains("contradicts itself"), "{arguments:?}: {}", ran.stderr);
+        }
+    };
+    let survey = common::root().join("reports/survey-calls-h200-x2-rest/survey-calls.json");
+    let mut survey: Value = serde_json::from_str(&fs::read_to_string(survey).expect("it is committed")).expect("JSON");
+    survey["survey"]["on"] = json!("sim:h200-x2");
+    refused("survey.json", survey.to_string(), true);
+    let trace = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");
+    let trace = fs::read_to_string(trace).expect("it is committed");
+    let changed = trace.replacen("\"on\":\"cuda\"", "\"on\":\"sim:h200-x2\"", 1);
+    let is_changed = changed != trace;
+    refused("trace.ndjson", changed, is_changed);
+}
+
+#[test]
+fn an_answer_without_a_plan_is_refused_in_words() {
+    let scratch = Scratch::new();
+    let mut changed = report(&scratch);
+    changed["scenarios"][0].as_object_mut().expect("a scenario").remove("plan");
+    refused(&scratch, &changed, "has an answer and no `plan`");
+}
+
+#[test]
+fn a_bundle_is_whole_or_not_there() {
+    let scratch = Scratch::new();
+    let mut changed = report(&scratch);
+    changed["scenarios"][0]["name"] = json!("");
+    changed["scenarios"][0]["scenario"] = json!("");
+    let path = scratch.path().join("changed.json");
+    fs::write(&path, changed.to_string()).expect("a file of our own");
+    let out = scratch.path().join("bundle.tar.gz");
+    let ran = scratch.run(&["bundle", &path.to_string_lossy(), "", "--out", &out.to_string_lossy()]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let packed = flate2::read::GzDecoder::new(fs::File::open(&out).expect("it was written"));
+    let mut archive = tar::Archive::new(packed);
+    let names = archive.entries().expect("an archive").map(|entry| {
+        let entry = entry.expect("a whole archive");
+        entry.path().expect("a name").to_string_lossy().into_owned()
+    });
+    let names: Vec<String> = names.collect();
+    assert!(names.contains(&"scenario/report.json".to_owned()), "{names:?}");
+    // It replaces nothing, and leaves nothing beside it.
+    let again = scratch.run(&["bundle", &path.to_string_lossy(), "", "--out", &out.to_string_lossy()]);
+    again.ended(2, "usage");
+    let hidden = fs::read_dir(scratch.path()).expect("our folder").flatten();
+    assert!(hidden.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with('.')));
+}

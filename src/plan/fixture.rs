@@ -18,6 +18,7 @@ pub(crate) fn machine(gpus: usize) -> Machine {
         isolation: Isolation::default(),
         environment: Default::default(),
         mps: false,
+        pci_gpus: None,
         python: None,
         unavailable: Vec::new(),
     }

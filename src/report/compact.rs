@@ -170,8 +170,10 @@ pub(super) struct StoredReport {
     complete: bool,
 }
 
-impl From<StoredReport> for Report {
-    fn from(stored: StoredReport) -> Report {
+impl TryFrom<StoredReport> for Report {
+    type Error = String;
+
+    fn try_from(stored: StoredReport) -> Result<Report, String> {
         let StoredReport { schema, must_understand, provenance, run, machine, mut scenarios, complete } = stored;
         if run.compact {
             for one in &mut scenarios {
@@ -181,6 +183,7 @@ impl From<StoredReport> for Report {
                 one.verdict.provenance = provenance;
             }
         }
-        Report { schema, must_understand, provenance, run, machine, scenarios, complete }
+        let report = Report { schema, must_understand, provenance, run, machine, scenarios, complete };
+        super::validity::check(&report).map(|()| report)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use crate::machine::Isolation;
 
@@ -49,6 +50,34 @@ fn container() -> Option<String> {
     None
 }
 
+/// Where the kernel lists the devices of the PCI bus.
+const PCI: &str = "/sys/bus/pci/devices";
+
+/// How many GPUs of NVIDIA the PCI bus lists for the driver; none in a container, which may have been lent some of them.
+pub(super) fn pci_gpus() -> Option<u64> {
+    if container().is_some() { None } else { listed_gpus(Path::new(PCI)) }
+}
+
+/// Those that the driver has taken; where it has taken none, all that are left to it. What is handed to a virtual machine
+/// is not the driver's, and neither is a part of a GPU that was divided among them.
+fn listed_gpus(devices: &Path) -> Option<u64> {
+    let (mut taken, mut left) = (0, 0);
+    for device in fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path()) {
+        let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+        let class = read("class");
+        let is_gpu = read("vendor").trim() == "0x10de" && (class.starts_with("0x0300") || class.starts_with("0x0302"));
+        if !is_gpu || device.join("physfn").exists() {
+            continue;
+        }
+        match fs::read_link(device.join("driver")) {
+            Ok(driver) if driver.ends_with("nvidia") => taken += 1,
+            Ok(_) => {}
+            Err(_) => left += 1,
+        }
+    }
+    Some(if taken > 0 { taken } else { left })
+}
+
 /// The kernel's version, without a distribution's suffix.
 pub(super) fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
@@ -71,4 +100,34 @@ pub(super) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_on_the_bus_are_those_of_the_driver() {
+        let bus = tempfile::tempdir().unwrap();
+        let device = |at: &str, vendor: &str, class: &str, driver: Option<&str>| {
+            let folder = bus.path().join(at);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("vendor"), format!("{vendor}\n")).unwrap();
+            fs::write(folder.join("class"), format!("{class}\n")).unwrap();
+            if let Some(driver) = driver {
+                std::os::unix::fs::symlink(format!("../../drivers/{driver}"), folder.join("driver")).unwrap();
+            }
+        };
+        assert_eq!(listed_gpus(bus.path()), Some(0));
+        device("0", "0x8086", "0x030000", None);
+        device("1", "0x10de", "0x040300", None);
+        device("2", "0x10de", "0x030200", Some("vfio-pci"));
+        assert_eq!(listed_gpus(bus.path()), Some(0), "another maker, sound, and one of a virtual machine");
+        device("3", "0x10de", "0x030000", None);
+        assert_eq!(listed_gpus(bus.path()), Some(1), "no driver is loaded");
+        device("4", "0x10de", "0x030200", Some("nvidia"));
+        device("5", "0x10de", "0x030200", Some("nvidia"));
+        assert_eq!(listed_gpus(bus.path()), Some(2), "the one for the screen is none of its");
+        assert_eq!(listed_gpus(&bus.path().join("none")), None);
+    }
 }

@@ -266,6 +266,7 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         isolation: host::isolation(),
         environment: host::environment(),
         mps: host::mps(),
+        pci_gpus: host::pci_gpus(),
         python: None,
         unavailable,
     }

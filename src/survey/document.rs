@@ -17,6 +17,8 @@ pub const MINOR: u32 = 3;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "StoredDocument<R>")]
+#[schemars(!try_from)]
 pub struct Document<R> {
     /// Which document this is.
     pub schema: SchemaId,
@@ -33,6 +35,32 @@ pub struct Document<R> {
     pub left_out: Vec<LeftOut>,
     /// Whether every question has its row. A survey without this can be resumed.
     pub complete: bool,
+}
+
+/// A survey as it is read, before it is known that its parts can all be true.
+#[derive(Deserialize)]
+struct StoredDocument<R> {
+    schema: SchemaId,
+    provenance: Provenance,
+    survey: Header,
+    machine: Machine,
+    rows: Vec<R>,
+    #[serde(default)]
+    left_out: Vec<LeftOut>,
+    complete: bool,
+}
+
+impl<R> TryFrom<StoredDocument<R>> for Document<R> {
+    type Error = String;
+
+    fn try_from(stored: StoredDocument<R>) -> Result<Document<R>, String> {
+        let StoredDocument { schema, provenance, survey, machine, rows, left_out, complete } = stored;
+        let has_simulated_library = machine.libraries.iter().any(|library| library.simulated);
+        match provenance.contradiction(&survey.on, has_simulated_library) {
+            Some(why) => Err(why),
+            None => Ok(Document { schema, provenance, survey, machine, rows, left_out, complete }),
+        }
+    }
 }
 
 /// How a survey was asked.

@@ -158,6 +158,9 @@ impl Trace {
             let (name, major) = (terminal(&start.schema.name), start.schema.major);
             return Err(format!("this is `{name}` {major}; this version reads `{SCHEMA}` {MAJOR}"));
         }
+        if let Some(why) = start.provenance.contradiction(&start.on, false) {
+            return Err(why);
+        }
         let (processes, events, memory, counts) = Default::default();
         Ok(Trace { start, processes, events, memory, counts, end: None })
     }
