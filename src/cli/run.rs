@@ -117,7 +117,7 @@ struct Locks {
 
 impl Locks {
     fn locking(self) -> Locking {
-        Locking { folder: (!self.no_lock).then_some(self.lock_dir), wait: self.wait }
+        if self.no_lock { Locking::none() } else { Locking::new(self.lock_dir, self.wait) }
     }
 }
 

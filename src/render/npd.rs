@@ -2,7 +2,8 @@
 //! that it takes from the plugin's exit code.
 
 use crate::exit::Exit;
-use crate::report::Report;
+use crate::report::{Report, Required, Requirement};
+use crate::verdict::Provenance;
 
 use super::tally::{self, Standing};
 use crate::text::escape::{shorten, visible};
@@ -10,14 +11,17 @@ use crate::text::escape::{shorten, visible};
 /// What node-problem-detector keeps, the newline included.
 pub const LIMIT: usize = 80;
 
+/// Variables by which schedulers and runtimes lend some of a machine's GPUs.
+const LENT: [&str; 4] = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS"];
+
 /// What a plugin of node-problem-detector says with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PluginStatus {
     /// 0: all is as expected.
     Ok,
-    /// 1: a verdict is not as expected, or the host is unsafe to go on with.
+    /// 1: a verdict is not as expected, the host is unsafe to go on with, or a GPU or its driver is lost.
     Problem,
-    /// 2: nothing can be said.
+    /// 2: nothing can be said. The simulated machine says nothing of the one that it runs on.
     Unknown,
 }
 
@@ -25,6 +29,8 @@ impl PluginStatus {
     /// What the report says of the machine.
     pub fn of(report: &Report) -> PluginStatus {
         match Exit::of_report(report) {
+            _ if report.provenance == Provenance::Simulated => PluginStatus::Unknown,
+            _ if lost(report).is_some() => PluginStatus::Problem,
             Exit::Ok => PluginStatus::Ok,
             Exit::Unexpected | Exit::HostUnsafe => PluginStatus::Problem,
             _ => PluginStatus::Unknown,
@@ -50,8 +56,35 @@ impl PluginStatus {
     }
 }
 
+/// Why a GPU or its driver is lost, if the report shows that: fewer answer than `--require` asks for or than are on the
+/// bus, or NVML fails. A machine without a sign of a GPU has lost none.
+fn lost(report: &Report) -> Option<String> {
+    let machine = &report.machine;
+    let on_bus = machine.pci_gpus.unwrap_or_default();
+    let is_loss = |word: &str| match word {
+        "nvml_error" | "no_gpu" => true,
+        "no_driver" | "no_nvml" => on_bus > 0,
+        _ => false,
+    };
+    if let Some(unavailable) = machine.unavailable.iter().find(|it| is_loss(&it.reason)) {
+        return Some(format!("GPU or driver lost: {}: {}", unavailable.reason, visible(&unavailable.detail)));
+    }
+    let of_gpus = |requirement: &&Requirement| requirement.what == Required::Gpus && requirement.is_unmet();
+    if let Some(unmet) = report.run.require.iter().find(of_gpus) {
+        return Some(format!("GPU lost: {} of {} can be used", unmet.found.unwrap_or_default(), unmet.wanted));
+    }
+    // Those who were lent some of the GPUs cannot see the others.
+    let is_lent = LENT.iter().any(|name| machine.environment.contains_key(*name));
+    let answer = machine.gpus.len() as u64;
+    (answer < on_bus && !is_lent && machine.unavailable.is_empty())
+        .then(|| format!("GPU lost: {answer} of {on_bus} on the bus answer"))
+}
+
 /// The line: how many stand worst, and the name of the first of them.
 pub fn report(report: &Report) -> String {
+    if let Some(why) = lost(report).filter(|_| report.provenance == Provenance::Measured) {
+        return format!("{}\n", shorten(&why, LIMIT - 1));
+    }
     let mut line = String::new();
     for banner in tally::banners(report) {
         // The first words of a banner; what they mean is in the documentation.
@@ -80,6 +113,7 @@ pub fn report(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Unavailable;
     use crate::render::fixture;
 
     #[test]
@@ -92,6 +126,49 @@ mod tests {
         assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok);
         fine.run.host_unsafe = Some("a GPU was lost".into());
         assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
+    }
+
+    #[test]
+    fn the_simulated_machine_says_nothing_of_this_one() {
+        let mut fine = fixture::simulated();
+        fine.scenarios.truncate(1);
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Unknown);
+        assert_eq!(PluginStatus::of(&fixture::simulated()), PluginStatus::Unknown);
+    }
+
+    #[test]
+    fn a_lost_gpu_or_driver_is_a_problem_and_a_machine_without_one_is_not() {
+        let with = |word: &str, on_bus: Option<u64>| {
+            let mut report = fixture::empty();
+            report.machine.pci_gpus = on_bus;
+            report.machine.unavailable.push(Unavailable { reason: word.into(), detail: "x\u{1b}".into() });
+            (PluginStatus::of(&report), super::report(&report))
+        };
+        for (word, on_bus) in [
+            ("nvml_error", None),
+            ("no_gpu", Some(0)),
+            ("no_driver", Some(1)),
+            ("no_nvml", Some(8)),
+            ("no_gpu", Some(1)),
+        ] {
+            let (status, line) = with(word, on_bus);
+            assert_eq!((status, line), (PluginStatus::Problem, format!("GPU or driver lost: {word}: x\\x1b\n")));
+        }
+        for (word, on_bus) in [("no_driver", None), ("no_nvml", Some(0)), ("no_libcudart", Some(1))] {
+            assert_eq!(with(word, on_bus).0, PluginStatus::Unknown, "{word}");
+        }
+        let mut fine = fixture::report();
+        fine.scenarios.truncate(1);
+        fine.machine.pci_gpus = Some(2);
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok);
+        fine.machine.pci_gpus = Some(3);
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
+        assert_eq!(super::report(&fine), "GPU lost: 2 of 3 on the bus answer\n");
+        fine.machine.environment.insert("CUDA_VISIBLE_DEVICES".into(), "0,1".into());
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok, "it was lent two");
+        fine.run.require.push(Requirement::new(Required::Gpus, 4).with(2));
+        assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
+        assert_eq!(super::report(&fine), "GPU lost: 2 of 4 can be used\n");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub fn report(report: &Report) -> String {
     // A time that cannot be read is left out: zero would be a time.
     let at = at.parse::<jiff::Timestamp>().ok().map(|at| (Vec::new(), at.as_second().to_string()));
     family(&mut out, "last_run_timestamp_seconds", "When the last run ended, or began if it did not end.", at);
+    let gpus = (Vec::new(), report.machine.gpus.len().to_string());
+    family(&mut out, "gpus", "GPUs that NVML lists.", [gpus]);
     let driver = report.machine.driver_version.clone().unwrap_or_default();
     let build = (vec![("version", report.run.version.clone()), ("driver", driver)], "1".to_owned());
     family(&mut out, "build_info", "The version of cuda-pitfalls and of the driver; always 1.", [build]);

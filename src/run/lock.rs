@@ -4,12 +4,17 @@
 //! (`flock`), so that one whose holder died is free. The folder is the same for every user of the
 //! host and is not `TMPDIR`, which schedulers set per job. Where it cannot be shared (two containers),
 //! the rules about co-tenants have to notice the other run (docs/how-it-measures.md).
+//!
+//! Any user can hold a lock of that folder. Root's runs keep one another off by locks in a folder of root's own, and go
+//! on without the shared one when the time to wait is over, so that nobody silences a health check.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::clock;
 use crate::supervisor::Interrupt;
@@ -17,6 +22,8 @@ use crate::text::escape;
 
 /// Where locks are, unless `--lock-dir` says otherwise.
 pub const FOLDER: &str = "/tmp/cuda-pitfalls-locks";
+/// Where root's own locks are.
+const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
 /// How long a run waits for another, unless `--wait` says otherwise.
 pub const WAIT: Duration = Duration::from_secs(600);
 
@@ -32,13 +39,29 @@ const MOST_WORDS: u64 = 200;
 pub struct Locking {
     /// The folder of the lock files; none to take no locks.
     pub folder: Option<PathBuf>,
+    /// A folder that only this user can write to: who has its locks does not wait for those of the other without end.
+    pub own: Option<PathBuf>,
     /// How long to wait for another run; zero to try once.
     pub wait: Duration,
 }
 
+impl Locking {
+    /// Locks in a folder. Root has a folder of its own beside the one that all users share.
+    pub fn new(folder: PathBuf, wait: Duration) -> Locking {
+        let is_shared = folder == Path::new(FOLDER);
+        let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
+        Locking { folder: Some(folder), own, wait }
+    }
+
+    /// No locks at all.
+    pub fn none() -> Locking {
+        Locking { folder: None, own: None, wait: Duration::ZERO }
+    }
+}
+
 impl Default for Locking {
     fn default() -> Locking {
-        Locking { folder: Some(PathBuf::from(FOLDER)), wait: WAIT }
+        Locking::new(PathBuf::from(FOLDER), WAIT)
     }
 }
 
@@ -73,21 +96,45 @@ pub(super) fn take(
     uuids.sort();
     let started = clock::now_ns();
     for uuid in &uuids {
-        match open(folder, uuid) {
-            Ok(mut file) => {
-                wait(&mut file, uuid, locking.wait, started, interrupt, tell)?;
-                sign(&mut file);
-                locks._files.push(file);
+        let mut is_own_held = false;
+        if let Some(own) = &locking.own {
+            match open(own, uuid, OWN) {
+                Ok(mut file) => {
+                    wait(&mut file, uuid, locking.wait, started, interrupt, tell)?;
+                    sign(&mut file);
+                    locks._files.push(file);
+                    is_own_held = true;
+                }
+                // A container may have no such place: then the shared lock is obeyed like anybody's.
+                Err(error) if is_absent(&error) => {}
+                Err(error) => locks.notes.push(unusable(own, uuid, &error)),
             }
-            Err(error) => {
-                let path = escape::terminal(&folder.to_string_lossy());
-                locks.notes.push(format!(
-                    "no lock on {uuid}: `{path}` cannot be used ({error}); another run on this GPU would disturb this one"
-                ));
-            }
+        }
+        match open(folder, uuid, SHARED) {
+            Ok(mut file) => match wait(&mut file, uuid, locking.wait, started, interrupt, tell) {
+                Ok(()) => {
+                    sign(&mut file);
+                    locks._files.push(file);
+                }
+                Err(Refused::Busy(words)) if is_own_held => {
+                    locks.notes.push(format!("{words}; this run goes on beside it, which it may disturb"));
+                }
+                Err(refused) => return Err(refused),
+            },
+            Err(error) => locks.notes.push(unusable(folder, uuid, &error)),
         }
     }
     Ok(locks)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
+fn unusable(folder: &Path, uuid: &str, error: &io::Error) -> String {
+    let path = escape::terminal(&folder.to_string_lossy());
+    format!("no lock on {uuid}: `{path}` cannot be used ({error}); another run on this GPU would disturb this one")
 }
 
 fn wait(
@@ -126,35 +173,73 @@ fn wait(
     }
 }
 
-/// The lock file of a GPU. Every user of the host can open it, and nothing but a regular file is one.
-fn open(folder: &Path, uuid: &str) -> io::Result<File> {
-    match DirBuilder::new().mode(0o1777).create(folder) {
-        // The umask took from the mode, and others have to get in.
-        Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o1777))?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+/// Who may do what in a folder of locks.
+#[derive(Clone, Copy)]
+struct Access {
+    folder: u32,
+    file: u32,
+}
+
+/// Everybody makes locks, and nobody removes those of another.
+const SHARED: Access = Access { folder: 0o1777, file: 0o666 };
+const OWN: Access = Access { folder: 0o700, file: 0o600 };
+
+/// The lock file of a GPU, in a folder that is made if it is not there.
+///
+/// Whoever owns the folder can take its files away, and whoever can write to it can put any name there, so it is looked at
+/// before it is used, whatever the kernel protects (`fs.protected_*`): no link, root's or our own, and with the sticky
+/// bit where others can write. Its files are opened in the folder that was looked at, and nothing but a regular file
+/// with one name is a lock.
+fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File> {
+    let is_new = match rustix::fs::mkdir(folder, Mode::from_raw_mode(access.folder)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOTDIR | Errno::LOOP => io::Error::other("it is a link, or no folder"),
+        error => error.into(),
+    })?;
+    let found = rustix::fs::fstat(&opened)?;
+    let (owner, own) = (found.st_uid, rustix::process::geteuid().as_raw());
+    if owner != 0 && owner != own {
+        let why =
+            format!("it belongs to user {owner}, who could take locks away; root can make it anew with mode 1777");
+        return Err(io::Error::other(why));
     }
-    let path = folder.join(format!("{uuid}.lock"));
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let existing = || OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path);
+    if is_new {
+        // The umask took from the mode, and others have to get in.
+        rustix::fs::fchmod(&opened, Mode::from_raw_mode(access.folder))?;
+    } else if found.st_mode & 0o022 != 0 && found.st_mode & 0o1000 == 0 {
+        return Err(io::Error::other("others can write to it, and it has no sticky bit: `chmod 1777` sets it"));
+    }
+    let name = format!("{}.lock", uuid.replace('/', "_"));
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let existing = || rustix::fs::openat(&opened, &name, flags, Mode::empty());
     // Opened without O_CREAT first: the kernel may refuse O_CREAT on another user's file in such a folder.
     let file = match existing() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create_new(true).mode(0o666).custom_flags(flags);
-            match options.open(&path) {
+        Err(Errno::NOENT) => {
+            let mode = Mode::from_raw_mode(access.file);
+            match rustix::fs::openat(&opened, &name, flags | OFlags::CREATE | OFlags::EXCL, mode) {
                 Ok(file) => {
-                    file.set_permissions(Permissions::from_mode(0o666))?;
+                    rustix::fs::fchmod(&file, mode)?;
                     file
                 }
                 // Another run made it at this moment.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => existing()?,
-                Err(error) => return Err(error),
+                Err(Errno::EXIST) => existing()?,
+                Err(error) => return Err(error.into()),
             }
         }
         other => other?,
     };
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("the lock is not a regular file")) }
+    let found = rustix::fs::fstat(&file)?;
+    // A second name may be that of a file of ours, which would be written over.
+    if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_nlink == 1 {
+        Ok(File::from(file))
+    } else {
+        Err(io::Error::other("the lock is not a regular file with one name"))
+    }
 }
 
 /// Writes who holds the lock, for those who wait.
@@ -180,8 +265,11 @@ fn holder(file: &mut File) -> String {
 mod tests {
     use super::*;
 
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     fn locking(folder: &Path, wait: Duration) -> Locking {
-        Locking { folder: Some(folder.join("locks")), wait }
+        Locking { folder: Some(folder.join("locks")), own: None, wait }
     }
 
     fn taken(locking: &Locking, uuids: &[&str]) -> (Result<Locks, Refused>, Vec<String>) {
@@ -241,7 +329,7 @@ mod tests {
         assert_eq!(linked.unwrap().notes.len(), 1);
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
         // No locks at all, if the user says so.
-        assert!(taken(&Locking { folder: None, wait: Duration::ZERO }, &["GPU-a"]).0.unwrap().notes.is_empty());
+        assert!(taken(&Locking::none(), &["GPU-a"]).0.unwrap().notes.is_empty());
     }
 
     #[test]
@@ -255,5 +343,68 @@ mod tests {
             other => panic!("{other:?}"),
         }
         drop(first);
+    }
+
+    #[test]
+    fn who_has_a_folder_of_its_own_is_kept_off_by_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = locking(folder.path(), Duration::ZERO);
+        let root = Locking { own: Some(folder.path().join("own")), ..shared.clone() };
+        let held = taken(&shared, &["GPU-a"]).0.unwrap();
+        let (first, _) = taken(&root, &["GPU-a", "GPU-b"]);
+        let first = first.unwrap();
+        let [note] = first.notes.as_slice() else { panic!("{:?}", first.notes) };
+        assert!(
+            note.starts_with("GPU-a is in use by the run of process") && note.contains("goes on beside it"),
+            "{note}"
+        );
+        let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode("own"), mode("own/GPU-a.lock")), (0o700, 0o600));
+        // Another of its own runs is waited for, and it keeps others off where it can.
+        assert!(matches!(taken(&root, &["GPU-a"]).0, Err(Refused::Busy(_))));
+        assert!(matches!(taken(&shared, &["GPU-b"]).0, Err(Refused::Busy(_))));
+        drop((held, first));
+        assert!(taken(&root, &["GPU-a"]).0.unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn a_folder_that_others_could_change_holds_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let at_once = locking(folder.path(), Duration::ZERO);
+        let locks = folder.path().join("locks");
+        let note = || {
+            let locks = taken(&at_once, &["GPU-a"]).0.unwrap();
+            assert!(locks._files.is_empty(), "{:?}", locks.notes);
+            locks.notes.concat()
+        };
+        // A link, to a folder that would do.
+        let target = folder.path().join("target");
+        std::fs::create_dir(&target).unwrap();
+        std::fs::set_permissions(&target, Permissions::from_mode(0o1777)).unwrap();
+        std::os::unix::fs::symlink(&target, &locks).unwrap();
+        assert!(note().contains("it is a link, or no folder"), "{}", note());
+        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0, "the link was followed");
+        std::fs::remove_file(&locks).unwrap();
+        // Without the sticky bit.
+        std::fs::rename(&target, &locks).unwrap();
+        std::fs::set_permissions(&locks, Permissions::from_mode(0o777)).unwrap();
+        assert!(note().contains("no sticky bit"), "{}", note());
+        std::fs::set_permissions(&locks, Permissions::from_mode(0o1777)).unwrap();
+        // A second name of a file of ours.
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        std::fs::hard_link(&precious, locks.join("GPU-a.lock")).unwrap();
+        assert!(note().contains("with one name"), "{}", note());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        std::fs::remove_file(locks.join("GPU-a.lock")).unwrap();
+        // Another user's.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&locks, Some(65534), None).unwrap();
+            assert!(note().contains("it belongs to user 65534"), "{}", note());
+            std::os::unix::fs::chown(&locks, Some(0), None).unwrap();
+        } else {
+            println!("a folder of another user is not tried: only root can make one");
+        }
+        assert!(taken(&at_once, &["GPU-a"]).0.unwrap().notes.is_empty());
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use common::trials::{self, Test};
-use common::{PROGRAM, Scratch, root, script};
+use common::{PROGRAM, Scratch, as_if_measured, root, script};
 
 /// What node-problem-detector keeps of a line.
 const LIMIT_BYTES: usize = 80;
@@ -22,9 +22,13 @@ const AS_EXPECTED: &str = "visibility/empty-mask-hides-all";
 const NOT_AS_EXPECTED: &str = "tests/slurm/not-as-expected.toml";
 
 fn main() -> ExitCode {
-    let tests: [(&'static str, fn()); 9] = [
+    let tests: [(&'static str, fn()); 13] = [
         ("paths_in_the_files_exist", paths_in_the_files_exist),
         ("a_check_says_what_the_machine_does", a_check_says_what_the_machine_does),
+        ("the_simulated_machine_says_nothing_of_health", the_simulated_machine_says_nothing_of_health),
+        ("a_lost_gpu_or_driver_is_a_problem", a_lost_gpu_or_driver_is_a_problem),
+        ("who_keeps_a_check_waiting_does_not_silence_it", who_keeps_a_check_waiting_does_not_silence_it),
+        ("slurm_is_told_what_a_check_says", slurm_is_told_what_a_check_says),
         ("a_check_that_says_nothing_leaves_the_last_answer", a_check_that_says_nothing_leaves_the_last_answer),
         ("a_check_ends_in_time", a_check_ends_in_time),
         ("a_reader_never_sees_a_part", a_reader_never_sees_a_part),
@@ -67,7 +71,12 @@ fn check(scratch: &Scratch, scenario: &str) -> Command {
 }
 
 fn surround(command: &mut Command, scratch: &Scratch) {
-    command.current_dir(root()).stdin(Stdio::null()).env("CUDA_PITFALLS", PROGRAM);
+    let program = scratch.path().join("program");
+    if !program.exists() {
+        as_if_measured(&program, "");
+    }
+    command.current_dir(root()).stdin(Stdio::null()).env("CUDA_PITFALLS", program);
+    command.env_remove("CUDA_VISIBLE_DEVICES");
     command.env("TMPDIR", scratch.path()).env("CUDA_PITFALLS_CONF", scratch.path().join("none"));
     command.env("CUDA_PITFALLS_STATE", state(scratch)).env("CUDA_PITFALLS_TEXTFILE", state(scratch));
 }
@@ -108,10 +117,9 @@ fn paths_in_the_files_exist() {
 
 fn a_check_says_what_the_machine_does() {
     let scratch = Scratch::new();
-    for (scenario, code, line) in [
-        (AS_EXPECTED, 0, "SIMULATED: 1/1 as expected"),
-        (NOT_AS_EXPECTED, 1, "SIMULATED: 1/1 unexpected: reproduced, slurm/not-as-expected"),
-    ] {
+    for (scenario, code, line) in
+        [(AS_EXPECTED, 0, "1/1 as expected"), (NOT_AS_EXPECTED, 1, "1/1 unexpected: reproduced, slurm/not-as-expected")]
+    {
         assert_eq!(run(&mut check(&scratch, scenario)), (Some(code), format!("{line}\n")));
         assert_eq!(status(&scratch), format!("{code} {line}\n"));
         let report = cuda_pitfalls::report::read(&state(&scratch).join("report.json")).expect("a report");
@@ -122,9 +130,112 @@ fn a_check_says_what_the_machine_does() {
     let mut names: Vec<_> =
         fs::read_dir(state(&scratch)).expect("it is there").flatten().map(|it| it.file_name()).collect();
     names.sort();
-    assert_eq!(names, ["cuda_pitfalls.prom", "report.json", "status"], "nothing else is left");
+    assert_eq!(names, ["cuda_pitfalls.prom", "gpus", "report.json", "status"], "nothing else is left");
     let left = fs::read_dir(scratch.path()).expect("it is there").count();
-    assert_eq!(left, 1, "nothing is left in the folder of temporary files");
+    assert_eq!(left, 2, "nothing but the program is left in the folder of temporary files");
+}
+
+fn the_simulated_machine_says_nothing_of_health() {
+    let scratch = Scratch::new();
+    for scenario in [AS_EXPECTED, NOT_AS_EXPECTED] {
+        let (code, line) = run(check(&scratch, scenario).env("CUDA_PITFALLS", PROGRAM));
+        assert_eq!(code, Some(2), "{line}");
+        assert!(line.starts_with("SIMULATED: 1/1 ") && status(&scratch) == format!("2 {line}"), "{line}");
+    }
+    assert!(!state(&scratch).join("gpus").exists(), "its GPUs are none that could be lost");
+}
+
+fn a_lost_gpu_or_driver_is_a_problem() {
+    let scratch = Scratch::new();
+    let on = |machine: &str| {
+        let mut command = Command::new(deploy("node/check"));
+        command.args([AS_EXPECTED, "--on", machine, "--repeat", "1"]);
+        surround(&mut command, &scratch);
+        command
+    };
+    assert_eq!(run(&mut on("sim:h200-x2")).0, Some(0));
+    assert_eq!(read(&state(&scratch).join("gpus")), "2\n");
+    // One of the two is gone, whatever the other says.
+    let lost = (Some(1), "GPU lost: 1 of 2 can be used\n".to_owned());
+    assert_eq!(run(&mut on("sim:h200-x1")), lost);
+    assert_eq!(status(&scratch), format!("1 {}", lost.1));
+    assert_eq!(run(&mut on("sim:h200-x1")), lost, "it is not forgotten");
+    assert_eq!(run(on("sim:h200-x1").env("CUDA_PITFALLS_GPUS", "1")).0, Some(0), "a setting is believed");
+    let lent = run(on("sim:h200-x1").env("CUDA_VISIBLE_DEVICES", "0"));
+    assert!(!lent.1.contains("GPU lost"), "a job that was lent one of them has lost none: {lent:?}");
+    // NVML is there and fails.
+    let broken = scratch.path().join("broken");
+    let unavailable = r#"{"reason":"nvml_error","detail":"the GPU has fallen off the bus"}"#;
+    as_if_measured(&broken, &format!(r#"s/"machine":{{/&"unavailable":[{unavailable}],/"#));
+    let (code, line) = run(on("sim:h200-x2").env("CUDA_PITFALLS", &broken));
+    assert_eq!((code, line.as_str()), (Some(1), "GPU or driver lost: nvml_error: the GPU has fallen off the bus\n"));
+}
+
+fn who_keeps_a_check_waiting_does_not_silence_it() {
+    let scratch = Scratch::new();
+    assert_eq!(run(&mut check(&scratch, AS_EXPECTED)).0, Some(0));
+    let busy = scratch.path().join("busy");
+    let holder = "the run of process 4711 (user 1000), since 2026-11-22T10:00:00Z";
+    let words = format!("cuda-pitfalls: GPU-8b6c2f00 is in use by {holder}; waited 0 s of 0 s (--wait)");
+    script(&busy, &format!("#!/bin/sh\necho '{words}' >&2\nexit 4\n"));
+    let kept = |scratch: &Scratch| run(check(scratch, AS_EXPECTED).env("CUDA_PITFALLS", &busy));
+    let (code, line) = kept(&scratch);
+    assert_eq!(code, Some(2));
+    assert!(line.starts_with("kept waiting by the run of process 4711 (user 1000)"), "{line}");
+    assert_eq!(status(&scratch), "0 1/1 as expected\n", "what was said before holds");
+    let file = state(&scratch).join("status");
+    let old = std::time::SystemTime::now() - Duration::from_secs(25 * 3600);
+    fs::File::options().write(true).open(&file).and_then(|file| file.set_modified(old)).expect("it is ours");
+    for _ in 0..2 {
+        let (code, line) = kept(&scratch);
+        assert_eq!((code, status(&scratch)), (Some(2), format!("2 {line}")));
+        assert!(line.starts_with("no answer for 1440 minutes: kept waiting by the run of process 4711"), "{line}");
+        assert!(line.len() <= LIMIT_BYTES, "{line}");
+    }
+    assert_eq!(run(&mut check(&scratch, AS_EXPECTED)).0, Some(0));
+    assert_eq!(status(&scratch), "0 1/1 as expected\n");
+}
+
+/// What the health check asks of Slurm, with a stand-in for the check and for `scontrol`.
+fn slurm_is_told_what_a_check_says() {
+    let scratch = Scratch::new();
+    let (at, asked) = (scratch.path(), scratch.path().join("asked"));
+    for folder in ["slurm", "node", "bin"] {
+        fs::create_dir(at.join(folder)).expect("a folder of our own");
+    }
+    fs::copy(deploy("slurm/health-check"), at.join("slurm/health-check")).expect("a file of our own");
+    // It has nothing yet: neither a comment nor a reason.
+    script(&at.join("bin/scontrol"), &format!("#!/bin/sh\n[ $1 != update ] || echo \"$@\" >> {}\n", asked.display()));
+    let path = format!("{}:{}", at.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    for (action, code, line, wanted) in [
+        (
+            "drain",
+            1,
+            "GPU lost: 7 of 8 can be used",
+            "update nodename=n1 reason=cuda-pitfalls: GPU lost: 7 of 8 can be used state=drain\n",
+        ),
+        (
+            "comment",
+            1,
+            "GPU lost: 7 of 8 can be used",
+            "update nodename=n1 comment=cuda-pitfalls: GPU lost: 7 of 8 can be used\n",
+        ),
+        ("drain", 2, "kept waiting by x", ""),
+        (
+            "drain",
+            2,
+            "no answer for 1440 minutes: x",
+            "update nodename=n1 comment=cuda-pitfalls: no answer for 1440 minutes: x\n",
+        ),
+        ("none", 1, "x", ""),
+    ] {
+        fs::write(&asked, "").expect("a file of our own");
+        script(&at.join("node/check"), &format!("#!/bin/sh\necho '{line}'\nexit {code}\n"));
+        let mut command = Command::new(at.join("slurm/health-check"));
+        command.env("PATH", &path).env("SLURMD_NODENAME", "n1").env("CUDA_PITFALLS_ACTION", action);
+        assert_eq!(run(command.env("CUDA_PITFALLS_CONF", at.join("none"))).0, Some(0));
+        assert_eq!(read(&asked), wanted, "{action}:{code}:{line}");
+    }
 }
 
 fn a_check_that_says_nothing_leaves_the_last_answer() {
@@ -144,7 +255,7 @@ fn a_check_ends_in_time() {
     let scratch = Scratch::new();
     let started = Instant::now();
     let mut check = check(&scratch, "tests/selftest/hang-long.toml");
-    let (code, line) = run(check.env("CUDA_PITFALLS_SECONDS", "4"));
+    let (code, line) = run(check.env("CUDA_PITFALLS_SECONDS", "4").env("CUDA_PITFALLS", PROGRAM));
     assert_eq!(code, Some(2), "{line}");
     assert!(line.contains("PARTIAL") && line.len() <= LIMIT_BYTES, "{line}");
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
@@ -189,7 +300,7 @@ fn node_problem_detector_is_answered() {
     };
     assert_eq!(answer(&scratch), (Some(2), "no check has run\n".into()));
     assert_eq!(run(&mut check(&scratch, AS_EXPECTED)).0, Some(0));
-    assert_eq!(answer(&scratch), (Some(0), "SIMULATED: 1/1 as expected\n".into()));
+    assert_eq!(answer(&scratch), (Some(0), "1/1 as expected\n".into()));
     assert_eq!(run(&mut check(&scratch, NOT_AS_EXPECTED)).0, Some(1));
     assert_eq!(answer(&scratch).0, Some(1));
     let file = state(&scratch).join("status");

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use cluster::Cluster;
 use common::trials::{self, Test};
-use common::{PROGRAM, eventually, root, script};
+use common::{PROGRAM, as_if_measured, eventually, root, script};
 
 /// Longer than a node takes for what these tests ask of it.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -151,9 +151,14 @@ fn a_node_that_is_lost_is_missing() {
 
 /// The settings of each node's check, in a file that a test can change.
 fn configure(at: &Path, node: &str, scenario: &str, action: &str) {
+    let program = at.join("measured");
+    if !program.exists() {
+        as_if_measured(&program, "");
+    }
     let conf = format!(
-        "CUDA_PITFALLS={PROGRAM}\nCUDA_PITFALLS_ARGUMENTS=\"{} --on sim:h200-x1 --repeat 1\"\n\
+        "CUDA_PITFALLS={}\nCUDA_PITFALLS_ARGUMENTS=\"{} --on sim:h200-x1 --repeat 1\"\n\
          CUDA_PITFALLS_STATE={}/state-of-{node}\nCUDA_PITFALLS_ACTION={action}\n",
+        program.display(),
         root().join(scenario).display(),
         at.display(),
     );
@@ -192,7 +197,7 @@ fn a_health_check_comments_its_node() {
         health_check(at)
     });
     let comment = |node: &str| cluster.field(node, "Comment").unwrap_or_default();
-    let commented = "cuda-pitfalls: SIMULATED: 1/1 unexpected: reproduced, slurm/not-as-expected";
+    let commented = "cuda-pitfalls: 1/1 unexpected: reproduced, slurm/not-as-expected";
     eventually("node2 has a comment", LONGEST, || (comment("node2") == commented).then_some(()));
     assert_eq!(comment("node1"), "");
     // Somebody else's.
@@ -215,7 +220,7 @@ fn a_health_check_drains_only_if_told_to() {
     let state = |node: &str| cluster.field(node, "State").unwrap_or_default();
     eventually("node1 is drained", LONGEST, || cluster.field("node1", "State")?.contains("DRAIN").then_some(()));
     let reason = cluster.field("node1", "Reason").unwrap_or_default();
-    assert!(reason.starts_with("cuda-pitfalls: SIMULATED: 1/1 unexpected"), "{reason}");
+    assert!(reason.starts_with("cuda-pitfalls: 1/1 unexpected"), "{reason}");
     assert!(!state("node2").contains("DRAIN"), "{}", state("node2"));
     configure(cluster.path(), "node1", AS_EXPECTED, "drain");
     eventually("node1 is back", LONGEST, || (!state("node1").contains("DRAIN")).then_some(()));
