@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, Kind, Library, Output, Param, SIGNALS};
 
 use crate::catalogue;
+use crate::fact::FactSet;
 use crate::python::LINE;
 use crate::scenario::{
     Case, Check, ExitCheck, GpuList, Gpus, Hazard, Instance, Matcher, Operand, Scalar, Scenario, Step,
@@ -191,9 +192,7 @@ impl<'s> Program<'s> {
             let known: Vec<&str> = instance.cases.iter().map(|case| case.name.as_str()).collect();
             return Err(Refusal(format!("it has no such case; it has {}", known.join(", "))));
         }
-        for check in &instance.effect {
-            observable(check)?;
-        }
+        questions(&instance.effect)?;
         let cases = wanted.into_iter().map(Sequence::of).collect::<Result<_, _>>()?;
         Ok(Program { scenario, instance, cases })
     }
@@ -225,23 +224,6 @@ impl<'s> Program<'s> {
     pub(super) fn measures_context(&self) -> bool {
         self.instance.effect.iter().any(|check| !check.facts.memory.is_empty())
     }
-}
-
-/// Refuses what only this program can see.
-fn observable(check: &Check) -> Result<(), Refusal> {
-    let facts = &check.facts;
-    let why = if !facts.calls.is_empty() {
-        "its effect counts driver calls, which takes a forwarding libcuda"
-    } else if !facts.peak_bytes.is_empty() {
-        "its effect is a peak of memory inside a call, which takes background polling"
-    } else if !facts.process_bytes.is_empty() {
-        "its effect is memory that NVML lists for the worker's processes"
-    } else if !check.when.is_empty() {
-        "its effect depends on the driver or the machine"
-    } else {
-        return Ok(());
-    };
-    Err(Refusal::new(why))
 }
 
 impl<'s> Sequence<'s> {
@@ -532,22 +514,50 @@ pub(super) enum Question<'s> {
 /// What no reproducer can ask.
 pub(super) fn questions(effect: &[Check]) -> Result<Vec<Question<'_>>, Refusal> {
     let mut all = Vec::new();
-    for Check { at, facts, .. } in effect {
-        if !facts.status.is_empty() {
-            all.push(Question::Status { at, names: &facts.status });
+    for Check { at, facts, when, .. } in effect {
+        // By name, so that a new kind of fact is either asked here or refused.
+        let FactSet {
+            status,
+            value,
+            visible,
+            contexts,
+            current,
+            initialised,
+            memory,
+            used_bytes,
+            grown_bytes,
+            peak_bytes,
+            process_bytes,
+            calls,
+            exit,
+        } = facts;
+        if !calls.is_empty() {
+            return Err(Refusal::new("its effect counts driver calls, which takes a forwarding libcuda"));
         }
-        for (name, matcher) in &facts.value {
+        if !peak_bytes.is_empty() {
+            return Err(Refusal::new("its effect is a peak of memory inside a call, which takes background polling"));
+        }
+        if !process_bytes.is_empty() {
+            return Err(Refusal::new("its effect is memory that NVML lists for the worker's processes"));
+        }
+        if !when.is_empty() {
+            return Err(Refusal::new("its effect depends on the driver or the machine"));
+        }
+        if !status.is_empty() {
+            all.push(Question::Status { at, names: status });
+        }
+        for (name, matcher) in value {
             all.extend(bounds(matcher).map(|(order, operand)| Question::Value { at, name, order, operand }));
         }
-        all.extend(facts.visible.iter().map(|gpus| Question::Visible { at, gpus: listed(gpus, false) }));
-        all.extend(facts.contexts.iter().map(|gpus| Question::Contexts { at, gpus: listed(gpus, true) }));
-        all.extend(facts.current.iter().map(|gpu| Question::Current { at, gpu }));
-        all.extend(facts.initialised.iter().map(|yes| Question::Initialised { at, yes: *yes }));
-        for (gpu, classes) in &facts.memory {
+        all.extend(visible.iter().map(|gpus| Question::Visible { at, gpus: listed(gpus, false) }));
+        all.extend(contexts.iter().map(|gpus| Question::Contexts { at, gpus: listed(gpus, true) }));
+        all.extend(current.iter().map(|gpu| Question::Current { at, gpu }));
+        all.extend(initialised.iter().map(|yes| Question::Initialised { at, yes: *yes }));
+        for (gpu, classes) in memory {
             let classes = classes.iter().map(|class| class.name()).collect();
-            all.push(Question::Memory { at, gpu: index(gpu), named: named(&facts.memory), classes });
+            all.push(Question::Memory { at, gpu: index(gpu), named: named(memory), classes });
         }
-        for (grown, amounts) in [(false, &facts.used_bytes), (true, &facts.grown_bytes)] {
+        for (grown, amounts) in [(false, used_bytes), (true, grown_bytes)] {
             for (gpu, matcher) in amounts {
                 for (order, operand) in bounds(matcher) {
                     let Operand::Int(bytes) = operand else {
@@ -558,7 +568,7 @@ pub(super) fn questions(effect: &[Check]) -> Result<Vec<Question<'_>>, Refusal> 
                 }
             }
         }
-        if let Some(exit) = &facts.exit {
+        if let Some(exit) = exit {
             all.push(Question::End { how: end(exit)? });
         }
     }
@@ -616,5 +626,31 @@ pub(super) fn warning(hazard: Hazard) -> &'static str {
         Hazard::Root => "it needs root",
         Hazard::Settings => "it changes a setting of the machine",
         Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The effect of a scenario that can be handed on, with one more fact.
+    fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
+        let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
+        let scenario = scenarios.first().unwrap();
+        let mut instance = scenario.instances.first().unwrap().clone();
+        instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
+        Program::of(scenario, &instance, None).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn what_only_this_program_can_see_is_refused_and_never_left_out() {
+        let amount = || BTreeMap::from([("gpu0".to_owned(), Matcher::default())]);
+        assert_eq!(refusal(|_| {}), None);
+        let words = refusal(|facts| facts.peak_bytes = amount()).expect("a peak cannot be seen from a file");
+        assert!(words.contains("background polling"), "{words}");
+        let words = refusal(|facts| facts.process_bytes = amount()).expect("nor what NVML lists");
+        assert!(words.contains("worker's processes"), "{words}");
+        let words = refusal(|facts| facts.calls = amount()).expect("nor calls");
+        assert!(words.contains("forwarding libcuda"), "{words}");
     }
 }

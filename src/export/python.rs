@@ -121,6 +121,16 @@ fn literal(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
+/// A Python literal of bytes: the text in UTF-8. Only ASCII may stand in one.
+fn bytes_literal(text: &str) -> String {
+    let escaped = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' => format!("\\{}", char::from(byte)),
+        b' '..=b'~' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    });
+    format!("b\"{}\"", escaped.collect::<String>())
+}
+
 fn header(program: &Program<'_>) -> String {
     let scenario = program.scenario;
     let mut lines = words(&scenario.question, 100);
@@ -386,7 +396,7 @@ fn text(text: &str) -> String {
 }
 
 fn encoded(of: &str) -> String {
-    if of.contains("${") { format!("{}.encode()", text(of)) } else { format!("b{}", literal(of)) }
+    if of.contains("${") { format!("{}.encode()", text(of)) } else { bytes_literal(of) }
 }
 
 /// What a step does, in lines.
@@ -413,7 +423,7 @@ fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
         Doing::Environ { name, value } => vec![format!("set_environ({}, {})", literal(name), text(value))],
         Doing::Getenv { name } => vec![
             "environ.getenv.restype = c_char_p".to_string(),
-            format!("text = environ.getenv(b{})", literal(name)),
+            format!("text = environ.getenv({})", bytes_literal(name)),
             "if text is not None:".to_string(),
             "    seen.text(\"value\", text)".to_string(),
         ],
@@ -686,5 +696,13 @@ mod tests {
             assert_eq!(variable(name), format!("{name}_"));
         }
         assert_eq!(variable("2nd-stream"), "_2nd_stream");
+    }
+
+    #[test]
+    fn bytes_are_ascii_whatever_the_text_is() {
+        assert_eq!(bytes_literal("CUDA_VISIBLE_DEVICES"), "b\"CUDA_VISIBLE_DEVICES\"");
+        // Python refuses `b"é"`, and reads `\u001b` in bytes as six characters.
+        assert_eq!(bytes_literal("é\u{1b}\"\\\n"), r#"b"\xc3\xa9\x1b\"\\\x0a""#);
+        assert_eq!(encoded("é"), r#"b"\xc3\xa9""#);
     }
 }
