@@ -200,7 +200,11 @@ impl Trace {
         let before = |event: &&Event| {
             matches!(event.what, What::Init { .. }) && done.is_none_or(|done| event.t_ns <= done.t_ns + 1)
         };
-        of_process().find(before)
+        // An attempt that failed has a beginning of its own before.
+        match done {
+            Some(_) => of_process().rfind(before),
+            None => of_process().find(before),
+        }
     }
 
     /// What the mask was when a process initialised the driver; none if it did not, or if that was
@@ -263,5 +267,17 @@ mod tests {
         // Where nobody saw libcuda ask, it is what the variable was.
         assert_eq!(mask(asked(None, None, None)).as_deref(), Some("1"));
         assert_eq!(Made::on(1).done().mask_of(PID), None);
+    }
+
+    /// A write before it is in time, though another `cuInit` had failed by then.
+    #[test]
+    fn the_cuinit_that_counts_is_the_one_that_succeeded() {
+        let made = Made::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
+        let trace = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).ends(&[]).done();
+        let written = trace.events.iter().find(|event| matches!(event.what, What::Variable { .. })).expect("a write");
+        assert!(trace.init_of(PID).is_some_and(|init| init.t_ns > written.t_ns), "{:#?}", trace.events);
+        assert_eq!(trace.mask_of(PID), Some(Some("1")), "as nobody saw libcuda ask for it");
+        let failed = Made::on(1).init_fails(&[], 100).ends(&[]).done();
+        assert!(failed.init_of(PID).is_some());
     }
 }
