@@ -1,6 +1,7 @@
 //! How many rows and functions the surveys have, and what they show.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use cuda_pitfalls::survey::calls::{Answer, CallRow};
 use cuda_pitfalls::survey::document::Document;
@@ -8,7 +9,7 @@ use cuda_pitfalls::survey::python::INSTRUMENT;
 use serde_json::Value;
 
 use crate::{Page, document};
-use crate::common::committed_documents;
+use crate::common::{committed_documents, root};
 
 /// The first survey with libcudart 13.0 and two visible GPUs, less what was not exported: each
 /// function with the plainest arguments.
