@@ -1,12 +1,14 @@
 //! The private folder of a run or a trace: links, the simulated machine, what workers write. It is
 //! removed with the run; the next one removes those of killed runs.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
 use crate::output;
@@ -34,27 +36,23 @@ impl Folder {
     /// # Errors
     /// What the system refused; or a place whose name the loader would not take as it is.
     pub(crate) fn create() -> io::Result<Folder> {
-        Folder::with_mode(MODE)
+        Folder::create_in(&std::path::absolute(std::env::temp_dir())?, false)
     }
 
-    /// Makes a folder in which other users can open files whose names they know.
+    /// Makes a folder at a place. In an open one other users can open files whose names they know.
     ///
     /// # Errors
     /// As for [`Folder::create`].
-    pub(crate) fn create_open() -> io::Result<Folder> {
-        Folder::with_mode(OPEN_MODE)
-    }
-
-    fn with_mode(mode: u32) -> io::Result<Folder> {
-        let place = std::path::absolute(std::env::temp_dir())?;
+    pub(crate) fn create_in(place: &Path, is_open: bool) -> io::Result<Folder> {
+        let mode = if is_open { OPEN_MODE } else { MODE };
         // The loader splits LD_LIBRARY_PATH at the first two and expands what follows the third.
         if let Some(byte) = place.as_os_str().as_bytes().iter().find(|byte| b":;$".contains(byte)) {
             let why = format!("its name has a `{}`, which LD_LIBRARY_PATH cannot carry", char::from(*byte));
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        remove_dead(&place);
+        remove_dead(place);
         let private = Permissions::from_mode(mode);
-        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(&place)?;
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(place)?;
         // The umask takes from the mode at creation; it must not take from the owner.
         fs::set_permissions(folder.path(), private)?;
         // Locked and marked before it bears its name: a folder whose lock is free is taken for dead.
@@ -97,11 +95,17 @@ fn remove(path: &Path) -> io::Result<()> {
 /// Removes this user's folders whose run is dead. What cannot be removed stays: tidying up is no
 /// reason to fail.
 fn remove_dead(place: &Path) {
-    let Ok(entries) = fs::read_dir(place) else { return };
+    // Not by the standard library, which panics where a directory cannot be closed.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(folder) = rustix::fs::open(place, flags, Mode::empty()) else { return };
+    let Ok(entries) = rustix::fs::Dir::new(folder) else { return };
     for entry in entries.flatten() {
-        let named = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
-        if named && let Some(_held) = lock_of_dead(&entry.path()) {
-            let _ = remove(&entry.path());
+        let name = entry.file_name().to_bytes();
+        let path = place.join(OsStr::from_bytes(name));
+        if name.starts_with(PREFIX.as_bytes())
+            && let Some(_held) = lock_of_dead(&path)
+        {
+            let _ = remove(&path);
         }
     }
 }

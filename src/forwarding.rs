@@ -22,8 +22,8 @@ const SHORT: &str = "libcuda.so";
 /// How the names of its own functions begin, which no libcuda has.
 const OWN: &str = "cuda_pitfalls_";
 
-/// Marks of the places in the libraries (shim/src/post.rs, shim/src/original.rs, build.rs).
-pub(crate) const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
+/// Marks of the places in the libraries (shim/src/cuda.rs, shim/src/original.rs, build.rs).
+const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
 /// Functions that are wrapped only where all calls are counted (shim/calls.txt).
@@ -33,7 +33,7 @@ const ALL_CALLS: &[u8] = b"\0all calls";
 /// The longest path of a libcuda: what the mark of the needed library has room for.
 const LONGEST_PATH: usize = 1200;
 
-/// Makes a folder with the library for the libcuda at a path. The address is that of a tracer, or empty;
+/// Makes a folder with the library for the libcuda at a path. The address is the folder of a trace, or empty;
 /// `all_calls` is whether questions are counted, too, that frameworks ask before each small operation.
 ///
 /// # Errors
@@ -75,7 +75,7 @@ pub(crate) fn can_run(folder: &Path) -> Result<(), String> {
 }
 
 /// Writes a library that every user may open.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(path, bytes)?;
     fs::set_permissions(path, Permissions::from_mode(0o755))
 }
@@ -87,7 +87,7 @@ fn find(library: &[u8], mark: &[u8]) -> Result<usize, String> {
 }
 
 /// Writes bytes behind a mark; the rest of its room stays zero.
-pub(crate) fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> Result<Vec<u8>, String> {
     let start = find(&library, mark)? + mark.len();
     if bytes.len() + mark.len() >= room {
         return Err(format!("`{}` is too long", String::from_utf8_lossy(bytes)));

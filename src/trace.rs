@@ -34,7 +34,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-trace";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 1;
+pub const MINOR: u32 = 2;
 /// The file's name in the folder of a trace.
 pub const FILE: &str = "trace.ndjson";
 
@@ -384,6 +384,10 @@ pub struct End {
     pub not_seen: Vec<String>,
     /// How many events were left out because there were more than a document should hold.
     pub left_out: u64,
+    /// The longest time for which the memory of each GPU was not read, in NVML order; null for one that was not read
+    /// when the program had ended. Empty where this is not known, as in traces of before 1.2.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_gap_ns: Vec<Option<u64>>,
 }
 
 /// The JSON Schema of one line of the document.

@@ -3,15 +3,35 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use sha2::{Digest, Sha256};
 
 use crate::forwarding;
 
-/// Names the folder of the trace that this process is part of.
+/// Names the folder of the trace that this process is part of (shim/src/preload.rs).
 pub(crate) const VARIABLE: &str = "CUDA_PITFALLS_TRACED";
 
-/// The folder of the forwarding libcuda below that of the trace, and the hook's file name.
+/// The folder of the forwarding libcuda below that of the trace.
 pub(crate) const CUDA_FOLDER: &str = "cuda";
-pub(crate) const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
+
+/// The hook, as built. It is the same in every trace, so that its name can stay when a trace has ended: the loader
+/// complains of a library in `LD_PRELOAD` that is not there.
+pub(crate) const HOOK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_preload.so"));
+
+/// The hook's file name.
+const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
+
+/// The name of the folder of the hook, which is that of its content.
+static HOOK_FOLDER: LazyLock<String> = LazyLock::new(|| {
+    let digits: String = Sha256::digest(HOOK).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("hook-{digits}")
+});
+
+/// The hook of a trace, by the trace's folder: it is beside that, because it stays when the trace has ended.
+pub(crate) fn hook_beside(folder: &Path) -> Option<PathBuf> {
+    folder.parent().map(|place| place.join(HOOK_FOLDER.as_str()).join(PRELOAD_NAME))
+}
 
 /// The folder of the trace, if this process is traced.
 pub(crate) fn folder() -> Option<PathBuf> {
@@ -25,12 +45,13 @@ pub(crate) fn libcuda() -> Option<PathBuf> {
 
 /// What a worker needs in its environment, beside [`VARIABLE`], so that it is traced too.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
-    let Some(folder) = folder() else { return Vec::new() };
-    let hook = folder.join(PRELOAD_NAME).into_os_string();
+    let hook = folder().and_then(|folder| hook_beside(&folder)).filter(|hook| hook.exists());
+    let Some(hook) = hook.map(PathBuf::into_os_string) else { return Vec::new() };
     vec![(OsString::from("LD_PRELOAD"), hook.clone()), (OsString::from("CUDA_INJECTION64_PATH"), hook)]
 }
 
 /// Whether a file is one of the trace's own libraries.
 pub(crate) fn is_ours(path: &Path) -> bool {
-    folder().is_some_and(|folder| path.starts_with(folder))
+    let Some(folder) = folder() else { return false };
+    path.starts_with(folder.join(CUDA_FOLDER)) || Some(path) == hook_beside(&folder).as_deref()
 }

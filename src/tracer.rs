@@ -4,38 +4,46 @@
 //! The program keeps its descriptors, its terminal and its process group. It is never waited for
 //! longer than a parked thread waits by itself (shim/src/post.rs).
 
+mod caller;
+mod gate;
+mod guarded;
 mod machine;
 mod message;
+mod peers;
 mod place;
 mod processes;
 mod program;
 mod stacks;
+mod watch;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::clock;
-use crate::folder::Folder;
 use crate::report::SchemaId;
 use crate::run::On;
 use crate::sample::{Gpu, Reading, STEP_BYTES};
 use crate::supervisor::{self, SamplerClient, timespec};
 use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
 use crate::verdict::Provenance;
+use caller::Caller;
+use gate::{Gate, IsLast};
 use machine::Machine;
 use message::{Message, Other, Received, Said};
 use place::Place;
 use processes::Processes;
 use program::Program;
 use stacks::Stacks;
+use watch::Watch;
 use writer::Writer;
 
 pub use program::Ended;
@@ -50,6 +58,20 @@ const ROUND_NS: u64 = 1_000_000_000;
 const REST_US: u64 = 20_000;
 /// Memory that rose by this much on a GPU without a context of a process that is seen is reported.
 const UNEXPLAINED_BYTES: u64 = 64 << 20;
+
+/// How long an answer of the sampler is waited for while a thread is parked, in milliseconds.
+const READING_MS: u64 = 1_500;
+/// Messages that are still there when the program has ended are taken for so long.
+const LAST_NS: u64 = 3_000_000_000;
+/// Calls of which the first half has come and the second has not; more are forgotten.
+const MOST_PENDING: usize = 10_000;
+/// So many connections of strangers keep processes of the program from being heard.
+const MOST_STRANGERS: u64 = 1_000;
+/// Descriptors that are not for the counts of processes.
+const OWN_FILES: u64 = 128 + gate::FILES;
+
+/// Why a stack is missing where many processes are forks of one.
+const CROWD: &str = "the process is one of many forks, whose stacks are not read while they write variables";
 
 /// Why a stack is missing where there was more to look at than time.
 const LATE: &str = "the thread was not looked at within two seconds, and went on";
@@ -119,45 +141,48 @@ pub enum TracerError {
 /// Why the command was not started.
 pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
-    let private = Folder::create().map_err(|error| internal(&error))?;
-    let home = private.path().join("home");
+    let caller = Caller::take_over().map_err(|error| internal(&error))?;
+    let mut place = Place::create().map_err(TracerError::Internal)?;
+    let home = place.path().join("home");
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
-    let mut machine = Machine::find(program, options, &private, &home)?;
-    let place = Place::lay_out(machine.libcuda.as_deref(), options.all_calls).map_err(TracerError::Internal)?;
-    let listener = place.listen().map_err(|error| internal(&error))?;
+    let mut machine = Machine::find(program, options, place.path(), &home)?;
+    if let Some(libcuda) = &machine.libcuda {
+        place.forward(libcuda, options.all_calls).map_err(TracerError::Internal)?;
+    }
+    let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
+    let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;
     let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
     let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
     let environment = place.environment(simulated, options.preload);
     let started_ns = clock::now_ns();
-    // Before the program: what it leaves behind comes to us.
-    let before = match options.apart {
-        Some(_) => {
-            supervisor::adopt_orphans().map_err(|error| internal(&error))?;
-            supervisor::children()
-        }
-        None => BTreeSet::new(),
-    };
-    let program_itself = match Program::start(&options.command, &environment, options.apart.is_some()) {
+    // Before the program: what it leaves behind comes to us, and is known by that.
+    supervisor::adopt_orphans().map_err(|error| internal(&error))?;
+    let before = supervisor::children();
+    let program_itself = match Program::start(&options.command, &environment, caller, options.apart.is_some()) {
         Ok(started) => started,
         Err(error) => {
             writer.discard();
             return Err(error);
         }
     };
+    caller::allow_files();
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     // It starts while the driver is asked about the GPUs: its first call waits until that is done.
     let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let mut tracer = Tracer {
-        stacks: Stacks::new(place.path()),
+        stacks,
         place,
-        listener,
+        gate,
+        is_behind: false,
         sampler,
         writer,
-        processes: Processes::default(),
+        processes: Processes::new(files.saturating_sub(OWN_FILES).max(files / 4) as usize),
+        watch: Watch::default(),
+        started_ns,
         pending: BTreeMap::new(),
         gpus: Vec::new(),
         baseline: Vec::new(),
         written: BTreeMap::new(),
-        not_seen: Vec::new(),
         round_ns: clock::now_ns(),
         deadline_ns: options.apart.map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
         overdue: false,
@@ -166,7 +191,10 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     tracer.begin(&machine, options, started_ns);
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
-    drop(private);
+    // The sampler ends before its folder does.
+    let Tracer { sampler, place, .. } = tracer;
+    drop(sampler);
+    drop(place);
     Ok(Traced { ended, document: options.folder.join(trace::FILE), lost })
 }
 
@@ -181,7 +209,9 @@ struct Pending {
 /// A trace under way.
 struct Tracer {
     place: Place,
-    listener: UnixListener,
+    gate: Gate,
+    /// Whether messages have come that were not taken yet.
+    is_behind: bool,
     sampler: SamplerClient,
     stacks: Stacks,
     writer: Writer,
@@ -193,12 +223,13 @@ struct Tracer {
     baseline: Vec<Option<u64>>,
     /// The memory of each GPU as it was written last.
     written: BTreeMap<usize, u64>,
-    not_seen: Vec<String>,
+    watch: Watch,
+    started_ns: u64,
     round_ns: u64,
     /// When a program that runs apart is killed.
     deadline_ns: Option<u64>,
     overdue: bool,
-    /// Our children before a program that runs apart.
+    /// Our children before the program was started.
     before: BTreeSet<i32>,
 }
 
@@ -241,6 +272,7 @@ impl Tracer {
             ));
         }
         self.baseline = self.read_memory(0).0;
+        self.watch = Watch::begin(&self.baseline, clock::now_ns());
         self.sampler.rest_us = REST_US;
         let _ = self.sampler.free_run();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -266,25 +298,11 @@ impl Tracer {
         })));
     }
 
-    /// Answers messages until the program has ended.
+    /// Answers messages until the program has ended, which comes before all that is told.
     fn serve(&mut self, mut program: Program) -> Ended {
         loop {
-            let [messages, end] = [self.listener.as_fd(), program.as_fd()];
-            let mut fds = [messages, end].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            let tick = if self.processes.has_lost() { SHORT_TICK_NS } else { TICK_NS };
-            let ready = poll(&mut fds, Some(&timespec(tick))).is_ok();
-            let has_ended = ready && fds.last().is_some_and(|end| !end.revents().is_empty());
-            self.answer();
-            self.writer.flush();
-            self.processes.watch_lost(self.place.path());
-            if clock::now_ns() - self.round_ns > ROUND_NS {
-                self.round(program.pid());
-            }
-            if self.deadline_ns.is_some_and(|deadline| clock::now_ns() > deadline) && !self.overdue {
-                self.overdue = true;
-                program.kill();
-            }
-            if has_ended && let Some(ended) = program.ended() {
+            self.wait(&program);
+            if let Some(ended) = program.ended() {
                 if self.deadline_ns.is_some() {
                     let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
                     supervisor::reap_orphans(&self.before, &ours);
@@ -292,31 +310,65 @@ impl Tracer {
                 self.finish(&ended, program.pid());
                 return ended;
             }
+            self.answer(&program);
+            self.writer.flush();
+            self.processes.watch_lost(&self.place.libraries());
+            if clock::now_ns() - self.round_ns > ROUND_NS {
+                self.round(program.pid());
+            }
+            if self.deadline_ns.is_some_and(|deadline| clock::now_ns() > deadline) && !self.overdue {
+                self.overdue = true;
+                program.kill();
+            }
         }
     }
 
-    /// Takes every message that has come.
-    fn answer(&mut self) {
-        while let Ok((connection, _)) = self.listener.accept() {
-            // What is not one of ours is dropped, which ends its wait.
-            if let Some(received) = message::receive(connection, &self.place.token) {
-                self.take(received);
+    /// Waits until something has come, or it is time to look around.
+    fn wait(&self, program: &Program) {
+        let tick = match (self.is_behind, self.processes.has_lost()) {
+            (true, _) => 0,
+            (false, true) => SHORT_TICK_NS,
+            (false, false) => TICK_NS,
+        };
+        let fds = [program.as_fd(), self.gate.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let _ = poll(&mut fds, Some(&timespec(tick)));
+    }
+
+    /// Takes the messages that have come, until the program has ended or it is time to look around.
+    fn answer(&mut self, program: &Program) {
+        let until_ns = clock::now_ns() + TICK_NS;
+        self.gate.heard();
+        while let Some(received) = self.gate.next() {
+            self.take(*received);
+            if has_ended(program) || clock::now_ns() > until_ns {
+                self.is_behind = true;
+                return;
             }
         }
+        self.is_behind = false;
     }
 
     /// Reads every GPU, as far as it can be read: what is in use there, and what NVML accounts to a process, which
     /// is 0 where it is not listed.
     fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
-        let gpus = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
-        if gpus.is_empty() {
+        let swept = self.sampler.sweep_within(READING_MS).ok().flatten();
+        let Some(gpus) = swept.map(|sweep| sweep.gpus).filter(|gpus| !gpus.is_empty()) else {
             return (vec![None; self.gpus.len()], Vec::new());
-        }
+        };
         let own = |gpu: &Reading| {
             let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
             listed.filter_map(|process| process.used_bytes).sum()
         };
-        (gpus.iter().map(|gpu| gpu.used_bytes).collect(), gpus.iter().map(own).collect())
+        let used: Vec<Option<u64>> = gpus.iter().map(|gpu| gpu.used_bytes).collect();
+        self.watch.read(&used, clock::now_ns());
+        (used, gpus.iter().map(own).collect())
+    }
+
+    /// As [`Tracer::read_memory`], for a thread that waits: what is read when it has moved on says nothing of its call.
+    fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
+        let read = self.read_memory(pid);
+        if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
     }
 
     /// One message: what is noted, and what is written.
@@ -325,16 +377,20 @@ impl Tracer {
         if let Said::Other(Other::Lost { program }) = message.said {
             return self.processes.lost(pid, program);
         }
-        let was_parked = message::is_parked(&waiting);
+        let was_parked = message.parked && message::is_parked(&waiting);
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
             self.writer.write(Line::Process(process));
         }
         let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, said, .. } = message;
+        // Nothing was done before the program was started, or is done later than now.
+        let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
+        let is_small = matches!(said, Said::Event(What::Variable { .. } | What::Forked { .. }));
         let tid = processes::thread_here(pid, tid);
         let gpu = uuid.as_deref().and_then(uuid_text);
         self.processes.name_gpu(pid, device, gpu.as_deref());
         let stack = match frames.is_empty() {
             true => Stack::default(),
+            false if is_small && self.processes.is_in_a_crowd(pid) => Stack::unread(CROWD),
             false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
             false => Stack::unread(LATE),
         };
@@ -343,17 +399,19 @@ impl Tracer {
         let what = match said {
             Said::Event(what) => what,
             Said::Other(Other::Before) => {
-                let (used, own) = self.read_memory(pid);
-                self.pending.insert((pid, number), Pending { t_ns, used, own, stack });
-                return;
+                let (used, own) = self.read_for(pid, &waiting);
+                return self.keep((pid, number), Pending { t_ns, used, own, stack });
             }
-            Said::Other(Other::Hello { devices, names }) => {
-                return counts.into_iter().for_each(|file| self.processes.count(pid, file, names.clone(), devices));
+            Said::Other(Other::Hello { devices, lanes, names }) => {
+                return match counts {
+                    Some(file) => self.processes.count(pid, file, names, devices, lanes),
+                    None => self.processes.unseen(format!("the counts of process {pid} could not be taken")),
+                };
             }
             Said::Other(Other::Silent) => {
                 let why =
                     format!("process {pid} writes variables again and again: what it writes from now on is not seen");
-                return self.not_seen.push(why);
+                return self.processes.unseen(why);
             }
             Said::Other(Other::Lost { .. }) => return,
         };
@@ -373,17 +431,25 @@ impl Tracer {
             own_bytes: None,
             stack,
         };
-        let event = self.with_memory(event, number);
+        let event = self.with_memory(event, number, &waiting);
         self.writer.write(Line::Event(Box::new(event)));
+    }
+
+    /// Keeps what is known of a call before it is made.
+    fn keep(&mut self, call: (u32, u64), pending: Pending) {
+        if self.pending.len() >= MOST_PENDING {
+            self.pending.pop_first();
+        }
+        self.pending.insert(call, pending);
     }
 
     /// An event with what is known from before its call: the change of memory, when the call was made,
     /// and its stack.
-    fn with_memory(&mut self, mut event: Event, number: u64) -> Event {
+    fn with_memory(&mut self, mut event: Event, number: u64, waiting: &UnixStream) -> Event {
         let key = (event.pid, number);
         if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
-            let (used, own) = self.read_memory(event.pid);
-            self.pending.insert(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
+            let (used, own) = self.read_for(event.pid, waiting);
+            self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
             return event;
         }
         // That cuInit is done has a time of its own.
@@ -393,7 +459,7 @@ impl Tracer {
             return event;
         }
         let Some(before) = self.pending.remove(&key) else { return event };
-        let (now, own) = self.read_memory(event.pid);
+        let (now, own) = self.read_for(event.pid, waiting);
         let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
         event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
         event.used_bytes = now;
@@ -431,7 +497,8 @@ impl Tracer {
     /// What is done once a second: memory that was polled, counts of processes that have ended.
     fn round(&mut self, program: u32) {
         self.round_ns = clock::now_ns();
-        if let Ok(run) = self.sampler.stop_free_run() {
+        if let Ok(Some(run)) = self.sampler.stop_free_run_within(READING_MS) {
+            self.watch.ran(&run);
             for change in run.changes {
                 let (t_ns, index, used_bytes) = (change.t_ns, change.gpu, change.used_bytes);
                 // Every run of the sampler begins with a reading, changed or not.
@@ -443,23 +510,70 @@ impl Tracer {
             }
             let _ = self.sampler.free_run();
         }
+        self.reap(program);
         for (pid, counts) in self.processes.gone() {
             self.stacks.forget(pid);
             self.pending.retain(|(of, _), _| *of != pid);
             self.writer.write(Line::Counts(counts));
         }
-        self.processes.look_for_unseen(program, self.place.path());
+        self.processes.look_for_unseen(program, &self.place.libraries());
+    }
+
+    /// Waits for processes that came to us when their parents ended, and have ended too.
+    fn reap(&self, program: u32) {
+        let known = |pid: &i32| {
+            self.before.contains(pid) || u32::try_from(*pid) == Ok(program) || Some(*pid) == self.sampler.pid()
+        };
+        for pid in supervisor::children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+
+    /// Takes what was told before the program ended, and says what was not heard.
+    fn hear_the_last(&mut self) {
+        let deadline_ns = clock::now_ns() + LAST_NS;
+        self.gate.close();
+        let IsLast(is_last) = loop {
+            match self.gate.rest(deadline_ns) {
+                Ok(received) => self.take(*received),
+                Err(last) => break last,
+            }
+        };
+        if !is_last {
+            self.processes.unseen("more was told than could be looked at when the program had ended".into());
+        }
+        let (gone, strangers) = (self.gate.gone(), self.gate.strangers());
+        let unheard = [
+            (gone, "came from processes that had ended before they could be recognised"),
+            (if strangers > MOST_STRANGERS { strangers } else { 0 }, "of other programs kept the tracer busy"),
+        ];
+        for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
+            let messages = crate::text::counts::counted(count, "message");
+            self.processes.unseen(format!("{messages} {what}: something may have been missed"));
+        }
+        match self.place.silent() {
+            Some(0) => {}
+            Some(count) => {
+                let processes = crate::text::counts::counted(count, "process");
+                self.processes.unseen(format!(
+                    "{processes} stopped telling what happens, because the tracer did not answer or could not be reached, \
+                     or a seccomp filter may forbid it"
+                ));
+            }
+            None => self.processes.unseen("whether every process told what happened is not known".into()),
+        }
     }
 
     /// The last lines.
     fn finish(&mut self, ended: &Ended, program: u32) {
         let t_ns = clock::now_ns();
-        self.answer();
+        self.hear_the_last();
         self.round(program);
+        self.read_memory(0);
         for counts in self.processes.rest() {
             self.writer.write(Line::Counts(counts));
         }
-        self.not_seen.extend(self.processes.not_seen());
+        let mut not_seen = self.processes.not_seen();
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
             let before = self.baseline.get(*index).copied().flatten()?;
             let gpu = self.gpus.get(*index)?;
@@ -472,12 +586,17 @@ impl Tracer {
                 )
             })
         });
-        self.not_seen.extend(risen.collect::<Vec<_>>());
-        let _ = self.sampler.stop_free_run();
-        let not_seen = std::mem::take(&mut self.not_seen);
+        not_seen.extend(risen);
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
-        self.writer.write(Line::End(End { t_ns, code, signal, not_seen, left_out: self.writer.left_out }));
+        let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
+        self.writer.write(Line::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
     }
+}
+
+/// Whether the program has ended.
+fn has_ended(program: &Program) -> bool {
+    let mut fds = [PollFd::new(program, PollFlags::IN)];
+    poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0)
 }
 
 /// A GPU's UUID in its usual form, from hex.

@@ -1,6 +1,8 @@
 //! `trace` on the simulated machine: the programs of `tests/traced` show what their first lines say, end
 //! as they would without it, and nothing that happens to the tracer harms them.
 
+#[path = "traced/attacks.rs"]
+mod attacks;
 mod common;
 
 use std::fs;
@@ -454,24 +456,51 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
+/// Traces a program to a disk that has no room for its trace; none where nothing can stand for such a disk. The document and
+/// what was printed are copied to the scratch folder.
+fn on_a_full_disk(options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
+    let scratch = Scratch::new();
+    on_a_full_disk_in(&scratch, options, program, arguments)
+}
+
+fn on_a_full_disk_in(scratch: &Scratch, options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
+    if !rustix::process::geteuid().is_root() || !has("unshare") {
+        eprintln!("NOT TESTED: only root can make a small disk");
+        return None;
+    }
+    let (disk, copy) = (scratch.path().join("disk"), scratch.path().join("traces"));
+    fs::create_dir(&disk).expect("a folder");
+    let line = format!(
+        "mount -t tmpfs -o size=16k none {0} || exit 99\n{PROGRAM} trace --on sim:h200-x2 --out {0} {2} -- \"$@\"\ncode=$?\n\
+         cp -r {0} {1}\nexit $code",
+        disk.display(),
+        copy.display(),
+        options.join(" "),
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &line, "sh", program]).args(arguments).env("TMPDIR", scratch.path());
+    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    if ran.code == Some(99) || ran.stderr.contains("unshare failed") {
+        eprintln!("NOT TESTED: no disk can be mounted here: {}", ran.stderr);
+        return None;
+    }
+    Some(ran)
+}
+
 #[test]
 fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
-    // A limit on the size of files stands for a full disk; the private libraries are smaller.
-    let scratch = Scratch::new();
-    let (out, done) = (scratch.path().join("traces"), scratch.path().join("done"));
-    let script = format!(
-        "import os\ndef write(depth):\n    if depth: return write(depth - 1)\n    for n in range(200):\n        \
-         os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nwrite(150)\nopen({done:?}, 'w').close()\n"
-    );
-    let line = format!(
-        "trap '' XFSZ; ulimit -f 1000; exec {PROGRAM} trace --on sim:h200-x2 --out {} -- python3 -c \"$1\"",
-        out.display(),
-    );
-    let mut command = Command::new("bash");
-    command.args(["-c", &line, "bash", &script]).env("TMPDIR", scratch.path());
-    let ran = scratch.start(command).wait(Duration::from_secs(60));
-    assert!(done.exists(), "the program did not come to its end: {ran:?}");
-    ran.ended(74, "not_durable");
-    let trace = stored(&scratch);
-    assert!(trace.end.is_none() && !trace.events.is_empty());
+    for (options, code) in [(&[][..], 5), (&["--forbid", "cuinit"][..], 74)] {
+        let scratch = Scratch::new();
+        let done = scratch.path().join("done");
+        let script = format!(
+            "import os, sys\ndef write(depth):\n    if depth: return write(depth - 1)\n    for n in range(20):\n        \
+             os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nwrite(150)\nopen({done:?}, 'w').close()\nsys.exit(5)\n"
+        );
+        let Some(ran) = on_a_full_disk_in(&scratch, options, "python3", &["-c", &script]) else { return };
+        assert!(done.exists(), "the program did not come to its end: {ran:?}");
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert!(ran.stderr.contains("the trace is not whole on disk"), "{}", ran.stderr);
+        let trace = stored(&scratch);
+        assert!(trace.end.is_none() && !trace.events.is_empty());
+    }
 }

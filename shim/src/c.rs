@@ -15,16 +15,35 @@ const POLLIN: i16 = 1;
 const CLOCK_MONOTONIC: c_int = 1;
 const EINTR: c_int = 4;
 const EAGAIN: c_int = 11;
+const O_READ_WRITE: c_int = 2;
+const O_CLOEXEC: c_int = 0o2000000;
+
+const EINVAL: c_int = 22;
 
 #[cfg(target_arch = "x86_64")]
 const SYS_GETTID: i64 = 186;
 #[cfg(target_arch = "aarch64")]
 const SYS_GETTID: i64 = 178;
+#[cfg(target_arch = "x86_64")]
+const SYS_RT_SIGPROCMASK: i64 = 14;
+#[cfg(target_arch = "aarch64")]
+const SYS_RT_SIGPROCMASK: i64 = 135;
 
+/// The address of a named socket.
 #[repr(C)]
-struct SockaddrUn {
+#[derive(Clone, Copy)]
+pub struct SockaddrUn {
     family: u16,
     path: [u8; 108],
+}
+
+impl SockaddrUn {
+    /// None where the path is too long.
+    pub fn of(path: &[u8]) -> Option<SockaddrUn> {
+        let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
+        address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
+        Some(address)
+    }
 }
 
 #[repr(C)]
@@ -81,6 +100,8 @@ unsafe extern "C" {
     fn sendmsg(fd: c_int, message: *const Msghdr, flags: c_int) -> isize;
     fn poll(fds: *mut PollFd, count: u64, milliseconds: c_int) -> c_int;
     pub fn close(fd: c_int) -> c_int;
+    fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    fn read(fd: c_int, bytes: *mut c_void, length: usize) -> isize;
     fn __errno_location() -> *mut c_int;
 }
 
@@ -121,6 +142,57 @@ pub fn now_ns() -> u64 {
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
+/// Memory is readable or not in pieces of at least this size.
+const PAGE: usize = 4096;
+
+/// Whether the eight bytes around an address can be read. The kernel looks at them before it looks at what is to be done with
+/// them, which nothing is.
+#[allow(dead_code, reason = "the hook alone is given pointers that may be bad")]
+fn is_readable(address: usize) -> bool {
+    const NOTHING: i64 = !0;
+    let (set, old, length) = (address & !7, 0usize, 8usize);
+    // SAFETY: the call fails for what is to be done, whatever the address is.
+    unsafe { syscall(SYS_RT_SIGPROCMASK, NOTHING, set, old, length) != 0 && *__errno_location() == EINVAL }
+}
+
+/// Memory of this process that may not be there, read byte by byte.
+#[allow(dead_code, reason = "see `is_readable`")]
+pub struct Bytes {
+    at: usize,
+    page: Option<usize>,
+}
+
+#[allow(dead_code, reason = "see `is_readable`")]
+impl Bytes {
+    pub fn from<T>(pointer: *const T) -> Bytes {
+        Bytes { at: pointer as usize, page: None }
+    }
+
+    /// The next byte; none where none can be read.
+    pub fn next(&mut self) -> Option<u8> {
+        let page = self.at / PAGE;
+        if self.page != Some(page) {
+            if self.at == 0 || !is_readable(self.at) {
+                return None;
+            }
+            self.page = Some(page);
+        }
+        // SAFETY: the kernel has just read there. Who unmaps memory meanwhile that it has given to a call breaks the call, too.
+        let byte = unsafe { *(self.at as *const u8) };
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// The next pointer; none where none can be read.
+    pub fn pointer(&mut self) -> Option<*const c_char> {
+        let mut bytes = [0; size_of::<usize>()];
+        for byte in &mut bytes {
+            *byte = self.next()?;
+        }
+        Some(usize::from_ne_bytes(bytes) as *const c_char)
+    }
+}
+
 /// The return addresses of this thread, innermost first.
 pub fn frames() -> Vec<usize> {
     const ROOM: usize = 96;
@@ -151,29 +223,107 @@ pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
+/// A variable as this program was started with it, whatever has become of it since.
+#[allow(dead_code, reason = "the forwarding library does not need it")]
+pub fn first_variable(name: &[u8]) -> Option<Vec<u8>> {
+    let file = Descriptor::open(c"/proc/self/environ", false)?;
+    let (mut all, mut room) = (Vec::new(), [0; 4096]);
+    loop {
+        let part = file.read(&mut room);
+        if part.is_empty() {
+            break;
+        }
+        all.extend_from_slice(part);
+    }
+    let values = all.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
+    values.map(<[u8]>::to_vec).next()
+}
+
+/// A descriptor of a file, closed when this is dropped.
+pub struct Descriptor(pub c_int);
+
+impl Descriptor {
+    /// Opens a file that is there, for reading and, if wanted, for writing.
+    pub fn open(path: &CStr, writes: bool) -> Option<Descriptor> {
+        let flags = O_CLOEXEC | if writes { O_READ_WRITE } else { 0 };
+        // SAFETY: the path ends in NUL.
+        let fd = unsafe { open(path.as_ptr(), flags) };
+        (fd >= 0).then_some(Descriptor(fd))
+    }
+
+    /// Reads as much as is there and fits; empty at the end, or where that fails.
+    pub fn read<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
+        // SAFETY: the room is writable.
+        let got = unsafe { read(self.0, room.as_mut_ptr().cast(), room.len()) };
+        room.get(..got.max(0) as usize).unwrap_or_default()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was opened by this value and nobody else has it.
+        unsafe { close(self.0) };
+    }
+}
+
+/// How many seccomp filters this thread has; none where the kernel does not say. It allocates nothing.
+pub fn seccomp_filters() -> Option<u64> {
+    const KEY: &[u8] = b"\nSeccomp_filters:\t";
+    let status = Descriptor::open(c"/proc/thread-self/status", false)?;
+    let mut room = [0; 512];
+    let (mut matched, mut number) = (0, None);
+    loop {
+        let part = status.read(&mut room);
+        if part.is_empty() {
+            return number;
+        }
+        for byte in part {
+            if matched == KEY.len() {
+                match byte {
+                    b'0'..=b'9' => number = Some(number.unwrap_or(0) * 10 + u64::from(byte - b'0')),
+                    _ => return number,
+                }
+            } else if KEY.get(matched) == Some(byte) {
+                matched += 1;
+            } else {
+                // No byte of the key but the first begins it again.
+                matched = usize::from(*byte == b'\n');
+            }
+        }
+    }
+}
+
+/// Why there is no connection.
+pub enum NotOpen {
+    /// Nothing listens, or it may not be asked.
+    Refused,
+    /// There was no room for one more until the deadline.
+    Late,
+}
+
 /// A connection to a named socket.
-pub struct Connection(c_int);
+pub struct Connection(Descriptor);
 
 impl Connection {
-    /// Connects; none where nothing listens, or where there was no room for one more until the
-    /// deadline, by [`now_ns`].
-    pub fn open(path: &[u8], deadline: u64) -> Option<Connection> {
-        let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
-        address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
+    /// Connects, until a deadline by [`now_ns`].
+    pub fn open(address: &SockaddrUn, deadline: u64) -> Result<Connection, NotOpen> {
         // SAFETY: the address is a whole struct; the descriptor is ours until it is dropped.
         unsafe {
             let fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
             if fd < 0 {
-                return None;
+                return Err(NotOpen::Refused);
             }
-            let connection = Connection(fd);
-            while connect(fd, &address, size_of::<SockaddrUn>() as u32) != 0 {
-                if ![EAGAIN, EINTR].contains(&*__errno_location()) || now_ns() > deadline {
-                    return None;
+            let connection = Connection(Descriptor(fd));
+            while connect(fd, address, size_of::<SockaddrUn>() as u32) != 0 {
+                if ![EAGAIN, EINTR].contains(&*__errno_location()) {
+                    return Err(NotOpen::Refused);
+                }
+                if now_ns() > deadline {
+                    return Err(NotOpen::Late);
                 }
                 poll(std::ptr::null_mut(), 0, 1);
             }
-            Some(connection)
+            Ok(connection)
         }
     }
 
@@ -183,7 +333,7 @@ impl Connection {
         let sent = match descriptor {
             None => {
                 // SAFETY: the bytes are readable.
-                unsafe { send(self.0, bytes.as_ptr().cast(), bytes.len(), MSG_NOSIGNAL) }
+                unsafe { send(self.0.0, bytes.as_ptr().cast(), bytes.len(), MSG_NOSIGNAL) }
             }
             Some(fd) => {
                 let mut iov = Iovec { base: bytes.as_ptr().cast(), length: bytes.len() };
@@ -199,7 +349,7 @@ impl Connection {
                     flags: 0,
                 };
                 // SAFETY: the message and what it points to live until the call returns.
-                unsafe { sendmsg(self.0, &message, MSG_NOSIGNAL) }
+                unsafe { sendmsg(self.0.0, &message, MSG_NOSIGNAL) }
             }
         };
         sent == bytes.len() as isize
@@ -209,7 +359,7 @@ impl Connection {
     pub fn wait(&self, deadline: u64) -> bool {
         loop {
             let left = deadline.saturating_sub(now_ns());
-            let mut fd = PollFd { fd: self.0, events: POLLIN, revents: 0 };
+            let mut fd = PollFd { fd: self.0.0, events: POLLIN, revents: 0 };
             // SAFETY: one struct is writable. A signal of the program may end the call early.
             let ready = unsafe { poll(&mut fd, 1, (left / 1_000_000) as c_int + 1) };
             // SAFETY: the address is this thread's own.
@@ -221,12 +371,5 @@ impl Connection {
                 return false;
             }
         }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor was opened by this value and nobody else has it.
-        unsafe { close(self.0) };
     }
 }

@@ -111,9 +111,10 @@ fn make() -> &'static Page {
     if let Some((_, descriptor)) = made {
         if is_first {
             let mut hello = Message::of("hello", "", post::number());
-            hello.number("devices", DEVICES as i64);
+            hello.number("devices", DEVICES as i64).number("lanes", LANES as i64);
             let names = NAMES.iter().map(|name| name.trim_end_matches('\0').to_owned());
-            hello.list("names", names).send(Some(descriptor));
+            // It waits: who has ended cannot be recognised any more.
+            hello.list("names", names).waiting().send(Some(descriptor));
         }
         shared::close_descriptor(descriptor);
     }

@@ -33,7 +33,7 @@ static BY_ADDRESS: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
 
 /// Looks up every function.
 pub fn find() {
-    // SAFETY: the array was written before the library was loaded; see `post::address`.
+    // SAFETY: the array was written before the library was loaded; see `start` in cuda.rs.
     let bytes = unsafe { std::ptr::read_volatile(&raw const REAL) };
     let path = bytes.get(MARK_BYTES..).unwrap_or_default();
     let Ok(path) = CStr::from_bytes_until_nul(path) else { return };

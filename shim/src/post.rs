@@ -3,10 +3,13 @@
 //! Every message has a connection of its own: a descriptor that stays open would be closed, or taken
 //! over, by programs that close all descriptors. A tracer that is gone costs nothing: its socket
 //! refuses. One that is stopped costs a process a wait of [`PATIENCE_NS`] and a few short ones; after
-//! that it is left alone.
+//! that it is left alone. A process that tells no more says so in memory that it shares with the tracer.
 
-use crate::c::{self, Connection};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::c::{self, Connection, NotOpen, SockaddrUn};
+use crate::shared;
+use std::ffi::CStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// How long a thread stays parked at most.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -15,22 +18,33 @@ const SHORT_PATIENCE_NS: u64 = 250_000_000;
 /// After so many timeouts in a row the tracer is taken for lost.
 const MOST_TIMEOUTS: u32 = 8;
 
-/// Where the tracer listens, and the token by which it knows its own messages, each ended by NUL. The tracer
-/// writes them into its copy of the library, behind the mark by which it finds the place.
-#[used]
-#[unsafe(link_section = ".data")]
-static ADDRESS: [u8; ADDRESS_BYTES] = {
-    let mut bytes = [0; ADDRESS_BYTES];
-    let mark = b"cuda-pitfalls:address:";
-    let mut at = 0;
-    while at < mark.len() {
-        bytes[at] = mark[at];
-        at += 1;
-    }
-    bytes
-};
-const ADDRESS_BYTES: usize = 512;
-const MARK_BYTES: usize = 22;
+/// The files of a trace's folder (src/tracer/place.rs).
+const SOCKET: &[u8] = b"/socket";
+const TALLY: &[u8] = b"/tally\0";
+/// The longest path of a folder: a socket's has room for a hundred bytes.
+const LONGEST: usize = 100;
+
+/// Where a trace is.
+struct Trace {
+    socket: SockaddrUn,
+    tally: [u8; LONGEST + TALLY.len()],
+}
+
+static TRACE: OnceLock<Trace> = OnceLock::new();
+
+/// What every process of a trace shares with the tracer. The tracer makes it as a file of zeros, and writes the first
+/// number before the program is started.
+#[repr(C)]
+pub struct Tally {
+    /// How many seccomp filters the tracer has.
+    filters: AtomicU64,
+    /// How often a process began not to tell what it does.
+    silent: AtomicU64,
+}
+
+/// Where nothing can be shared.
+static PRIVATE: Tally = Tally { filters: AtomicU64::new(0), silent: AtomicU64::new(0) };
+static TALLIED: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether the tracer is not there, or did not answer again and again.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
@@ -44,21 +58,83 @@ pub fn number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The parts of [`ADDRESS`]: the socket's path and the token.
-fn address() -> Option<(Vec<u8>, Vec<u8>)> {
-    // SAFETY: the array is written by nobody while the library is loaded; the file was changed, so
-    // the compiler must not take the value that it saw.
-    let bytes = unsafe { std::ptr::read_volatile(&raw const ADDRESS) };
-    let mut parts = bytes.get(MARK_BYTES..)?.split(|byte| *byte == 0);
-    let (path, token) = (parts.next()?.to_vec(), parts.next()?.to_vec());
-    (!path.is_empty()).then_some((path, token))
+/// Has messages sent to the trace in a folder, or none where there is no folder. Called once, as the library is loaded:
+/// what a program does to its environment later changes nothing.
+pub fn start(folder: &[u8]) {
+    let trace = || {
+        let folder = folder.get(..folder.len()).filter(|folder| folder.starts_with(b"/") && folder.len() <= LONGEST)?;
+        let mut tally = [0; LONGEST + TALLY.len()];
+        let whole = tally.iter_mut().zip(folder.iter().chain(TALLY));
+        whole.for_each(|(to, from)| *to = *from);
+        let mut socket = [0; LONGEST + SOCKET.len()];
+        let whole = socket.iter_mut().zip(folder.iter().chain(SOCKET));
+        let length = whole.map(|(to, from)| *to = *from).count();
+        Some(Trace { socket: SockaddrUn::of(socket.get(..length)?)?, tally })
+    };
+    match trace() {
+        Some(trace) => drop(TRACE.set(trace)),
+        None => IS_LOST.store(true, Ordering::Relaxed),
+    }
 }
 
-/// Has nothing told where no tracer listens: calls are counted all the same.
-#[allow(dead_code, reason = "the hook is nowhere without a tracer")]
-pub fn start() {
-    if address().is_none() {
-        IS_LOST.store(true, Ordering::Relaxed);
+/// What is shared with the tracer, mapped at the first call. It stays when a program closes its descriptors, and a forked
+/// child has it too.
+fn tally() -> &'static Tally {
+    let known = TALLIED.load(Ordering::Acquire);
+    if !known.is_null() {
+        // SAFETY: the pointer is that of a mapping that is never taken back, or of the static value.
+        return unsafe { &*known };
+    }
+    let path = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
+    let mapped = path.and_then(|path| shared::file(path, size_of::<Tally>()));
+    // Who is another user by now may read it only. It is gone where the trace has ended.
+    let first = || c::Descriptor::open(path?, false)?.read(&mut [0; 8]).try_into().ok().map(u64::from_ne_bytes);
+    if mapped.is_none() {
+        match first() {
+            Some(filters) => PRIVATE.filters.store(filters, Ordering::Relaxed),
+            None => IS_LOST.store(true, Ordering::Relaxed),
+        }
+    }
+    let found = mapped.map_or(&raw const PRIVATE as *mut Tally, |mapped| mapped.cast());
+    TALLIED.store(found, Ordering::Release);
+    // SAFETY: as above.
+    unsafe { &*found }
+}
+
+/// Tells nothing more, and lets the tracer know that there is more than it was told.
+fn fall_silent() {
+    if !IS_LOST.swap(true, Ordering::Relaxed) {
+        tally().silent.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a seccomp filter came after the tracer's own: it may kill a process that makes a socket.
+fn is_filtered() -> bool {
+    c::seccomp_filters().is_some_and(|filters| filters > tally().filters.load(Ordering::Relaxed))
+}
+
+/// Sends the bytes of a message, with a descriptor if there is one, and waits for the tracer if wanted. It allocates
+/// nothing and takes no lock: a program may start another from a signal handler.
+pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
+    let Some(trace) = TRACE.get().filter(|_| is_heard()) else { return };
+    if is_filtered() {
+        return fall_silent();
+    }
+    // Without the tally there is no tracer.
+    if !is_heard() {
+        return;
+    }
+    let patience = if TIMEOUTS.load(Ordering::Relaxed) == 0 { PATIENCE_NS } else { SHORT_PATIENCE_NS };
+    let deadline = c::now_ns() + patience;
+    let is_told = match Connection::open(&trace.socket, deadline) {
+        Ok(connection) => connection.send(bytes, descriptor) && (!waits || connection.wait(deadline)),
+        Err(NotOpen::Late) => false,
+        Err(NotOpen::Refused) => return fall_silent(),
+    };
+    if is_told {
+        TIMEOUTS.store(0, Ordering::Relaxed);
+    } else if TIMEOUTS.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TIMEOUTS {
+        fall_silent();
     }
 }
 
@@ -200,21 +276,8 @@ impl Message {
         if !is_heard() {
             return;
         }
-        let Some((path, token)) = address() else { return };
         self.flag("parked", self.is_parked);
-        self.bytes("token", Some(&token));
         self.text.push_str("}\n");
-        let patience = if TIMEOUTS.load(Ordering::Relaxed) == 0 { PATIENCE_NS } else { SHORT_PATIENCE_NS };
-        let deadline = c::now_ns() + patience;
-        let Some(connection) = Connection::open(&path, deadline) else {
-            IS_LOST.store(true, Ordering::Relaxed);
-            return;
-        };
-        let sent = connection.send(self.text.as_bytes(), descriptor);
-        if sent && (!self.is_parked || connection.wait(deadline)) {
-            TIMEOUTS.store(0, Ordering::Relaxed);
-        } else if TIMEOUTS.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TIMEOUTS {
-            IS_LOST.store(true, Ordering::Relaxed);
-        }
+        send(self.text.as_bytes(), descriptor, self.is_parked);
     }
 }

@@ -9,6 +9,7 @@
 mod c;
 mod loader;
 mod post;
+mod shared;
 mod variable;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -75,7 +76,8 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
     }
     let _errno = c::Errno::kept();
     if writes == MOST_WRITES {
-        Message::of("silent", call, post::number()).send(None);
+        // It waits: who has ended cannot be recognised any more.
+        Message::of("silent", call, post::number()).waiting().send(None);
         return;
     }
     let mut message = Message::event("variable", call, post::number());
@@ -174,40 +176,148 @@ pub unsafe extern "C" fn clearenv() -> c_int {
     }
 }
 
-/// Whether an environment keeps a new program in the trace.
-///
-/// # Safety
-/// `all` is null or an array of C strings that ends in null.
-unsafe fn is_kept(all: *const *const c_char) -> bool {
-    let mut at = all;
-    // SAFETY: the caller vouches for it.
-    unsafe {
-        while !at.is_null() && !(*at).is_null() {
-            if CStr::from_ptr(*at).to_bytes().starts_with(b"CUDA_INJECTION64_PATH=") {
-                return true;
+/// What keeps a new program in the trace.
+const KEEPING: [&[u8]; 2] = [b"CUDA_INJECTION64_PATH=", b"CUDA_PITFALLS_TRACED="];
+
+/// More variables are not looked at.
+const MOST_VARIABLES: usize = 1 << 16;
+
+/// Whether an environment keeps a new program in the trace; none where it cannot be read, as the system will find.
+fn is_kept(all: Texts) -> Option<bool> {
+    let mut found = [false; KEEPING.len()];
+    let mut pointers = c::Bytes::from(all);
+    for _ in 0..MOST_VARIABLES {
+        // Linux takes none for an empty environment.
+        let variable = if all.is_null() { std::ptr::null() } else { pointers.pointer()? };
+        if variable.is_null() {
+            return Some(false);
+        }
+        for (name, found) in KEEPING.iter().zip(&mut found) {
+            let mut text = c::Bytes::from(variable);
+            let mut is_same = true;
+            for byte in *name {
+                is_same = is_same && text.next()? == *byte;
             }
-            at = at.add(1);
+            *found |= is_same;
+        }
+        if found.iter().all(|found| *found) {
+            return Some(true);
         }
     }
-    false
+    None
 }
 
-/// Tells that a program is about to be started without the trace's variables.
-///
-/// # Safety
-/// As for the functions of the C library that start programs.
-unsafe fn tell_lost(call: &str, program: *const c_char, all: *const *const c_char) {
-    // SAFETY: the caller vouches for it.
-    unsafe {
-        if program.is_null() || is_kept(all) || !post::is_heard() {
-            return;
+/// A message in memory of the caller's own. What does not fit is left out.
+struct Line {
+    bytes: [u8; Line::ROOM],
+    length: usize,
+}
+
+impl Line {
+    const ROOM: usize = 768;
+    /// How much is kept free for what comes after a text.
+    const REST: usize = 32;
+
+    fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if let Some(room) = self.bytes.get_mut(self.length) {
+                *room = *byte;
+                self.length += 1;
+            }
         }
-        let _errno = c::Errno::kept();
-        Message::of("lost", call, post::number()).bytes("program", Some(bytes_of(program))).send(None);
     }
+
+    fn number(&mut self, key: &str, mut number: u64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.push(key.as_bytes());
+        self.push(&digits[at..]);
+    }
+}
+
+/// Tells that a program is about to be started without the trace's variables. It may run in a signal handler, and in the
+/// child of `vfork`: it allocates nothing, takes no lock, and looks at no pointer that cannot be read.
+fn tell_lost(call: &str, program: *const c_char, all: Texts) {
+    if program.is_null() || !post::is_heard() {
+        return;
+    }
+    let _errno = c::Errno::kept();
+    if is_kept(all) != Some(false) {
+        return;
+    }
+    let mut line = Line { bytes: [0; Line::ROOM], length: 0 };
+    line.push(b"{\"kind\":\"lost\",\"call\":\"");
+    line.push(call.as_bytes());
+    line.number("\",\"number\":", post::number());
+    line.number(",\"t_ns\":", c::now_ns());
+    line.number(",\"tid\":", c::thread_id() as u64);
+    line.number(",\"pthread\":", c::pthread_id() as u64);
+    line.push(b",\"program\":\"");
+    let mut text = c::Bytes::from(program);
+    while line.length < Line::ROOM - Line::REST {
+        match text.next() {
+            // The system will find that it cannot be read.
+            None => return,
+            Some(0) => break,
+            Some(byte @ (b' '..=b'!' | b'#'..=b'[' | b']'..=b'~')) => line.push(&[byte]),
+            // This is for people, and it need not be exact.
+            Some(_) => line.push(b"?"),
+        }
+    }
+    line.push(b"\",\"parked\":false}\n");
+    post::send(line.bytes.get(..line.length).unwrap_or_default(), None, false);
 }
 
 type Texts = *const *const c_char;
+
+/// Where the C library's functions are that may be called in a signal handler, which must not look them up.
+#[allow(non_upper_case_globals, reason = "they have the names of C")]
+mod real {
+    use std::ffi::c_void;
+    use std::sync::atomic::AtomicPtr;
+
+    pub static getenv: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    pub static execve: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    pub static execvpe: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    pub static execv: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    pub static execvp: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    pub static posix_spawn: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    pub static posix_spawnp: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+}
+
+/// What the loader calls once the library is in place.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    let _errno = c::Errno::kept();
+    for (slot, name) in [
+        (&real::getenv, c"getenv"),
+        (&real::execve, c"execve"),
+        (&real::execvpe, c"execvpe"),
+        (&real::execv, c"execv"),
+        (&real::execvp, c"execvp"),
+        (&real::posix_spawn, c"posix_spawn"),
+        (&real::posix_spawnp, c"posix_spawnp"),
+    ] {
+        next(slot, name);
+    }
+    // A program may have changed its environment before the driver loads this library.
+    let folder = value(FOLDER).or_else(|| c::first_variable(FOLDER)).unwrap_or_default();
+    post::start(&folder);
+}
+
+/// The variable that names the folder of the trace (src/traced.rs).
+const FOLDER: &[u8] = b"CUDA_PITFALLS_TRACED";
 
 macro_rules! starts {
     ($($name:ident $text:literal ($($argument:ident: $type:ty),*) $program:ident $environment:expr;)*) => {$(
@@ -215,10 +325,9 @@ macro_rules! starts {
         /// As for the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-            static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            // SAFETY: as for `setenv`; `environ` is read as every reader of it does.
+            // SAFETY: as for `setenv`; the arguments are handed on as they came.
             unsafe {
-                let real = next(&REAL, $text);
+                let real = next(&real::$name, $text);
                 tell_lost(stringify!($name), $program, $environment);
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(real)($($argument),*)
             }
@@ -243,10 +352,9 @@ starts! {
 /// # Safety
 /// As for `getenv`.
 unsafe fn real_getenv(name: *const c_char) -> *mut c_char {
-    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: as for `setenv`.
     unsafe {
-        let real = next(&REAL, c"getenv");
+        let real = next(&real::getenv, c"getenv");
         if real.is_null() {
             return std::ptr::null_mut();
         }

@@ -4,6 +4,10 @@ use crate::c;
 use std::ffi::{CStr, c_int, c_void};
 
 const MFD_CLOEXEC: u32 = 1;
+const MFD_ALLOW_SEALING: u32 = 2;
+const F_ADD_SEALS: c_int = 1033;
+/// F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: the length stays.
+const SEALS: c_int = 1 | 2 | 4;
 const PROT_READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
 
@@ -14,19 +18,22 @@ const SYS_MEMFD_CREATE: i64 = 279;
 
 unsafe extern "C" {
     fn ftruncate(fd: c_int, length: i64) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
     fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
 }
 
-/// Zeroed memory that another process can read through the descriptor, which the caller closes.
+#[allow(dead_code, reason = "the hook alone counts nothing")]
+/// Zeroed memory that another process can read through the descriptor, which the caller closes. Its length is sealed:
+/// a tracer takes no other.
 pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
     // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
     // we can shorten.
     unsafe {
-        let fd = c::syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC) as c_int;
+        let fd = c::syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) as c_int;
         if fd < 0 {
             return None;
         }
-        let mapped = match ftruncate(fd, bytes as i64) {
+        let mapped = match ftruncate(fd, bytes as i64) | fcntl(fd, F_ADD_SEALS, SEALS) {
             0 => mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0),
             _ => -1isize as *mut c_void,
         };
@@ -38,6 +45,15 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
     }
 }
 
+/// Maps the beginning of a file that another process has too.
+pub fn file(path: &CStr, bytes: usize) -> Option<*mut c_void> {
+    let file = c::Descriptor::open(path, true)?;
+    // SAFETY: nothing is mapped over; the file outlives its descriptor.
+    let mapped = unsafe { mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, file.0, 0) };
+    (mapped as isize != -1).then_some(mapped)
+}
+
+#[allow(dead_code, reason = "see `memory`")]
 /// Closes a descriptor of [`memory`].
 pub fn close_descriptor(fd: c_int) {
     // SAFETY: the caller owns it.

@@ -1,7 +1,9 @@
 //! `trace`: its arguments, what it prints, and how it ends.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::output::{fail_in_document, is_styled, named};
@@ -20,8 +22,10 @@ const MOST_POLICY_BYTES: u64 = 64 << 10;
 /// How `trace` ends.
 pub(super) const ENDS: &str = "\
 The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program
-did what is forbidden, 3 if that cannot be decided because the trace saw less. 126 or 127 if the program cannot
-be started; 74 if the trace cannot be written, 2 if the command line is not valid.";
+did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on
+disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started,
+and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if
+the program cannot be started.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -38,7 +42,7 @@ pub(super) struct Arguments {
     /// Parent folder of the trace's folder.
     #[arg(long, default_value = "reports")]
     out: PathBuf,
-    /// The page, if not trace.html in the trace's folder.
+    /// The page, if not trace.html in the trace's folder, which is private to you: arguments of programs may be secret.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write JUnit XML too.
@@ -93,15 +97,21 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
         Err(error) => return not_started(&error, arguments.json),
     };
     let (ended, lost) = (traced.ended, traced.lost.clone());
-    let kept = match shown(&arguments, &policy, traced) {
-        Ok(outcome) => outcome,
-        Err(why) => return refuse(&why, Exit::NotDurable, false),
+    let lost = lost.map(|why| format!("the trace is not whole on disk: {why}"));
+    let (failed, outcome) = match shown(&arguments, &policy, traced) {
+        Ok(outcome) => (lost, outcome),
+        Err(why) => (lost.or(Some(why)), Outcome::default()),
     };
-    match (lost, kept) {
-        (Some(why), _) => refuse(&format!("the trace is not whole on disk: {why}"), Exit::NotDurable, false),
-        (None, Outcome { violations, .. }) if !violations.is_empty() => named(Exit::Unexpected),
-        (None, Outcome { undecided, .. }) if !undecided.is_empty() => named(Exit::Inconclusive),
-        (None, _) => end_as(ended),
+    match failed {
+        Some(why) if !policy.is_empty() => return refuse(&why, Exit::NotDurable, false),
+        // What befalls the tracer is not the program's.
+        Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
+        None => {}
+    }
+    match outcome {
+        Outcome { violations, .. } if !violations.is_empty() => named(Exit::Unexpected),
+        Outcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
+        _ => end_as(ended),
     }
 }
 
@@ -132,7 +142,7 @@ fn shown(arguments: &Arguments, policy: &Policy, traced: Traced) -> Result<Outco
     let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
-        write(&page, &render::html(&trace, &findings, &outcome))?;
+        write_private(&page, &render::html(&trace, &findings, &outcome), arguments.html.is_none())?;
     }
     if let Some(path) = &arguments.junit {
         write(path, &render::junit(&trace, &findings, &outcome, &document.to_string_lossy()))?;
@@ -166,6 +176,16 @@ fn told(
 /// Prints on stderr. A reader that has gone away is no error.
 fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Writes a file; if it is not one that the user named, it is the user's alone, as the trace is.
+fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), String> {
+    if !is_private {
+        return write(path, text);
+    }
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

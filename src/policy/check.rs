@@ -211,8 +211,15 @@ impl Check<'_> {
             self.violated(&name, says, event);
             return;
         }
-        if trace.end.is_none() {
-            self.undecided(&name, CUT_SHORT);
+        let Some(end) = &trace.end else { return self.undecided(&name, CUT_SHORT) };
+        match end.memory_gap_ns.get(index) {
+            Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
+            Some(Some(gap)) => {
+                let gap = units::duration(*gap);
+                self.undecided(&name, &format!("the memory of {gpu} was not read for {gap} while the program ran"));
+            }
+            Some(None) => self.undecided(&name, &format!("the memory of {gpu} was not read until the program ended")),
+            None => self.undecided(&name, &format!("how often the memory of {gpu} was read is not known")),
         }
     }
 
@@ -247,6 +254,9 @@ impl Check<'_> {
         }
     }
 }
+
+/// Memory that was not read for longer may have grown and shrunk meanwhile. It is read fifty times a second.
+const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
 const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
 

@@ -88,7 +88,9 @@ impl Made {
 
     /// The whole trace, of a program that ended well.
     pub(crate) fn done(mut self) -> Trace {
-        let end = End { t_ns: self.t_ns + MS, code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0 };
+        let memory_gap_ns = vec![Some(0); self.trace.start.gpus.len()];
+        let t_ns = self.t_ns + MS;
+        let end = End { t_ns, code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0, memory_gap_ns };
         self.trace.end = Some(end);
         self.trace
     }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::{Options, TracerError};
-use crate::folder::Folder;
 use crate::run::On;
 use crate::supervisor::{self, SamplerClient};
 use crate::{libraries, simulated};
@@ -30,12 +29,7 @@ impl Machine {
     ///
     /// # Errors
     /// The machine is not known, or it cannot be told whether its driver is real.
-    pub(super) fn find(
-        program: &Path,
-        options: &Options,
-        private: &Folder,
-        home: &Path,
-    ) -> Result<Machine, TracerError> {
+    pub(super) fn find(program: &Path, options: &Options, private: &Path, home: &Path) -> Result<Machine, TracerError> {
         if let On::Sim(name) = &options.on {
             return Machine::simulated(name.as_deref().unwrap_or(DEFAULT), private);
         }
@@ -46,7 +40,7 @@ impl Machine {
         let libcuda = found.libraries.iter().find(|library| is_libcuda(&library.name));
         let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
         let found = libraries::Libraries { found, runtimes: Vec::new() };
-        let links = libraries::link(&private.path().join("links"), &found, None).map_err(|error| internal(&error))?;
+        let links = libraries::link(&private.join("links"), &found, None).map_err(|error| internal(&error))?;
         let mut sampler = None;
         if options.on == On::Auto {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
@@ -58,8 +52,8 @@ impl Machine {
         Ok(Machine { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
     }
 
-    fn simulated(name: &str, private: &Folder) -> Result<Machine, TracerError> {
-        let links = simulated::lay_out(name, &private.path().join("machine"))
+    fn simulated(name: &str, private: &Path) -> Result<Machine, TracerError> {
+        let links = simulated::lay_out(name, &private.join("machine"))
             .map_err(|error| TracerError::Usage(format!("--on: {error}")))?;
         let libcuda = Some(links.join("libcuda.so.1"));
         Ok(Machine { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,17 @@ use crate::trace::{CallCount, ContextChange, Counts, Process, Uses, Witness};
 
 /// More processes are not looked at for a libcuda in one round.
 const MOST_LOOKED_AT: usize = 64;
+/// More is not read of a process's arguments or its map of memory.
+const MOST_ARGUMENTS: u64 = 64 << 10;
+const MOST_MAPS: u64 = 64 << 20;
+/// A process counts in one piece of memory for each program that it becomes; more are not kept.
+const MOST_PAGES: usize = 16;
+/// More sentences about what was not seen are counted.
+const MOST_SENTENCES: usize = 200;
+/// Longer names of programs are cut off.
+const LONGEST_PROGRAM: usize = 4096;
+/// After so many processes of one program image, which are forks of each other, they are a crowd.
+const CROWD: u32 = 64;
 
 /// The processes that sent anything.
 #[derive(Default)]
@@ -23,13 +35,31 @@ pub(super) struct Processes {
     /// Processes that went on without the trace's variables, with what they run. They are watched for a
     /// libcuda until they end.
     lost: BTreeMap<u32, String>,
+    /// Processes that had ended when they were looked over last.
+    ended: BTreeSet<u32>,
+    /// How many processes each program image has, and the Python in it.
+    images: BTreeMap<Image, Family>,
+    /// The pieces of memory that are kept open, and how many may be.
+    pages: usize,
+    most_pages: usize,
     not_seen: Vec<String>,
+    unsaid: usize,
+}
+
+/// What tells a program in a process from the one before it, and is the same in its forks.
+type Image = (PathBuf, String);
+
+/// The processes of one image.
+#[derive(Default)]
+struct Family {
+    processes: u32,
+    python: (Option<String>, Option<String>),
 }
 
 #[derive(Default)]
 struct Known {
     /// What it runs: another program has other events.
-    image: Option<(PathBuf, String)>,
+    image: Option<Image>,
     pages: Vec<Page>,
     /// UUIDs by ordinal.
     gpus: BTreeMap<i32, String>,
@@ -47,6 +77,7 @@ struct Page {
     file: File,
     names: Vec<String>,
     devices: usize,
+    lanes: usize,
 }
 
 impl Page {
@@ -56,17 +87,25 @@ impl Page {
         let mut sums = vec![0u64; words];
         let mut lane = vec![0u8; words * 8];
         let mut at = 0;
-        while words > 0 && self.file.read_exact_at(&mut lane, at).is_ok() {
-            for (sum, bytes) in sums.iter_mut().zip(lane.as_chunks::<8>().0) {
-                *sum = sum.wrapping_add(u64::from_ne_bytes(*bytes));
+        for _ in 0..self.lanes {
+            if self.file.read_exact_at(&mut lane, at).is_err() {
+                break;
             }
             at += lane.len() as u64;
+            for (sum, bytes) in sums.iter_mut().zip(lane.as_chunks::<8>().0) {
+                *sum = sum.saturating_add(u64::from_ne_bytes(*bytes));
+            }
         }
         sums
     }
 }
 
 impl Processes {
+    /// Nothing is known yet. `most_pages` is how many descriptors may be kept.
+    pub(super) fn new(most_pages: usize) -> Processes {
+        Processes { most_pages, ..Processes::default() }
+    }
+
     /// Notes that a process sent something. What is to be written of it, if it is new or has become
     /// another program.
     pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<Process> {
@@ -81,9 +120,21 @@ impl Processes {
         let pages = std::mem::take(&mut known.pages);
         *known = Known { image, pages, ..Known::default() };
         stacks.forget(pid);
-        let (python, no_python) = stacks.python(pid);
+        // A fork has the Python of its parent.
+        let family = known.image.clone().map(|image| self.images.entry(image).or_default());
+        let (python, no_python) = match family {
+            Some(family) => {
+                family.processes += 1;
+                // What was refused may have been too early in the interpreter's life.
+                if family.python.0.is_none() {
+                    family.python = stacks.python(pid);
+                }
+                family.python.clone()
+            }
+            None => stacks.python(pid),
+        };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
         Some(Process {
             t_ns,
             pid,
@@ -103,9 +154,30 @@ impl Processes {
     }
 
     /// Keeps the memory in which a process counts.
-    pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize) {
-        if let Some(known) = self.known.get_mut(&pid) {
-            known.pages.push(Page { file, names, devices });
+    pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
+        let Some(known) = self.known.get_mut(&pid) else { return };
+        if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
+            known.pages.push(Page { file, names, devices, lanes });
+            self.pages += 1;
+        } else {
+            self.unseen(format!("process {pid} has more counts than are kept"));
+        }
+    }
+
+    /// Whether a process is one of so many forks of one program that not each can be looked at while it waits.
+    pub(super) fn is_in_a_crowd(&self, pid: u32) -> bool {
+        let image = self.known.get(&pid).and_then(|known| known.image.as_ref());
+        image.and_then(|image| self.images.get(image)).is_some_and(|family| family.processes > CROWD)
+    }
+
+    /// Notes what could not be seen, in words.
+    pub(super) fn unseen(&mut self, why: String) {
+        if self.not_seen.contains(&why) {
+            return;
+        }
+        match self.not_seen.len() < MOST_SENTENCES {
+            true => self.not_seen.push(why),
+            false => self.unsaid += 1,
         }
     }
 
@@ -156,7 +228,10 @@ impl Processes {
 
     /// The counts of processes that have ended, once.
     pub(super) fn gone(&mut self) -> Vec<(u32, Counts)> {
-        let gone: Vec<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
+        let gone: BTreeSet<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
+        // At the second look: what it told last may be on its way at the first.
+        let before = std::mem::replace(&mut self.ended, gone);
+        let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
         gone.into_iter().filter_map(|pid| Some((pid, self.end(pid)?))).collect()
     }
 
@@ -170,7 +245,7 @@ impl Processes {
                 _ => ("processes", "go", "they do"),
             };
             let which = alive.iter().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ");
-            self.not_seen.push(format!(
+            self.unseen(format!(
                 "{count} {noun} of the program (PID {which}) {verb} on after its end: what {what} from now on is not seen"
             ));
         }
@@ -180,20 +255,21 @@ impl Processes {
 
     fn end(&mut self, pid: u32) -> Option<Counts> {
         let known = self.known.remove(&pid)?;
+        self.pages -= known.pages.len().min(self.pages);
         if known.injected && !known.forwarded {
-            self.not_seen.push(format!(
+            self.unseen(format!(
                 "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
                  calls are not seen"
             ));
         }
         if known.forwarded && !known.injected {
-            self.not_seen.push(format!(
+            self.unseen(format!(
                 "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is \
                  not honoured): a second libcuda in it would not be seen"
             ));
         }
         if known.injected && known.read_before_hook {
-            self.not_seen.push(format!(
+            self.unseen(format!(
                 "in process {pid} libcuda read CUDA_VISIBLE_DEVICES before it called the hook: the mask that is shown for \
                  cuInit may be a later one"
             ));
@@ -203,7 +279,7 @@ impl Processes {
 
     /// Notes that a process starts a program without the trace's variables, or becomes one.
     pub(super) fn lost(&mut self, pid: u32, program: String) {
-        self.lost.insert(pid, program);
+        self.lost.insert(pid, program.chars().take(LONGEST_PROGRAM).collect());
     }
 
     /// Whether a process that went on without the trace's variables still runs.
@@ -212,7 +288,7 @@ impl Processes {
     }
 
     /// Looks whether one of these, or a child of one, has mapped a libcuda that is not ours.
-    pub(super) fn watch_lost(&mut self, ours: &Path) {
+    pub(super) fn watch_lost(&mut self, ours: &[String]) {
         let lost: Vec<u32> = self.lost.keys().copied().collect();
         for pid in lost {
             if is_alive(pid) {
@@ -224,15 +300,15 @@ impl Processes {
     }
 
     /// Looks for processes of the program that have mapped a libcuda which is not ours.
-    pub(super) fn look_for_unseen(&mut self, program: u32, ours: &Path) {
-        let ours = ours.to_string_lossy();
+    pub(super) fn look_for_unseen(&mut self, program: u32, ours: &[String]) {
         for pid in descendants(program).into_iter().take(MOST_LOOKED_AT) {
             if self.known.contains_key(&pid) || self.elsewhere.contains_key(&pid) {
                 continue;
             }
-            let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { continue };
+            let Ok(maps) = read(&format!("/proc/{pid}/maps"), MOST_MAPS) else { continue };
+            let maps = String::from_utf8_lossy(&maps);
             let has_libcuda = ["/libcuda.so", "/libcuda_pitfalls_sim"].iter().any(|name| maps.contains(name));
-            if has_libcuda && !maps.contains(ours.as_ref()) {
+            if has_libcuda && !ours.iter().any(|ours| maps.contains(ours)) {
                 self.elsewhere.insert(pid, program_of(pid));
             }
         }
@@ -245,6 +321,9 @@ impl Processes {
             format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
         });
         all.extend(unseen);
+        if self.unsaid > 0 {
+            all.push(format!("{} more that could not be seen", self.unsaid));
+        }
         all
     }
 }
@@ -264,7 +343,10 @@ impl Known {
                 let found = CallCount { calls: word(calls + index), errors: word(errors + index) };
                 if found.calls > 0 {
                     let all = counts.calls.entry(name.clone()).or_default();
-                    *all = CallCount { calls: all.calls + found.calls, errors: all.errors + found.errors };
+                    *all = CallCount {
+                        calls: all.calls.saturating_add(found.calls),
+                        errors: all.errors.saturating_add(found.errors),
+                    };
                 }
             }
             for device in 0..page.devices {
@@ -272,13 +354,20 @@ impl Known {
                 let found = Uses { launches: word(at), copies: word(at + 1), allocations: word(at + 2) };
                 let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else { continue };
                 let all = counts.gpus.entry(gpu.clone()).or_default();
-                all.launches += found.launches;
-                all.copies += found.copies;
-                all.allocations += found.allocations;
+                all.launches = all.launches.saturating_add(found.launches);
+                all.copies = all.copies.saturating_add(found.copies);
+                all.allocations = all.allocations.saturating_add(found.allocations);
             }
         }
         counts
     }
+}
+
+/// The beginning of a file.
+fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn is_alive(pid: u32) -> bool {
@@ -294,7 +383,7 @@ fn parent_of(pid: u32) -> Option<u32> {
 
 /// What tells a program in a process from the one before it: its file, and where the kernel put its
 /// stack. Its command line does not: programs write over their own, to show what they do.
-fn image_of(pid: u32) -> Option<(PathBuf, String)> {
+fn image_of(pid: u32) -> Option<Image> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // proc_pid_stat(5): `startstack` is field 28; field 2 is in parentheses and may hold anything.

@@ -10,10 +10,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_de
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::TracerError;
+use super::caller::Caller;
 use crate::supervisor::is_ignored;
 
 /// Who gets signals that another process sends to us; 0 as long as nobody does.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// The signal that came before there was a program to get it; 0 if none did.
+static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,7 @@ impl Program {
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
+        caller: Caller,
         apart: bool,
     ) -> Result<Program, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
@@ -49,9 +53,17 @@ impl Program {
             started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             // SAFETY: between fork and exec one system call is made, which allocates nothing.
             unsafe { started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+        } else {
+            // SAFETY: between fork and exec system calls are made, which allocate nothing.
+            unsafe { started.pre_exec(move || caller.hand_on()) };
         }
         let child = started.spawn().map_err(failed)?;
         PROGRAM.store(child.id() as i32, Ordering::SeqCst);
+        let early = EARLY.swap(0, Ordering::SeqCst);
+        if early != 0 {
+            // SAFETY: our child, which has not been waited for.
+            unsafe { libc::kill(child.id() as i32, early) };
+        }
         let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
         Ok(Program { child, pidfd })
@@ -88,9 +100,13 @@ fn take_signals() -> std::io::Result<()> {
         let pass_on = move |info: &libc::siginfo_t| {
             let program = PROGRAM.load(Ordering::SeqCst);
             // A positive code is the kernel's own, as for a key of the terminal.
-            if program > 0 && info.si_code <= 0 {
+            if info.si_code > 0 {
+                return;
+            }
+            match program {
+                0 => EARLY.store(signal, Ordering::SeqCst),
                 // SAFETY: kill may be called in a handler.
-                unsafe { libc::kill(program, signal) };
+                program => drop(unsafe { libc::kill(program, signal) }),
             }
         };
         // SAFETY: the handler reads a number and calls kill.

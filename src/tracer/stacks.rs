@@ -3,9 +3,13 @@
 //! The libraries in the program send return addresses; here they get names. Frames of Python are
 //! read from the interpreter's memory, whether its lock is held or not: a parked thread does not
 //! move.
+//!
+//! They are read on a thread of its own: what a program has in its memory, and what lies under the
+//! names of its libraries, is its own business, and may take for ever to read.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
@@ -22,10 +26,108 @@ const TRIES: u32 = 3;
 /// More frames are left out.
 const MOST_FRAMES: usize = 128;
 
+/// A parked thread waits no longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a reading comes to that is not done in time.
+const SLOW: &str = "it could not be read within two seconds";
+
+/// What is to be read.
+enum Question {
+    Forget(u32),
+    Python(u32),
+    Stack { pid: u32, tid: u32, pthread: u64, frames: Vec<u64> },
+}
+
+/// What was read.
+enum Answer {
+    Python((Option<String>, Option<String>)),
+    Stack(Stack),
+}
+
 /// Reads stacks of the processes of one program.
 pub(super) struct Stacks {
-    /// Where the libraries of the trace are: their frames are left out.
-    ours: PathBuf,
+    questions: Sender<Question>,
+    answers: Receiver<Answer>,
+    /// How many answers nobody waits for any more.
+    late: usize,
+}
+
+impl Stacks {
+    /// For a trace whose libraries have paths that begin so.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn new(ours: Vec<String>) -> std::io::Result<Stacks> {
+        let (questions, asked) = channel();
+        let (answer, answers) = channel();
+        // The program ends without waiting for it.
+        std::thread::Builder::new().name("stacks".into()).spawn(move || {
+            let mut names = Names::new(ours);
+            for question in asked {
+                let read = match question {
+                    Question::Forget(pid) => {
+                        names.forget(pid);
+                        continue;
+                    }
+                    Question::Python(pid) => Answer::Python(names.python(pid)),
+                    Question::Stack { pid, tid, pthread, frames } => {
+                        Answer::Stack(names.read(pid, tid, pthread, &frames))
+                    }
+                };
+                if answer.send(read).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Stacks { questions, answers, late: 0 })
+    }
+
+    /// Forgets a process that has ended or become another program.
+    pub(super) fn forget(&mut self, pid: u32) {
+        let _ = self.questions.send(Question::Forget(pid));
+    }
+
+    /// The version of Python in a process, or why its stacks cannot be read.
+    pub(super) fn python(&mut self, pid: u32) -> (Option<String>, Option<String>) {
+        match self.ask(Question::Python(pid)) {
+            Some(Answer::Python(found)) => found,
+            _ => (None, Some(format!("the Python of process {pid}: {SLOW}"))),
+        }
+    }
+
+    /// The stack of a parked thread: `frames` are its return addresses, innermost first.
+    pub(super) fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
+        match self.ask(Question::Stack { pid, tid, pthread, frames: frames.to_vec() }) {
+            Some(Answer::Stack(stack)) => stack,
+            _ => Stack::unread(SLOW),
+        }
+    }
+
+    /// Asks, and waits as long as a thread does. While an earlier answer is late, nothing is asked.
+    fn ask(&mut self, question: Question) -> Option<Answer> {
+        while self.late > 0 && self.answers.try_recv().is_ok() {
+            self.late -= 1;
+        }
+        if self.late > 0 {
+            return None;
+        }
+        self.questions.send(question).ok()?;
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Timeout) => {
+                self.late += 1;
+                None
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+}
+
+/// Gives names to frames.
+struct Names {
+    /// How the paths of the libraries of the trace begin: their frames are left out.
+    ours: Vec<String>,
     pythons: BTreeMap<u32, Python>,
     symbolizer: Symbolizer,
 }
@@ -47,20 +149,17 @@ struct Mapping {
     path: String,
 }
 
-impl Stacks {
-    /// For a trace whose libraries are below a folder.
-    pub(super) fn new(ours: &Path) -> Stacks {
+impl Names {
+    fn new(ours: Vec<String>) -> Names {
         let symbolizer = Symbolizer::builder().enable_inlined_fns(false).enable_auto_reload(false).build();
-        Stacks { ours: ours.to_path_buf(), pythons: BTreeMap::new(), symbolizer }
+        Names { ours, pythons: BTreeMap::new(), symbolizer }
     }
 
-    /// Forgets a process that has ended or become another program.
-    pub(super) fn forget(&mut self, pid: u32) {
+    fn forget(&mut self, pid: u32) {
         self.pythons.remove(&pid);
     }
 
-    /// The version of Python in a process, or why its stacks cannot be read.
-    pub(super) fn python(&mut self, pid: u32) -> (Option<String>, Option<String>) {
+    fn python(&mut self, pid: u32) -> (Option<String>, Option<String>) {
         match self.open(pid) {
             Python::Readable(spy) => (Some(spy.version.to_string()), None),
             Python::None => (None, None),
@@ -76,8 +175,7 @@ impl Stacks {
         self.pythons.entry(pid).or_insert(Python::None)
     }
 
-    /// The stack of a parked thread: `frames` are its return addresses, innermost first.
-    pub(super) fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
+    fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
         let (mappings, mut missing) = match mappings(pid) {
             Ok(mappings) => (mappings, None),
             Err(error) => (Vec::new(), Some(format!("the memory map of process {pid} cannot be read: {error}"))),
@@ -136,13 +234,12 @@ impl Stacks {
     fn named(&self, pid: u32, mappings: &[Mapping], frames: &[u64]) -> Vec<Frame> {
         let program =
             std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(|path| path.to_string_lossy().into_owned());
-        let ours = self.ours.to_string_lossy();
         let mut named = Vec::new();
         for (index, address) in frames.iter().enumerate() {
             // A return address is behind the call; the call may be the last of its line.
             let address = address.saturating_sub(u64::from(index > 0));
             let Some(mapping) = mappings.iter().find(|it| (it.start..it.end).contains(&address)) else { continue };
-            if mapping.path.starts_with(ours.as_ref()) {
+            if self.ours.iter().any(|ours| mapping.path.starts_with(ours)) {
                 continue;
             }
             let offset = address - mapping.start + mapping.offset;

@@ -1,8 +1,9 @@
 //! The document on its way to the disk.
 
 use std::collections::BTreeMap;
-use std::fs::{File, create_dir_all, remove_dir, remove_file};
+use std::fs::{DirBuilder, File, OpenOptions, create_dir_all, remove_dir, remove_file};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::trace::{self, Line, redacted};
@@ -13,6 +14,9 @@ const MOST_EVENTS: u64 = 10_000;
 /// Likewise changes of memory.
 const MOST_MEMORY: u64 = 200_000;
 
+/// A longer document is not written on: what a program tells is as long as it likes.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// Writes lines. What cannot be written is reported at the end: the program goes on.
 pub(super) struct Writer {
     path: PathBuf,
@@ -21,6 +25,7 @@ pub(super) struct Writer {
     redact: bool,
     events: u64,
     memory: u64,
+    bytes: u64,
     /// How many lines were left out.
     pub(super) left_out: u64,
     /// The most memory that was seen on each GPU.
@@ -28,13 +33,17 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes the folder and the file.
+    /// Makes the folder and the file. They are this user's alone: arguments and variables of a program may be secret.
     pub(super) fn create(folder: &Path, redact: bool) -> Result<Writer, String> {
         let path = folder.join(trace::FILE);
-        let file = create_dir_all(folder).and_then(|()| File::create_new(&path));
+        let file = folder
+            .parent()
+            .map_or(Ok(()), create_dir_all)
+            .and_then(|()| DirBuilder::new().mode(0o700).create(folder))
+            .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path));
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        let (failed, events, memory, left_out, peaks) = (None, 0, 0, 0, BTreeMap::new());
-        Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, left_out, peaks })
+        let (failed, events, memory, bytes, left_out, peaks) = (None, 0, 0, 0, 0, BTreeMap::new());
+        Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, bytes, left_out, peaks })
     }
 
     /// Removes the file and its folder: there is nothing to be traced.
@@ -64,8 +73,15 @@ impl Writer {
             return;
         }
         let line = if self.redact { redacted(line) } else { line };
-        let written =
-            serde_json::to_string(&line).map_err(std::io::Error::from).and_then(|text| writeln!(self.file, "{text}"));
+        let written = serde_json::to_string(&line).map_err(std::io::Error::from).and_then(|text| {
+            let is_end = matches!(line, Line::End(_));
+            if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
+                self.left_out += 1;
+                return Ok(());
+            }
+            self.bytes += text.len() as u64 + 1;
+            writeln!(self.file, "{text}")
+        });
         self.note(written);
     }
 

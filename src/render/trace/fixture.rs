@@ -198,7 +198,14 @@ pub(crate) fn trace() -> Trace {
     }));
     take(Line::Memory(Memory { t_ns: at(6.0), index: 0, used_bytes: 0 }));
     take(Line::Memory(Memory { t_ns: at(6.0), index: 1, used_bytes: 0 }));
-    take(Line::End(End { t_ns: at(6.1), code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0 }));
+    take(Line::End(End {
+        t_ns: at(6.1),
+        code: Some(0),
+        signal: None,
+        not_seen: Vec::new(),
+        left_out: 0,
+        memory_gap_ns: Vec::new(),
+    }));
     trace
 }
 
@@ -256,7 +263,14 @@ pub(crate) fn outcome(trace: &Trace) -> Outcome {
 /// A program that made no CUDA call, with everything seen.
 pub(crate) fn quiet() -> Trace {
     let mut trace = Trace::begin(start()).unwrap();
-    trace.take(Line::End(End { t_ns: at(1.0), code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0 }));
+    trace.take(Line::End(End {
+        t_ns: at(1.0),
+        code: Some(0),
+        signal: None,
+        not_seen: Vec::new(),
+        left_out: 0,
+        memory_gap_ns: Vec::new(),
+    }));
     trace
 }
 
@@ -284,7 +298,14 @@ pub(crate) fn large(processes: u32, events: u32, points: u32) -> Trace {
         trace.take(Line::Memory(Memory { t_ns, index, used_bytes }));
     }
     let last = f64::from(points.max(events)) * 0.01 + 1.0;
-    trace.take(Line::End(End { t_ns: at(last), code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0 }));
+    trace.take(Line::End(End {
+        t_ns: at(last),
+        code: Some(0),
+        signal: None,
+        not_seen: Vec::new(),
+        left_out: 0,
+        memory_gap_ns: Vec::new(),
+    }));
     trace
 }
 

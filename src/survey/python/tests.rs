@@ -186,7 +186,7 @@ fn the_line_itself_is_the_place_where_no_package_is() {
 fn ended(code: Option<i32>, signal: Option<&str>, after_s: u64) -> Trace {
     let mut trace = Trial::on(1).done();
     let (t_ns, signal) = (after_s * SECOND, signal.map(str::to_string));
-    trace.end = Some(End { t_ns, code, signal, not_seen: Vec::new(), left_out: 0 });
+    trace.end = Some(End { t_ns, code, signal, not_seen: Vec::new(), left_out: 0, memory_gap_ns: Vec::new() });
     trace
 }
 

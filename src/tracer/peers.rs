@@ -1,0 +1,177 @@
+//! Who may tell the tracer anything: processes that the traced program is or started, by the kernel's word.
+//!
+//! The tracer is the reaper of its descendants, so the parents of each of them lead to it, however many of them have
+//! ended. A process that has ended and been waited for cannot be recognised any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{geteuid, getpid, getuid};
+
+/// The option of sockets that rustix does not have.
+const SO_PEERPIDFD: i32 = 77;
+/// More parents are not looked at.
+const MOST_PARENTS: usize = 4096;
+/// A parent that ends meanwhile has the walk begun again, so often.
+const TRIES: u32 = 4;
+
+/// Whether a process may tell anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// A process of the program, by its PID.
+    Ours(u32),
+    /// It has ended, and may have been a process of the program.
+    Gone,
+    /// Anything else.
+    Stranger,
+}
+
+/// Who has been recognised.
+pub(super) struct Peers {
+    tracer: u32,
+    /// When each of them was started, in the kernel's own unit: a PID is given again.
+    known: BTreeMap<u32, u64>,
+    /// The users that processes of the program were.
+    users: BTreeSet<u32>,
+}
+
+impl Peers {
+    pub(super) fn new() -> Peers {
+        let users = [getuid(), geteuid()].map(rustix::process::Uid::as_raw);
+        Peers { tracer: getpid().as_raw_nonzero().get() as u32, known: BTreeMap::new(), users: users.into() }
+    }
+
+    /// Who is at the other end of a connection.
+    pub(super) fn of(&mut self, connection: &UnixStream) -> Peer {
+        let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Stranger };
+        let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
+        let gone = if self.users.contains(&user) { Peer::Gone } else { Peer::Stranger };
+        let Ok(handle) = handle(connection) else { return gone };
+        let Some(started) = self.descends(pid) else {
+            return if stat(pid).is_none() { gone } else { Peer::Stranger };
+        };
+        // The PID was not another's meanwhile if the process has not been waited for even now.
+        if handle.is_some_and(|handle| pid_of(&handle) != Some(pid)) {
+            return gone;
+        }
+        self.known.insert(pid, started);
+        self.users.insert(user);
+        Peer::Ours(pid)
+    }
+
+    /// When a process was started that descends from us; none if it does not.
+    fn descends(&self, pid: u32) -> Option<u64> {
+        let (_, started) = stat(pid)?;
+        if self.known.get(&pid) == Some(&started) || (0..TRIES).any(|_| leads_to(pid, self.tracer)) {
+            return Some(started);
+        }
+        None
+    }
+}
+
+/// Whether the parents of a process lead to another.
+fn leads_to(pid: u32, ancestor: u32) -> bool {
+    let mut at = pid;
+    for _ in 0..MOST_PARENTS {
+        match stat(at) {
+            Some((parent, _)) if parent == ancestor => return true,
+            Some((parent, _)) if parent > 1 => at = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The parent of a process, and when it was started.
+fn stat(pid: u32) -> Option<(u32, u64)> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    // proc_pid_stat(5): field 2 is in parentheses and may hold anything; `ppid` is field 4, `starttime` field 22.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    Some((parent, fields.nth(17)?.parse().ok()?))
+}
+
+/// The process itself at the other end; none where the kernel cannot say (before Linux 6.5).
+///
+/// # Errors
+/// It has ended, and has been waited for.
+fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
+    let mut fd = -1i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: one int is written.
+    let asked = unsafe {
+        libc::getsockopt(connection.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut length)
+    };
+    if asked == 0 && fd >= 0 {
+        // SAFETY: the kernel has just made the descriptor for us.
+        return Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
+    }
+    match std::io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        error => Err(error),
+    }
+}
+
+/// The PID of a process that has not been waited for.
+fn pid_of(handle: &OwnedFd) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Who connects, as a process that runs Python.
+    fn connects(parent: u32, script: &str) -> (Peer, std::process::Child) {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+        let script = script.replace("PATH", &format!("{:?}", folder.path().join("socket")));
+        let child = Command::new("python3").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+        let (connection, _) = listener.accept().unwrap();
+        let mut peers = Peers { tracer: parent, known: BTreeMap::new(), users: BTreeSet::from([getuid().as_raw()]) };
+        (peers.of(&connection), child)
+    }
+
+    const CONNECT: &str = "import os, socket, sys\ndef go():\n    s = socket.socket(socket.AF_UNIX); s.connect(PATH)\n    \
+                           sys.stdin.read()\n";
+
+    #[test]
+    fn a_process_is_ours_by_its_parents_and_a_stranger_otherwise() {
+        let own = std::process::id();
+        let (peer, mut child) = connects(own, &format!("{CONNECT}go()"));
+        assert_eq!(peer, Peer::Ours(child.id()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // A grandchild is, too.
+        let (peer, mut child) = connects(own, &format!("{CONNECT}if os.fork() == 0: go()\nelse: os.wait()"));
+        assert!(matches!(peer, Peer::Ours(pid) if pid != child.id()), "{peer:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // It descends from us, and not from that process.
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        let (peer, mut child) = connects(other.id(), &format!("{CONNECT}go()"));
+        assert_eq!(peer, Peer::Stranger);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn who_has_been_waited_for_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let script = format!("import socket\ns = socket.socket(socket.AF_UNIX); s.connect({path:?})");
+        assert!(Command::new("python3").args(["-c", &script]).status().unwrap().success());
+        let (connection, _) = listener.accept().unwrap();
+        assert_eq!(Peers::new().of(&connection), Peer::Gone);
+    }
+}

@@ -1,0 +1,452 @@
+//! What other users, the traced program and the system do to a trace: the program ends as it would without it, the tracer
+//! comes to its end, and nothing that was not measured satisfies a policy.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cuda_pitfalls::trace::{Trace, What};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::common::traced::{Node, has, traced};
+use super::common::{PROGRAM, Ran, Running, Scratch, eventually, root};
+use super::{appears, stored, trace, tracing};
+
+/// A user that nothing here belongs to.
+const OTHER: u32 = 65_533;
+const LONGEST: Duration = Duration::from_secs(60);
+const MODES: [&str; 5] = ["zero", "silent", "drip", "huge", "spoof"];
+
+/// Whether this is root, who alone can be another user; says what is not tested where it is not.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("NOT TESTED: only root can start a process of another user");
+    }
+    is_root
+}
+
+/// A program that says which folder its trace has, and ends with 5 when the test wants it to.
+struct Held {
+    scratch: Scratch,
+    running: Running,
+}
+
+impl Held {
+    fn start(options: &[&str], first: &str) -> Held {
+        let scratch = Scratch::new();
+        let script = format!(
+            "{first}\necho $CUDA_PITFALLS_TRACED > {0}/new && mv {0}/new {0}/folder\nwhile [ ! -e {0}/go ]; do sleep 0.02; done\n\
+             exit 5",
+            scratch.path().display()
+        );
+        let running = scratch.start(tracing(&scratch, options, &["sh", "-c", &script]));
+        Held { scratch, running }
+    }
+
+    /// The folder of the trace.
+    fn folder(&self) -> PathBuf {
+        let path = self.scratch.path().join("folder");
+        appears(&path);
+        PathBuf::from(fs::read_to_string(path).expect("a folder").trim())
+    }
+
+    /// Lets the program end.
+    fn finish(self) -> (Ran, Trace) {
+        File::create(self.scratch.path().join("go")).expect("a file");
+        let ran = self.running.wait(LONGEST);
+        let trace = stored(&self.scratch);
+        (ran, trace)
+    }
+}
+
+/// A process that attacks a socket, and does so until this is dropped.
+struct Stranger(Child);
+
+impl Stranger {
+    fn start(mode: &str, socket: &Path) -> Stranger {
+        // Another user may not be able to enter the folder of the tests.
+        let text = fs::read_to_string(root().join(traced("stranger.py"))).expect("a program");
+        let mut command = Command::new("python3");
+        command.args(["-c", &text, mode]).arg(socket).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.uid(OTHER).gid(OTHER).spawn().expect("it starts");
+        let mut stranger = Stranger(child);
+        let mut said = String::new();
+        let output = stranger.0.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut said).expect("it says something");
+        assert_eq!(said, "ready\n", "{mode}");
+        stranger
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A trace with a stranger on its socket.
+fn beside_a_stranger(mode: &str) {
+    let held = Held::start(&[], "");
+    let stranger = Stranger::start(mode, &held.folder().join("socket"));
+    let (ran, trace) = held.finish();
+    drop(stranger);
+    assert_eq!(ran.code, Some(5), "{mode}: {ran:?}");
+    assert!(trace.events.is_empty() && trace.processes.is_empty(), "{mode}: {:?}", trace.events);
+}
+
+#[test]
+fn another_user_on_the_socket_is_not_heard_and_holds_nobody() {
+    if !is_root() || !has("python3") {
+        return;
+    }
+    MODES.into_iter().for_each(beside_a_stranger);
+}
+
+#[test]
+fn a_program_that_lies_spoils_only_its_own_trace() {
+    if !has("python3") {
+        return;
+    }
+    for mode in MODES {
+        let stranger = root().join(traced("stranger.py"));
+        let held = Held::start(
+            &[],
+            &format!(
+                "{{ sleep 60 | python3 {} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1",
+                stranger.to_string_lossy()
+            ),
+        );
+        held.folder();
+        let (ran, trace) = held.finish();
+        assert_eq!(ran.code, Some(5), "{mode}: {ran:?}");
+        assert!(trace.end.is_some(), "{mode}");
+    }
+}
+
+/// Whether a name that a process uses may become another user's: it is not there, and somebody else could make it.
+fn may_become_anothers(path: &Path) -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let mut is_there = true;
+    for folder in path.ancestors() {
+        let Ok(data) = fs::symlink_metadata(folder) else {
+            is_there = false;
+            continue;
+        };
+        let is_open = data.mode() & 0o022 != 0 && (data.mode() & 0o1000 == 0 || !is_there);
+        if is_open || ![0, own].contains(&data.uid()) {
+            return Some(format!("{}: mode {:o}, user {}", folder.display(), data.mode(), data.uid()));
+        }
+        is_there = true;
+    }
+    None
+}
+
+#[test]
+fn what_a_process_goes_on_naming_after_its_trace_never_becomes_another_users() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path().join(name);
+    // It outlives the trace, and starts a program then.
+    let script = format!(
+        "(while [ ! -e {0}/go ]; do sleep 0.02; done; env > {0}/variables; /bin/echo alive > {0}/out 2> {0}/complaints
+          mv {0}/out {0}/done) > /dev/null 2>&1 & exit 5",
+        scratch.path().display()
+    );
+    let ran = scratch.start(tracing(&scratch, &[], &["sh", "-c", &script])).wait(LONGEST);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    File::create(at("go")).expect("a file");
+    appears(&at("done"));
+    assert_eq!(fs::read_to_string(at("complaints")).expect("a file"), "", "the loader misses something");
+    let variables = fs::read_to_string(at("variables")).expect("a file");
+    let mut names = Vec::new();
+    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_INJECTION64_PATH", "CUDA_PITFALLS_TRACED"] {
+        let value = variables.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        names.extend(value.unwrap_or_else(|| panic!("no {name}")).split(':').map(PathBuf::from));
+    }
+    assert!(names.iter().any(|name| !name.exists()), "the folder of the trace is removed");
+    for name in names {
+        let socket = name.join("socket");
+        let wrong = [&name, &socket].into_iter().find_map(|name| may_become_anothers(name));
+        assert_eq!(wrong, None, "{} may become another user's", name.display());
+    }
+}
+
+#[test]
+fn a_trace_is_its_users_alone() {
+    let scratch = Scratch::new();
+    scratch.start(tracing(&scratch, &[], &["sh", "-c", "true", "secret"])).wait(LONGEST);
+    let folder = fs::read_dir(scratch.path().join("traces")).expect("a folder").flatten().next().expect("a trace");
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
+    assert_eq!(mode(&folder.path()), 0o700);
+    for name in ["trace.ndjson", "trace.html"] {
+        assert_eq!(mode(&folder.path().join(name)), 0o600, "{name}");
+    }
+}
+
+/// What a shell says of what it was given, traced or not, in surroundings that a shell makes.
+fn given(scratch: &Scratch, surroundings: &str, is_traced: bool) -> String {
+    let out = scratch.path().join(if is_traced { "traced" } else { "alone" });
+    // What asks for the descriptors opens none.
+    let ask = format!(
+        "for fd in 0 1 2 4; do [ -e /proc/$$/fd/$fd ] && open=\"$open $fd\"; done
+         {{ echo $open; ulimit -f; ulimit -n; grep -E 'Sig(Ign|Blk)' /proc/self/status; }} > {}",
+        out.display()
+    );
+    let traces = scratch.path().join("traces");
+    let tracer = format!("{PROGRAM} trace --on sim:h200-x2 --out {} --", traces.display());
+    let line = format!("{surroundings}; exec {} bash -c \"$1\"", if is_traced { &tracer } else { "" });
+    let mut command = Command::new("bash");
+    command.args(["-c", &line, "bash", &ask]).env("TMPDIR", scratch.path()).stdin(Stdio::null());
+    let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it runs");
+    assert!(ran.success(), "{surroundings}: {ran}");
+    let said = fs::read_to_string(out).expect("what it says");
+    // Signals 32 and 33 are the C library's own, and no program's.
+    let signals = |line: &str| {
+        let (name, mask) = line.split_once(":\t")?;
+        Some(format!("{name} {:x}", u64::from_str_radix(mask, 16).ok()? & !(3 << 31)))
+    };
+    said.lines().map(|line| signals(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
+}
+
+#[test]
+fn a_program_finds_what_its_caller_meant_for_it() {
+    let scratch = Scratch::new();
+    for surroundings in [
+        "true",
+        "trap '' PIPE",
+        "trap '' CHLD",
+        "trap '' HUP INT USR1 XFSZ",
+        "exec 0<&-",
+        "exec 1>&-",
+        "exec 0<&- 1>&-",
+        "exec 4< /dev/null",
+        "ulimit -Sf 5000",
+        "ulimit -Sn 300",
+    ] {
+        let (traced, alone) = (given(&scratch, surroundings, true), given(&scratch, surroundings, false));
+        assert_eq!(traced, alone, "{surroundings}");
+    }
+}
+
+#[test]
+fn a_program_under_a_trace_without_children_to_wait_for_ends_as_it_would() {
+    let scratch = Scratch::new();
+    let mut command = tracing(&scratch, &[], &["sh", "-c", "exit 7"]);
+    ignoring(&mut command, libc::SIGCHLD);
+    let ran = scratch.start(command).wait(LONGEST);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let scratch = Scratch::new();
+    let started = scratch.path().join("started");
+    let script = format!("trap 'exit 6' TERM; : > {}; while :; do sleep 0.02; done", started.display());
+    let mut command = tracing(&scratch, &[], &["sh", "-c", &script]);
+    ignoring(&mut command, libc::SIGCHLD);
+    let running = scratch.start(command);
+    appears(&started);
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(LONGEST).code, Some(6));
+}
+
+fn ignoring(command: &mut Command, signal: i32) {
+    // SAFETY: between fork and exec only the action of a signal is set.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(signal, libc::SIG_IGN);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_the_programs_and_does_not_kill_the_tracer() {
+    let scratch = Scratch::new();
+    let (out, traces) = (scratch.path().join("out"), scratch.path().join("traces"));
+    for limit in [4, 64, 400, 4000] {
+        let line = format!(
+            "ulimit -Sf {limit}; exec {PROGRAM} trace --on sim:h200-x2 --out {} -- bash -c 'ulimit -f > {}; exit 5'",
+            traces.display(),
+            out.display()
+        );
+        let mut command = Command::new("bash");
+        command.args(["-c", &line]).env("TMPDIR", scratch.path());
+        let ran = scratch.start(command).wait(LONGEST);
+        assert_eq!(ran.code, Some(5), "{limit}: {ran:?}");
+        assert_eq!(fs::read_to_string(&out).expect("what it says").trim(), limit.to_string());
+    }
+}
+
+#[test]
+fn a_filter_of_system_calls_kills_no_program_and_is_said() {
+    if !has("python3") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let script = root().join(traced("filtered.py")).to_string_lossy().into_owned();
+    let (ran, trace) = trace(&["--forbid", "late-mask"], &["python3", &script]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "child 0\n"), "{ran:?}");
+    let not_seen = trace.end.expect("a whole trace").not_seen;
+    assert!(not_seen.iter().any(|why| why.contains("seccomp")), "{not_seen:?}");
+}
+
+#[test]
+fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
+    if !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    for (name, says) in [("exec_in_handler.c", "failed 0\n"), ("bad_pointers.c", "wrong 0\n")] {
+        let program = node.program(name).to_string_lossy().into_owned();
+        let (ran, _) = trace(&[], &[&program]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
+    }
+}
+
+/// The sampler of a tracer.
+fn sampler_of(tracer: i32) -> Pid {
+    let find = || {
+        let children = fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children")).ok()?;
+        let mut pids = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
+        let is_it =
+            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|it| it.contains("__sampler"));
+        Pid::from_raw(pids.find(is_it)?)
+    };
+    eventually("a sampler", LONGEST, find)
+}
+
+/// Makes a context on each of two GPUs once it may.
+const CONTEXTS: &str = "import ctypes, os, sys, time\nhere = sys.argv[1]\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\n\
+    open(here + '/begun', 'w').close()\nwhile not os.path.exists(here + '/go'): time.sleep(0.01)\n\
+    context = ctypes.c_void_p()\nfor gpu in (0, 1):\n    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), gpu) == 0\n    \
+    cuda.cuDevicePrimaryCtxRelease_v2(gpu)\nsys.exit(33)";
+
+/// What a bound on memory comes to, where the sampler is stopped meanwhile or not.
+fn bounded(stops: bool) -> (Ran, Trace) {
+    let scratch = Scratch::new();
+    let here = scratch.path().to_string_lossy().into_owned();
+    let command = tracing(&scratch, &["--max-bytes", "gpu1=100MiB"], &["python3", "-c", CONTEXTS, &here]);
+    let running = scratch.start(command);
+    appears(&scratch.path().join("begun"));
+    if stops {
+        kill_process(sampler_of(running.pid()), Signal::STOP).expect("it is stopped");
+    }
+    File::create(scratch.path().join("go")).expect("a file");
+    let ran = running.wait(LONGEST);
+    let trace = stored(&scratch);
+    (ran, trace)
+}
+
+#[test]
+fn a_bound_on_memory_that_was_not_read_is_undecided() {
+    if !has("python3") {
+        return;
+    }
+    let (ran, _) = bounded(false);
+    ran.ended(1, "unexpected");
+    let (ran, trace) = bounded(true);
+    ran.ended(3, "inconclusive");
+    assert!(ran.stderr.contains("was not read until the program ended"), "{}", ran.stderr);
+    // What was not read is absent, and not 0.
+    let made = trace.events.iter().filter(|event| matches!(event.what, What::Context { .. }));
+    assert!(made.flat_map(|event| &event.memory_bytes).all(Option::is_none), "{:?}", trace.events);
+    assert_eq!(trace.end.expect("a whole trace").memory_gap_ns, [None, None]);
+}
+
+#[test]
+fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
+    if !has("python3") {
+        return;
+    }
+    let script = "import os\nfor n in range(80):\n    pid = os.fork()\n    if pid == 0:\n        \
+                  os.environ['CUDA_VISIBLE_DEVICES'] = str(n); os._exit(0)\n    os.waitpid(pid, 0)";
+    let (ran, trace) = trace(&[], &["python3", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let writes: Vec<_> = trace.events.iter().filter(|it| matches!(it.what, What::Variable { .. })).collect();
+    let unread = writes.iter().filter(|event| event.stack.frames.is_empty()).count();
+    assert_eq!((writes.len(), unread), (80, 80 - 64), "{:?}", trace.end);
+    assert!(trace.processes.iter().all(|process| process.python.is_some()));
+}
+
+/// How many runs of each kind the test below makes.
+fn runs() -> usize {
+    std::env::var("TRACE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
+}
+
+/// A trace of a program that ends with 5 after a moment, in surroundings.
+fn plain(prepare: impl FnOnce(&mut Command)) -> (Ran, Scratch) {
+    let scratch = Scratch::new();
+    let mut command = tracing(&scratch, &[], &["sh", "-c", "sleep 0.2; exit 5"]);
+    prepare(&mut command);
+    let ran = scratch.start(command).wait(LONGEST);
+    (ran, scratch)
+}
+
+/// `TRACE_RUNS=200 cargo test --test trace -- --ignored --nocapture traces_come` makes two hundred of each kind.
+#[test]
+#[ignore = "minutes; TRACE_RUNS says how many of each kind"]
+fn traces_come_to_their_end_whatever_is_done_to_them() {
+    let runs = runs();
+    let kind = |name: &str, run: &mut dyn FnMut(usize)| {
+        let began = std::time::Instant::now();
+        (0..runs).for_each(|number| run(number));
+        println!("{name}: {runs} traces ended as they should, {:.0?}", began.elapsed());
+    };
+    if is_root() {
+        for mode in MODES {
+            kind(mode, &mut |_| beside_a_stranger(mode));
+        }
+    }
+    // A signal that the tracer passes on ends the program and then the tracer; one that stops it does nothing lasting.
+    let signals = [Signal::TERM, Signal::HUP, Signal::USR1, Signal::INT];
+    kind("signal to the tracer", &mut |number| {
+        let held = Held::start(&[], "trap 'exit 6' TERM HUP USR1 INT");
+        held.folder();
+        held.running.signal(signals[number % signals.len()]);
+        assert_eq!(held.running.wait(LONGEST).code, Some(6));
+    });
+    kind("stop of the tracer", &mut |_| {
+        let held = Held::start(&[], "");
+        held.folder();
+        held.running.signal(Signal::STOP);
+        held.running.signal(Signal::CONT);
+        assert_eq!(held.finish().0.code, Some(5));
+    });
+    kind("kill of the sampler", &mut |_| {
+        let held = Held::start(&["--max-bytes", "gpu1=100MiB"], "");
+        held.folder();
+        kill_process(sampler_of(held.running.pid()), Signal::KILL).expect("it is killed");
+        let (ran, trace) = held.finish();
+        let gaps = trace.end.expect("a whole trace").memory_gap_ns;
+        let was_read = gaps.iter().all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
+        assert_eq!(ran.code, Some(if was_read { 5 } else { 3 }), "{gaps:?} {ran:?}");
+    });
+    kind("stop of the sampler", &mut |_| bounded(true).0.ended(3, "inconclusive"));
+    kind("full disk", &mut |_| {
+        if let Some(ran) = super::on_a_full_disk(&[], "sh", &["-c", "exit 5"]) {
+            assert_eq!(ran.code, Some(5), "{ran:?}");
+        }
+    });
+    kind("limit on the size of files", &mut |number| {
+        let limit = [4096, 65536, 1 << 20][number % 3];
+        let (ran, _) = plain(|command| limited(command, limit));
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+    });
+    kind("SIGCHLD ignored", &mut |_| {
+        let (ran, _) = plain(|command| ignoring(command, libc::SIGCHLD));
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+    });
+}
+
+/// Has a command started with a limit on the size of files that it may lift.
+fn limited(command: &mut Command, bytes: u64) {
+    // SAFETY: between fork and exec one limit is set.
+    unsafe {
+        command.pre_exec(move || {
+            let mut limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+            limit.current = Some(bytes);
+            Ok(rustix::process::setrlimit(rustix::process::Resource::Fsize, limit)?)
+        });
+    }
+}
