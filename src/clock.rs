@@ -47,6 +47,15 @@ pub fn utc_before(ago: Duration) -> Result<String, String> {
     then.map(|then| then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).map_err(|error| error.to_string())
 }
 
+/// The wall clock so much later, as [`utc`] writes it.
+///
+/// # Errors
+/// No calendar goes so far.
+pub fn utc_after(later: Duration) -> Result<String, String> {
+    let then = jiff::SignedDuration::try_from(later).and_then(|later| jiff::Timestamp::now().checked_add(later));
+    then.map(|then| then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).map_err(|error| error.to_string())
+}
+
 /// The wall clock in the form that run folders are named by.
 pub fn utc_compact() -> String {
     jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()

@@ -36,7 +36,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-fleet";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,6 +93,9 @@ pub enum Bucket {
     Duplicate,
     /// Older than `--max-age` allows.
     Stale,
+    /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones
+    /// (since 1.1).
+    Future,
     /// Of the simulated machine, where measured reports are merged.
     Simulated,
     /// Of a real driver, where simulated reports are merged.
@@ -134,8 +137,12 @@ pub struct Expected {
 /// One machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short.
+    /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
+    /// UUID of a GPU stands behind it.
     pub name: String,
+    /// What its reports call it, where those of another machine, with other GPUs, call that one the same (since 1.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_name: Option<String>,
     /// The labels of its reports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -145,6 +152,9 @@ pub struct Machine {
     pub reports: Vec<String>,
     /// The start of its latest merged run, RFC 3339, UTC.
     pub started_at: String,
+    /// Whether a merged report of it is dated in the future (since 1.1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dated_ahead: bool,
     /// Whether a merged report of it is partial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,

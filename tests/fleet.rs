@@ -235,3 +235,75 @@ fn a_name_that_is_not_there_replaces_nothing() {
         assert!(ran.stderr.contains("`fleet merge` makes one"), "{}", ran.stderr);
     }
 }
+
+/// Half of a fleet was measured by the first version that wrote reports, and half by a later one than this. A whole
+/// report is judged and told anew, so that it agrees with a compact one of today. Compact ones of two versions agree as
+/// far as both write the same words.
+#[test]
+fn reports_of_two_versions_are_one_fleet() {
+    let scratch = Scratch::new();
+    let old = root().join("reports/h200-x2-contexts/report.json");
+    let ran = scratch.run(&["render", "--as", "compact", &old.to_string_lossy()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let old: Value = serde_json::from_str(&fs::read_to_string(&old).expect("it is committed")).expect("JSON");
+    assert_eq!(old["schema"]["minor"], 0, "a report of the first version");
+    let mut new = ran.json();
+    new["schema"]["minor"] = json!(99);
+    new["run"]["version"] = json!("99.0.0");
+    new["run"]["what_this_version_does_not_know"] = json!({"a": 1});
+    // Masks have them too, in capitals and shortened to their first digits.
+    let digits = |gpu: &Value| gpu["uuid"].as_str().expect("a UUID")["GPU-".len()..][..8].to_owned();
+    let digits: Vec<String> = new["machine"]["gpus"].as_array().expect("GPUs").iter().map(digits).collect();
+    for machine in 0..6 {
+        let mut document = if machine < 3 { old.clone() } else { new.clone() };
+        document["run"]["labels"] = json!({"node": format!("node-{machine}")});
+        let mut text = document.to_string();
+        for (at, digits) in digits.iter().enumerate() {
+            let other = format!("{machine:04x}{at:04x}");
+            text = text.replace(digits, &other).replace(&digits.to_uppercase(), &other);
+        }
+        fs::write(scratch.path().join(format!("node-{machine}.json")), text).expect("a file of our own");
+    }
+    let inputs: Vec<String> =
+        (0..6).map(|it| scratch.path().join(format!("node-{it}.json")).to_string_lossy().into()).collect();
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    merge(&scratch, &inputs).ended(0, "ok");
+    let fleet = merged(&scratch);
+    assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 6)]));
+    assert_eq!(differences(&fleet), Vec::<String>::new());
+    let groups = fleet["groups"].as_array().expect("groups");
+    assert!(groups.iter().all(|group| group["machines"].as_array().is_some_and(|all| all.len() == 6)), "{groups:?}");
+    let asked_otherwise =
+        |question: &&Value| question["name"].as_str().is_some_and(|name| name.contains("asked otherwise"));
+    assert_eq!(fleet["questions"].as_array().expect("questions").iter().find(asked_otherwise), None);
+}
+
+/// Two machines with one name, and a report of the year 9999: nobody is hidden, and both are said.
+#[test]
+fn a_name_and_a_date_hide_no_machine() {
+    let scratch = Scratch::new();
+    let one = simulated(&scratch, "node-1");
+    let uuids: Value = serde_json::from_str(&one).expect("JSON");
+    let uuids = uuids["machine"]["gpus"].as_array().expect("GPUs").clone();
+    let mut other = one.clone();
+    for (at, gpu) in uuids.iter().enumerate() {
+        other = other.replace(gpu["uuid"].as_str().expect("a UUID"), &format!("GPU-ffffff0{at}-0000"));
+    }
+    let key = "\"started_at\":\"";
+    let (before, after) = one.split_once(key).expect("a report says when its run began");
+    let future = format!("{before}{key}9999-12-31T23:59:59Z{}", &after[20..]);
+    let lines = scratch.path().join("all.ndjson");
+    fs::write(&lines, format!("{one}\n{other}\n{future}\n")).expect("a file of our own");
+    let path = lines.to_string_lossy().into_owned();
+    for age in [&[][..], &["--max-age", "1d"]] {
+        let ran = merge(&scratch, &[&["--simulated", &path][..], age].concat());
+        ran.ended(0, "ok");
+        assert!(ran.stdout.contains("2 machines with other GPUs have one name, node-1"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("9999-12-31T23:59:59Z"), "{}", ran.stdout);
+        let fleet = merged(&scratch);
+        assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 2), ("future".into(), 1)]));
+        assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(2));
+        let shown = scratch.run(&["fleet", "render", &scratch.path().join("fleet.json").to_string_lossy()]);
+        assert!(shown.stdout.contains("have one name, node-1"), "{}", shown.stdout);
+    }
+}

@@ -75,6 +75,33 @@ fn median(fleet: &Fleet, (machine, question, figure): &(String, String, String))
     usual.find_map(|usual| usual.used_bytes.get(figure)).map_or(0, |spread| spread.median_bytes)
 }
 
+/// Fails unless groups, outcomes and differences stand in the order that the document promises.
+fn in_order(fleet: &Fleet) {
+    let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
+    assert!(sizes.windows(2).all(|pair| pair[0] >= pair[1]) && sizes.first() > sizes.last(), "{sizes:?}");
+    for usual in fleet.groups.iter().flat_map(|group| &group.usual) {
+        let counts: Vec<usize> = usual.outcomes.iter().map(|outcome| outcome.machines).collect();
+        assert!(counts.windows(2).all(|pair| pair[0] >= pair[1]), "{counts:?}");
+    }
+    // A verdict, then facts, then no answer, then bytes; of one kind what more machines show.
+    let weight = |difference: &cuda_pitfalls::fleet::Difference| {
+        let kind = match difference.what {
+            What::Outcome { verdict_differs: true, .. } => 0,
+            What::Outcome { .. } => 1,
+            What::NoAnswer { .. } => 2,
+            What::Bytes { .. } => 3,
+        };
+        (kind, difference.machines.len())
+    };
+    let weights: Vec<(i32, usize)> = fleet.differences.iter().map(weight).collect();
+    for pair in weights.windows(2) {
+        let ((kind, machines), (next, fewer)) = (pair[0], pair[1]);
+        assert!(kind < next || (kind == next && machines >= fewer), "{pair:?}");
+    }
+    let differ = |pair: &[(i32, usize)]| pair[0].0 == pair[1].0 && pair[0].1 > pair[1].1;
+    assert!(weights.windows(2).any(differ), "no two of one kind differ in how many machines: {weights:?}");
+}
+
 #[test]
 fn every_difference_is_found_and_none_is_invented() {
     for seed in [1, 2] {
@@ -96,6 +123,7 @@ fn every_difference_is_found_and_none_is_invented() {
         let hostile = truth.documents - truth.machines.len() as u64;
         assert!((15..=25).contains(&(hostile * 100 / truth.documents)), "{hostile} of {}", truth.documents);
 
+        in_order(&fleet);
         let found = outcomes(&fleet);
         let missed: Vec<_> = truth.outcomes.difference(&found).collect();
         let invented: Vec<_> = found.difference(&truth.outcomes).collect();

@@ -198,3 +198,102 @@ fn what_is_too_long_is_refused() {
         assert!(ran.stderr.contains("larger than 256 KiB"), "{arguments:?}: {}", ran.stderr);
     }
 }
+
+/// Errors repeat what is in a trace: every line of them is text.
+#[test]
+fn a_hostile_trace_is_refused_in_text() {
+    let scratch = Scratch::new();
+    let good = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");
+    let good = fs::read_to_string(good).expect("it is committed");
+    let first = good.lines().next().expect("a first line");
+    let evil = format!(r#"\u001b[31m\u009b\n::error::it is \u202e"#);
+    let file = scratch.path().join(format!("trace{EVIL}.ndjson"));
+    for second in [
+        // A name that is none: the error repeats it.
+        format!("{{\"line\":\"{evil}\"}}"),
+        format!("{{\"line\":\"event\",\"what\":\"{evil}\"}}"),
+        first.replacen("\"provenance\":\"measured\"", &format!("\"provenance\":\"{evil}\""), 1),
+    ] {
+        fs::write(&file, format!("{first}\n{second}\n")).expect("the file can be written");
+        for arguments in [vec!["render", path(&file)], vec!["compare", path(&file), path(&file)]] {
+            let ran = scratch.run(&arguments);
+            ran.ended(2, "usage");
+            assert_harmless(arguments[0], &ran);
+            let command = ran.stderr.lines().find(|line| line.trim_start().starts_with("::"));
+            assert_eq!(command, None, "{arguments:?}: a line that a CI system obeys");
+        }
+    }
+}
+
+/// A few kilobytes that come to gigabytes of lines: what is done for them is bounded, and the limit is named.
+#[test]
+fn a_small_file_makes_little_work() {
+    let scratch = Scratch::new();
+    let out = scratch.path().join("fleet.json");
+    let lines = b"{}\n".repeat(16 << 20);
+    let packed = ruzstd::encoding::compress_to_vec(&lines[..], ruzstd::encoding::CompressionLevel::Fastest);
+    assert!(packed.len() < 64 << 10, "{} bytes", packed.len());
+    let text = b"{\"must_understand\":[\"compact\"],\"x\":1}\n".repeat(1 << 20);
+    let heads = ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
+    for (name, bytes) in [("lines.ndjson.zst", &packed), ("lines.json.zst", &packed), ("heads.ndjson.zst", &heads)] {
+        let file = scratch.path().join(name);
+        fs::write(&file, bytes).expect("the file can be written");
+        let arguments = ["fleet", "merge", path(&file), "--out", path(&out)];
+        let ran = scratch.start(scratch.command(&arguments)).wait(QUICKLY);
+        ran.ended(4, "nothing_measured");
+        let names_a_limit = ["the rest of it is not read", "times its size"].iter().any(|it| ran.stdout.contains(it));
+        assert!(names_a_limit, "{name}: {}", ran.stdout);
+        let ran = scratch.start(scratch.command(&["render", path(&file)])).wait(QUICKLY);
+        ran.ended(2, "usage");
+    }
+    let deep = scratch.path().join("deep.json");
+    fs::write(&deep, format!("{{\"x\":{}{}}}", "[".repeat(1 << 20), "]".repeat(1 << 20)))
+        .expect("the file can be written");
+    let ran = scratch.start(scratch.command(&["judge", path(&deep)])).wait(QUICKLY);
+    ran.ended(2, "usage");
+}
+
+/// What `--out` of an export names is a file of the user's, and nothing that a link or a pipe leads to.
+#[test]
+fn an_export_follows_no_link_and_waits_for_no_reader() {
+    let scratch = Scratch::new();
+    let (precious, link, fifo) =
+        (scratch.path().join("precious"), scratch.path().join("link.py"), scratch.path().join("pipe.py"));
+    fs::write(&precious, "precious").expect("a file of our own");
+    std::os::unix::fs::symlink(&precious, &link).expect("a link of our own");
+    rustix::fs::mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).expect("a pipe of our own");
+    let export = |out: &Path| {
+        let arguments = ["export", "context/set-device-is-eager", "--as", "python", "--out", path(out)];
+        scratch.start(scratch.command(&arguments)).wait(QUICKLY)
+    };
+    for out in [&link, &fifo] {
+        let ran = export(out);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains("not a regular file"), "{}", ran.stderr);
+    }
+    assert_eq!(fs::read_to_string(&precious).expect("it is there"), "precious");
+    for _ in 0..2 {
+        let ran = export(&precious);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(fs::read_to_string(&precious).expect("it is there").starts_with("#!/usr/bin/env python3"));
+    }
+}
+
+/// Text beyond ASCII in what a step passes: Python takes the file.
+#[test]
+fn an_export_of_any_text_is_a_program() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("accents.toml");
+    let text = fs::read_to_string(common::root().join("scenarios/visibility/mask-after-cuinit.toml")).expect("ours");
+    let text = text.replace("value = \"1\"", "value = \"\u{e9}\\u001b\\\"\"");
+    assert!(text.contains('\u{e9}'), "the mask of the scenario is written otherwise now");
+    fs::write(&file, text).expect("a file of our own");
+    let ran = scratch.run(&["export", path(&file), "--as", "python"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains(r#"b"\xc3\xa9\x1b\"""#), "{}", ran.stdout);
+    let source = scratch.path().join("accents.py");
+    fs::write(&source, &ran.stdout).expect("a file of our own");
+    let compiled = std::process::Command::new("python3").args(["-m", "py_compile"]).arg(&source).output();
+    let compiled = compiled.expect("python3 is here");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+}

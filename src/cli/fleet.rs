@@ -22,6 +22,9 @@ use crate::{catalogue, clock, input};
 /// The largest list of names: ten bytes for each of 100,000 machines.
 const MOST_NAMES_BYTES: u64 = 1 << 20;
 
+/// The clocks of machines differ; a report that is dated further ahead is of the future.
+const MOST_AHEAD: std::time::Duration = std::time::Duration::from_secs(3600);
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Merge reports and surveys of many machines into one document, and say which machines differ.
@@ -110,7 +113,11 @@ fn merge(arguments: &Merge) -> Exit {
         Ok(not_before) => not_before,
         Err(why) => return fail(&format!("--max-age: {why}"), Exit::Usage, json),
     };
-    let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before };
+    let not_after = match clock::utc_after(MOST_AHEAD) {
+        Ok(not_after) => Some(not_after),
+        Err(why) => return fail(&why, Exit::Internal, json),
+    };
+    let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before, not_after };
     let pool = Pool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let built_in = words();

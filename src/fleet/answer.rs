@@ -156,6 +156,8 @@ struct Compact<'t> {
 struct CompactRun {
     #[serde(default)]
     compact: bool,
+    #[serde(default)]
+    on: String,
     started_at: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -172,6 +174,14 @@ struct CompactMachine {
     driver_version: Option<String>,
     #[serde(default)]
     gpus: Vec<Gpu>,
+    #[serde(default)]
+    libraries: Vec<Mapped>,
+}
+
+#[derive(Deserialize)]
+struct Mapped {
+    #[serde(default)]
+    simulated: bool,
 }
 
 #[derive(Deserialize)]
@@ -289,9 +299,6 @@ fn check_head(schema: &HeadSchema<'_>, must_understand: &[Text<'_>]) -> Result<b
 /// It is not valid.
 pub(super) fn compacted(text: &[u8]) -> Result<String, Refused> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    if whole.scenarios.iter().any(|one| one.plan.as_ref().is_some_and(|plan| plan.repeat == 0)) {
-        return Err(invalid("`plan.repeat` of a scenario is 0"));
-    }
     judge::rejudge(&mut whole);
     let compact = report::compact(&whole, |_| false);
     serde_json::to_string(&report::document(&compact)).map_err(|error| refused(&error))
@@ -306,6 +313,9 @@ pub(super) fn digest(text: &[u8]) -> Result<Digest<'_>, Refused> {
     let Compact { schema, must_understand, provenance, run, machine, scenarios, complete } = read;
     if check_head(&schema, &must_understand)? || !run.compact {
         return Err(invalid("it says that it is compact, and is no compact report"));
+    }
+    if let Some(why) = provenance.contradiction(&run.on, machine.libraries.iter().any(|library| library.simulated)) {
+        return Err(invalid(&why));
     }
     check_run(&run.started_at, &run.labels)?;
     let mut warnings = run.warnings;

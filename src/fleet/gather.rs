@@ -3,9 +3,9 @@
 //! A file is read by one thread. The lines of a file with many documents are read by one and understood by all.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Bucket;
 use super::answer::{Document, Refused, compacted, digest, document, surveyed};
@@ -13,6 +13,8 @@ use super::pool::Pool;
 use crate::archive::{self, Found, MOST_WRONG_LINES, Problem, Source};
 use crate::trace;
 
+/// A source is left after so many documents in all that were none of this program.
+const MOST_REFUSED: usize = 100_000;
 /// Lines are handed over together up to this size: a hundred reports of the essential set.
 const BATCH_BYTES: usize = 1 << 20;
 /// A trace names its schema so near to its beginning.
@@ -20,7 +22,29 @@ const HEAD_BYTES: usize = 256;
 
 enum Job {
     File(Source),
-    Documents(Vec<Found>),
+    Documents(Vec<Found>, Arc<Counts>),
+}
+
+/// How many documents of one source were refused, whoever looked at them.
+#[derive(Default)]
+struct Counts {
+    refused: AtomicUsize,
+}
+
+impl Counts {
+    /// Whether the source is not worth more work.
+    fn is_too_many(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) >= MOST_REFUSED
+    }
+
+    /// Adds a document, and says whether it was one of this program at all.
+    fn add(&self, found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
+        let is_ours = add(found, whole, pool);
+        if !is_ours {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        is_ours
+    }
 }
 
 /// Reads all documents of these files, folders and standard input (`-`) into a pool.
@@ -36,11 +60,11 @@ pub fn gather(arguments: &[PathBuf], pool: &Pool) {
         archive::sources(arguments, |source| {
             let _ = match source {
                 Ok(source) if source.is_lines() => {
-                    lines(&source, |found| send.send(Job::Documents(found)).is_ok());
+                    lines(&source, pool, |found, counts| send.send(Job::Documents(found, counts)).is_ok());
                     Ok(())
                 }
                 Ok(source) => send.send(Job::File(source)),
-                Err(found) => send.send(Job::Documents(vec![found])),
+                Err(found) => send.send(Job::Documents(vec![found], Arc::default())),
             };
         });
         drop(send);
@@ -52,13 +76,13 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
         let job = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Err(_) => return,
-            Ok(Job::Documents(all)) => all.into_iter().for_each(|found| _ = add(found, whole, pool)),
+            Ok(Job::Documents(all, counts)) => all.into_iter().for_each(|found| _ = counts.add(found, whole, pool)),
             Ok(Job::File(source)) => {
-                let mut wrong = 0;
+                let (mut wrong, counts) = (0, Counts::default());
                 archive::documents(&source, |found| {
                     let is_trace = begins_a_trace(&found);
-                    wrong = if add(found, whole, pool) { 0 } else { wrong + 1 };
-                    wrong < MOST_WRONG_LINES && !is_trace
+                    wrong = if counts.add(found, whole, pool) { 0 } else { wrong + 1 };
+                    goes_on(&source, wrong, &counts, pool) && !is_trace
                 });
             }
         }
@@ -67,24 +91,46 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
 
 /// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at
 /// all.
-fn lines(source: &Source, mut take: impl FnMut(Vec<Found>) -> bool) {
+fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<Found>, Arc<Counts>) -> bool) {
     let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
-    let mut goes_on = true;
+    let mut is_taken = true;
+    let counts = Arc::<Counts>::default();
     archive::documents(source, |found| {
-        let text = found.text.as_deref().unwrap_or_default().trim_ascii();
-        let is_object = text.starts_with(b"{") && text.ends_with(b"}");
-        wrong = if is_object { 0 } else { wrong + 1 };
+        let text = found.text.as_deref().unwrap_or_default();
+        // By its head, which of a compact report takes no time; what follows is understood by many.
+        wrong = if found.text.is_ok() && is_ours(text) { 0 } else { wrong + 1 };
         bytes += text.len();
         let is_trace = begins_a_trace(&found);
         batch.push(found);
         if bytes >= BATCH_BYTES || batch.len() >= MOST_WRONG_LINES {
             bytes = 0;
-            goes_on = take(std::mem::take(&mut batch));
+            is_taken = take(std::mem::take(&mut batch), Arc::clone(&counts));
         }
-        goes_on && wrong < MOST_WRONG_LINES && !is_trace
+        is_taken && goes_on(source, wrong, &counts, pool) && !is_trace
     });
-    if goes_on && !batch.is_empty() {
-        take(batch);
+    if is_taken && !batch.is_empty() {
+        take(batch, counts);
+    }
+}
+
+/// Whether a source is worth more work; where it is not, the pool is told which limit was met.
+fn goes_on(source: &Source, wrong: usize, counts: &Counts, pool: &Pool) -> bool {
+    let why = if wrong >= MOST_WRONG_LINES {
+        format!("the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports")
+    } else if counts.is_too_many() {
+        format!("the rest of it is not read: {MOST_REFUSED} of its documents are no reports")
+    } else {
+        return true;
+    };
+    pool.note(source.name(), why);
+    false
+}
+
+/// Whether the head of a text is that of a document of this program.
+fn is_ours(text: &[u8]) -> bool {
+    match document(text) {
+        Ok(_) => true,
+        Err(refused) => refused.bucket == Bucket::Unsupported,
     }
 }
 
@@ -96,7 +142,7 @@ fn begins_a_trace(found: &Found) -> bool {
     head.windows(name.len()).any(|window| window == name.as_bytes())
 }
 
-/// Adds a document, and says whether it was one of this program at all.
+/// Adds a document, and says whether it was a valid one of this program.
 fn add(found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
     let Found { path, text } = found;
     let text = match text {
@@ -114,11 +160,20 @@ fn add(found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
             return is_ours;
         }
     };
+    let is_valid = |digest: &Result<_, Refused>| !matches!(digest, Err(refused) if refused.bucket == Bucket::Invalid);
     match kind {
-        Document::Compact => pool.add(path, digest(&text)),
+        Document::Compact => {
+            let digest = digest(&text);
+            let is_valid = is_valid(&digest);
+            pool.add(path, digest);
+            is_valid
+        }
         Document::Survey => {
             let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
-            pool.add(path, surveyed(&text));
+            let digest = surveyed(&text);
+            let is_valid = is_valid(&digest);
+            pool.add(path, digest);
+            is_valid
         }
         // One at a time: it takes many times its size.
         Document::Whole => {
@@ -127,13 +182,15 @@ fn add(found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
                 compacted(&text)
             };
             drop(text);
-            match compact {
-                Ok(compact) => pool.add(path, digest(compact.as_bytes())),
-                Err(refused) => pool.add(path, Err(refused)),
-            }
+            let digest = match &compact {
+                Ok(compact) => digest(compact.as_bytes()),
+                Err(refused) => Err(refused.clone()),
+            };
+            let is_valid = is_valid(&digest);
+            pool.add(path, digest);
+            is_valid
         }
     }
-    true
 }
 
 fn refused(problem: Problem) -> Refused {

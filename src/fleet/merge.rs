@@ -30,10 +30,13 @@ pub struct Words {
 pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
     let (rule, answers, mut kept, mut input) = pool.into_parts();
     let names = Names::of(&kept);
-    // Each machine's documents stand together, the latest first.
-    let mut owners: Vec<String> = kept.iter().map(|one| names.of_document(one)).collect();
+    // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
+    let mut owners = names.owners(&kept);
     let mut order: Vec<usize> = (0..kept.len()).collect();
-    let rank = |at: usize| (&owners[at], std::cmp::Reverse(&kept[at].started_at), &kept[at].path);
+    let rank = |at: usize| {
+        let one = &kept[at];
+        (&owners[at], one.is_of_the_future, std::cmp::Reverse(&one.started_at), &one.path)
+    };
     order.sort_by(|a, b| rank(*a).cmp(&rank(*b)));
     let mut by_place: Vec<Option<Kept>> = kept.drain(..).map(Some).collect();
     kept = order.iter().filter_map(|at| by_place.get_mut(*at)?.take()).collect();
@@ -43,20 +46,28 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
     for (one, is_used) in kept.iter().zip(&members.used) {
         if !is_used {
             let from = if one.is_partial { Bucket::Partial } else { Bucket::Merged };
-            let why = "a later report of this machine answers the same questions".to_owned();
-            input.recount(from, NotMerged { path: one.path.clone(), bucket: Bucket::Duplicate, why });
+            let (bucket, why) = if one.is_of_the_future {
+                let why = "which is in the future; another report of this machine answers the same questions";
+                (Bucket::Future, format!("its run began at {}, {why}", one.started_at))
+            } else {
+                (Bucket::Duplicate, "a later report of this machine answers the same questions".to_owned())
+            };
+            input.recount(from, NotMerged { path: one.path.clone(), bucket, why });
         }
     }
     input.shorten();
     let used = || kept.iter().zip(&members.used).filter(|(_, is_used)| **is_used).map(|(one, _)| one);
-    input.from = used().map(|one| &one.started_at).min().cloned();
-    input.to = used().map(|one| &one.started_at).max().cloned();
+    let times = || used().filter(|one| !one.is_of_the_future).map(|one| &one.started_at);
+    input.from = times().min().cloned();
+    input.to = times().max().cloned();
 
     let mut machines = machines(&kept, &owners, &members);
     warn_of_clashes(&mut machines);
     let expected = expected.map(|names| {
         let all: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let there: BTreeSet<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
+        let called = |machine: &'_ Machine| machine.shared_name.clone().unwrap_or_else(|| machine.name.clone());
+        let there: BTreeSet<String> = machines.iter().map(called).collect();
+        let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
         let only = |a: &BTreeSet<&str>, b: &BTreeSet<&str>| a.difference(b).map(|name| (*name).to_owned()).collect();
         Expected { machines: all.len(), missing: only(&all, &there), unexpected: only(&there, &all) }
     });
@@ -124,6 +135,69 @@ impl Names {
         names
     }
 
+    /// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
+    /// others that do: a name that was given twice hides nobody.
+    fn owners(&self, kept: &[Kept]) -> Vec<Owner> {
+        let called: Vec<String> = kept.iter().map(|one| self.of_document(one)).collect();
+        let mut linked = Linked::new(kept.len());
+        let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
+        for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
+            for gpu in &one.gpus {
+                let other = *first_with.entry((name, gpu)).or_insert(at);
+                linked.link(at, other);
+            }
+        }
+        // Reports that list no GPU are of the one machine with their name, if there is just one.
+        let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+        for (at, name) in called.iter().enumerate().filter(|(at, _)| !kept[*at].gpus.is_empty()) {
+            with_gpus.entry(name).or_default().insert(linked.first(at));
+        }
+        let mut without: HashMap<&str, usize> = HashMap::new();
+        for (at, name) in called.iter().enumerate().filter(|(at, _)| kept[*at].gpus.is_empty()) {
+            let only = with_gpus.get(name.as_str()).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
+            let other = only.unwrap_or_else(|| *without.entry(name).or_insert(at));
+            linked.link(at, other);
+        }
+        // By name: the machines, each with the least UUID of its GPUs.
+        let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
+        for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
+            let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
+            if let Some(gpu) = one.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
+                *known = gpu;
+            }
+        }
+        let mut all: BTreeMap<usize, Owner> = BTreeMap::new();
+        for (name, of_name) in machines {
+            let short = |gpu: &str| gpu.chars().take(SHORT).collect::<String>();
+            let mut taken: HashMap<String, usize> = HashMap::new();
+            of_name.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
+            for (first, gpu) in &of_name {
+                let owner = if of_name.len() == 1 {
+                    Owner { name: name.to_owned(), first: *first, shared_name: None }
+                } else {
+                    let short = short(gpu);
+                    let gpu = match taken.get(&short) {
+                        _ if gpu.is_empty() => "no GPU".to_owned(),
+                        Some(1) => short,
+                        _ => (*gpu).to_owned(),
+                    };
+                    Owner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) }
+                };
+                all.insert(*first, owner);
+            }
+        }
+        // A label can look like such a name.
+        let mut taken: HashMap<String, usize> = HashMap::new();
+        for owner in all.values_mut() {
+            let times = taken.entry(owner.name.clone()).or_default();
+            *times += 1;
+            if *times > 1 {
+                owner.name = format!("{} ({times})", owner.name);
+            }
+        }
+        (0..kept.len()).filter_map(|at| all.get(&linked.first(at)).cloned()).collect()
+    }
+
     fn of_document(&self, one: &Kept) -> String {
         if let Some(label) = label(one) {
             return label.to_owned();
@@ -135,6 +209,41 @@ impl Names {
             return (*label).clone();
         }
         self.short.get(&gpus).cloned().unwrap_or_else(|| format!("unnamed: {}", one.path))
+    }
+}
+
+/// A machine, as the owner of documents.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Owner {
+    name: String,
+    /// Its first document, by path: what a report says can be made up, so a name alone is no identity.
+    first: usize,
+    /// What its documents call it, where another machine's call that one the same.
+    shared_name: Option<String>,
+}
+
+/// Which documents are linked with one another, directly or by others.
+struct Linked(Vec<usize>);
+
+impl Linked {
+    fn new(count: usize) -> Linked {
+        Linked((0..count).collect())
+    }
+
+    /// The first of those that a document is linked with.
+    fn first(&self, at: usize) -> usize {
+        let mut at = at;
+        while let Some(next) = self.0.get(at).copied().filter(|next| *next != at) {
+            at = next;
+        }
+        at
+    }
+
+    fn link(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.first(one), self.first(other));
+        if let Some(link) = self.0.get_mut(one.max(other)) {
+            *link = one.min(other);
+        }
     }
 }
 
@@ -155,9 +264,9 @@ struct Members {
 }
 
 impl Members {
-    fn of(answers: &Answers, kept: &[Kept], owners: &[String]) -> Members {
+    fn of(answers: &Answers, kept: &[Kept], owners: &[Owner]) -> Members {
         let mut machines = Vec::with_capacity(owners.len());
-        let mut known: Vec<&String> = Vec::new();
+        let mut known: Vec<&Owner> = Vec::new();
         let mut used = vec![false; kept.len()];
         let mut all: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
         // By machine: which names each group has already. A later document comes first.
@@ -207,20 +316,26 @@ impl Members {
     }
 }
 
-fn machines(kept: &[Kept], owners: &[String], members: &Members) -> Vec<Machine> {
+fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> {
     let mut all: Vec<Machine> = Vec::new();
     for ((one, owner), (machine, is_used)) in kept.iter().zip(owners).zip(members.machines.iter().zip(&members.used)) {
         if *machine == all.len() {
             all.push(Machine {
-                name: owner.clone(),
+                name: owner.name.clone(),
+                shared_name: owner.shared_name.clone(),
                 labels: BTreeMap::new(),
                 gpus: Vec::new(),
                 reports: Vec::new(),
                 started_at: String::new(),
+                dated_ahead: false,
                 partial: false,
                 verdicts: BTreeMap::new(),
                 unexpected: 0,
-                warnings: Vec::new(),
+                warnings: owner
+                    .shared_name
+                    .iter()
+                    .map(|name| format!("another machine is called {name} too"))
+                    .collect(),
             });
         }
         // The latest document of a machine comes first, and is always used.
@@ -232,8 +347,13 @@ fn machines(kept: &[Kept], owners: &[String], members: &Members) -> Vec<Machine>
         known.gpus.sort();
         known.gpus.dedup();
         known.reports.push(one.path.clone());
-        if known.started_at < one.started_at {
+        // Those that are dated in the future come after the others.
+        if known.started_at.is_empty() || (!one.is_of_the_future && known.started_at < one.started_at) {
             known.started_at.clone_from(&one.started_at);
+        }
+        if one.is_of_the_future {
+            known.dated_ahead = true;
+            known.warnings.push(format!("a report of it is dated in the future: {}", one.started_at));
         }
         known.partial |= one.is_partial;
         for (kind, count) in &one.verdicts {

@@ -22,6 +22,8 @@ pub struct Rule {
     pub provenance: Provenance,
     /// The start of a run that is not stale, RFC 3339, UTC.
     pub not_before: Option<String>,
+    /// A run that began later than this is dated in the future, RFC 3339, UTC.
+    pub not_after: Option<String>,
 }
 
 /// Everything that was read. Several threads add to it.
@@ -37,6 +39,8 @@ pub struct Pool {
 pub(super) struct Kept {
     pub(super) path: String,
     pub(super) started_at: String,
+    /// Whether its date cannot be true: it counts only where the machine has no other report.
+    pub(super) is_of_the_future: bool,
     pub(super) is_partial: bool,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) gpus: Vec<String>,
@@ -116,6 +120,11 @@ impl Pool {
         }
     }
 
+    /// Names a source of which the rest is not read, and why.
+    pub(super) fn note(&self, path: String, why: String) {
+        lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
+    }
+
     fn keep(&self, path: String, digest: Digest<'_>) -> Result<Kept, Refused> {
         if digest.provenance != self.rule.provenance {
             return Err(match digest.provenance {
@@ -127,6 +136,11 @@ impl Pool {
         }
         if let Some(earliest) = self.rule.not_before.as_ref().filter(|earliest| digest.started_at < **earliest) {
             return Err(refused(Bucket::Stale, &format!("its run began at {}, before {earliest}", digest.started_at)));
+        }
+        let is_of_the_future = self.rule.not_after.as_ref().is_some_and(|latest| digest.started_at > *latest);
+        if is_of_the_future && self.rule.not_before.is_some() {
+            let why = format!("its run began at {}, which is in the future: that is not current", digest.started_at);
+            return Err(refused(Bucket::Future, &why));
         }
         let Digest { started_at, is_partial, labels, gpus, key, verdicts, unexpected, warnings, answers, .. } = digest;
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
@@ -147,6 +161,7 @@ impl Pool {
         Ok(Kept {
             path,
             started_at,
+            is_of_the_future,
             is_partial,
             labels,
             gpus,

@@ -50,7 +50,7 @@ fn merged_with(texts: &[Vec<u8>], rule: Rule, expected: Option<&[String]>) -> Fl
 }
 
 fn measured() -> Rule {
-    Rule { provenance: Provenance::Measured, not_before: None }
+    Rule { provenance: Provenance::Measured, not_before: None, not_after: Some("2026-12-01T00:00:00Z".into()) }
 }
 
 fn merged(reports: &[Value]) -> Fleet {
@@ -251,6 +251,110 @@ fn machines_are_named_by_label_or_by_their_gpus() {
 }
 
 #[test]
+fn of_two_machines_with_one_name_none_is_hidden() {
+    let mut all = fleet_of(4);
+    // A later report with the name of another machine, which says the opposite.
+    all[1]["run"]["labels"]["node"] = json!("node-00");
+    all[1]["machine"]["gpus"][0]["uuid"] = json!("GPU-ffffffff-1");
+    all[1]["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
+    all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
+    let texts: Vec<Vec<u8>> = all.iter().map(|report| report.to_string().into_bytes()).collect();
+    let expected = ["node-00", "node-02", "node-03"].map(String::from);
+    let fleet = merged_with(&texts, measured(), Some(&expected));
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 4)]), "none is a later report of the other");
+    let names: Vec<&str> = fleet.machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert_eq!(names, ["node-00 (GPU-00000000)", "node-00 (GPU-ffffffff)", "node-02", "node-03"]);
+    let shared: Vec<Option<&str>> = fleet.machines.iter().map(|machine| machine.shared_name.as_deref()).collect();
+    assert_eq!(shared, [Some("node-00"), Some("node-00"), None, None]);
+    assert_eq!(fleet.machines[0].warnings, ["another machine is called node-00 too"]);
+    assert_eq!(told(&fleet), [difference("context/one", &["node-00 (GPU-ffffffff)"], "verdict")]);
+    let expected = fleet.expected.unwrap();
+    assert_eq!((expected.missing, expected.unexpected), (vec![], vec![]), "each of the two has the name");
+
+    // Reports that share a GPU, directly or by another report, are of one machine: some see only a part of it.
+    let mut all = fleet_of(3);
+    for (at, gpus) in [["a", "b"], ["b", "c"], ["c", "d"]].into_iter().enumerate() {
+        all[at]["run"]["labels"]["node"] = json!("node-00");
+        all[at]["machine"]["gpus"] = json!(gpus.map(|uuid| json!({"uuid": uuid, "name": "H", "mig": false})));
+    }
+    let fleet = merged(&all);
+    assert_eq!((fleet.machines.len(), fleet.machines[0].name.as_str()), (1, "node-00"));
+    // UUIDs that begin alike stand there in full; a label that looks like such a name is another name.
+    let mut all = fleet_of(3);
+    for report in &mut all[..2] {
+        report["run"]["labels"]["node"] = json!("node-02");
+    }
+    all[2]["run"]["labels"]["node"] = json!("node-02 (GPU-000000000000)");
+    let fleet = merged(&all);
+    let names: Vec<&str> = fleet.machines.iter().map(|machine| machine.name.as_str()).collect();
+    let [first, second] = ["node-02 (GPU-000000000000)", "node-02 (GPU-000000000001)"];
+    assert_eq!(names, [first, &format!("{first} (2)"), second]);
+}
+
+#[test]
+fn a_report_of_the_future_replaces_none_and_is_not_current() {
+    let mut all = fleet_of(4);
+    all[1] = all[0].clone();
+    all[1]["run"]["started_at"] = json!("9999-12-31T23:59:59Z");
+    all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
+    all[2]["run"]["started_at"] = json!("2099-01-01T00:00:00Z");
+    let fleet = merged(&all);
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 3), (Bucket::Future, 1)]));
+    let [one] = fleet.input.not_merged.as_slice() else { panic!("{:?}", fleet.input.not_merged) };
+    assert!(
+        one.path.ends_with("001.json") && one.why.contains("9999-12-31T23:59:59Z, which is in the future"),
+        "{one:?}"
+    );
+    assert_eq!(told(&fleet), []);
+    // The only report of a machine counts, and is named.
+    let ahead: Vec<(&str, bool)> = fleet.machines.iter().map(|it| (it.name.as_str(), it.dated_ahead)).collect();
+    assert_eq!(ahead, [("node-00", false), ("node-02", true), ("node-03", false)]);
+    assert_eq!(fleet.machines[1].warnings, ["a report of it is dated in the future: 2099-01-01T00:00:00Z"]);
+    assert_eq!(fleet.input.to.as_deref(), Some("2026-11-20T10:00:00Z"));
+    // Who asks for current ones does not get it.
+    let texts: Vec<Vec<u8>> = all.iter().map(|report| report.to_string().into_bytes()).collect();
+    let rule = Rule { not_before: Some("2026-11-01T00:00:00Z".into()), ..measured() };
+    let fleet = merged_with(&texts, rule, None);
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 2), (Bucket::Future, 2)]));
+}
+
+#[test]
+fn what_more_machines_show_differently_comes_first() {
+    let mut all = fleet_of(12);
+    let other = |all: &mut Vec<Value>, at: usize, question: usize, line: &str| {
+        all[at]["scenarios"][question]["cases"][0]["outcomes"][0]["facts"] = json!([line]);
+    };
+    other(&mut all, 0, 0, "1 a: one machine");
+    for at in 1..4 {
+        other(&mut all, at, 1, "1 b: three machines");
+    }
+    all[4]["scenarios"][1]["verdict"]["kind"] = json!("not_reproduced");
+    let fleet = merged(&all);
+    let order: Vec<(String, usize)> =
+        told(&fleet).into_iter().map(|(name, machines, _)| (name, machines.len())).collect();
+    let wanted = [("context/two", 1), ("context/two", 3), ("context/one", 1)];
+    assert_eq!(order, wanted.map(|(name, count)| (name.to_string(), count)), "a verdict, then the most machines");
+}
+
+#[test]
+fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_invalid() {
+    let good = fleet_of(1).remove(0);
+    for (pointer, key, value) in
+        [("/run", "on", json!("sim:h200-x2")), ("/machine", "libraries", json!([{"path": "x", "simulated": true}]))]
+    {
+        let mut changed = good.clone();
+        changed.pointer_mut(pointer).unwrap()[key] = value;
+        let fleet = merged(&[changed]);
+        assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1)]));
+        assert!(fleet.input.not_merged[0].why.contains("contradicts itself"), "{:?}", fleet.input.not_merged);
+    }
+    let mut real = good.clone();
+    real["run"]["on"] = json!("cuda");
+    real["machine"]["libraries"] = json!([{"path": "x", "simulated": false}]);
+    assert_eq!(merged(&[real]).input.buckets, BTreeMap::from([(Bucket::Merged, 1)]));
+}
+
+#[test]
 fn whatever_is_read_falls_into_one_bucket() {
     let good = fleet_of(2);
     let text = good[0].to_string();
@@ -308,7 +412,7 @@ fn whatever_is_read_falls_into_one_bucket() {
     assert_eq!(fleet.input.buckets, counts);
     assert_eq!(fleet.machines.len(), 3);
     // The simulated ones are a fleet of their own.
-    let rule = Rule { provenance: Provenance::Simulated, not_before: None };
+    let rule = Rule { provenance: Provenance::Simulated, ..measured() };
     let fleet = merged_with(&texts, rule, None);
     assert_eq!(fleet.input.buckets[&Bucket::Merged], 1);
     assert!(fleet.input.buckets[&Bucket::Measured] >= 2 && !fleet.input.buckets.contains_key(&Bucket::Simulated));
@@ -333,6 +437,22 @@ fn what_is_named_of_a_bucket_is_bounded() {
     let fleet = merged_with(&texts, measured(), None);
     assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1000)]), "the source is left");
     assert_eq!(fleet.input.not_merged.len(), MOST_EXAMPLES);
+    let why = &fleet.input.not_merged[0].why;
+    assert!(why.contains("1000 lines one behind the other are no reports"), "the limit is named: {why}");
+}
+
+/// Lines whose heads are those of reports, and that are none.
+#[test]
+fn a_source_of_many_that_are_no_reports_is_left() {
+    let lines = 400_000;
+    let file = tempfile::Builder::new().suffix(".ndjson").tempfile().unwrap();
+    fs::write(file.path(), b"{\"must_understand\":[\"compact\"]}\n".repeat(lines)).unwrap();
+    let pool = Pool::new(measured());
+    gather(&[file.path().to_path_buf()], &pool);
+    let fleet = merge(pool, None, |_| None);
+    assert!((100_000..200_000).contains(&fleet.input.documents), "{}", fleet.input.documents);
+    let why = &fleet.input.not_merged[0].why;
+    assert!(why.contains("100000 of its documents are no reports"), "the limit is named: {why}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Text that may be compressed, by its first bytes and not by its name: gzip, Zstandard, or neither.
 
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -11,23 +13,69 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const MOST_WINDOW_BYTES: u64 = 32 << 20;
 /// So much is unpacked at a time.
 const PIECE: usize = 1 << 17;
+/// Text may be so many times as large as it is compressed, beyond [`ALWAYS_BYTES`]. Reports are 9 to 40 times as large,
+/// and many of them behind one another a hundred times; text that was made to cost time and memory is more.
+const MOST_TIMES: u64 = 500;
+/// So much may come out of anything.
+const ALWAYS_BYTES: u64 = 16 << 20;
 
 /// The text behind the compression, if there is any.
 ///
 /// # Errors
 /// The first bytes cannot be read.
 pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
-    let mut packed = BufReader::with_capacity(PIECE, packed);
+    let read_bytes = Rc::new(Cell::new(0));
+    let mut packed = BufReader::with_capacity(PIECE, Counted { inner: packed, read_bytes: Rc::clone(&read_bytes) });
     let first = packed.fill_buf()?;
     if first.starts_with(&GZIP) {
-        return Ok(Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(packed))));
+        return Ok(bounded(MultiGzDecoder::new(packed), read_bytes));
     }
     if first.starts_with(&ZSTD) {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(MOST_WINDOW_BYTES);
-        return Ok(Box::new(BufReader::with_capacity(PIECE, Zstd { packed, decoder, is_open: false })));
+        return Ok(bounded(Zstd { packed, decoder, is_open: false }, read_bytes));
     }
     Ok(Box::new(packed))
+}
+
+fn bounded(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn BufRead> {
+    Box::new(BufReader::with_capacity(PIECE, Bounded { text, packed_bytes, text_bytes: 0 }))
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    inner: R,
+    read_bytes: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.read_bytes.set(self.read_bytes.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// Text that ends with an error where too much of it comes out of what was read.
+struct Bounded<R> {
+    text: R,
+    packed_bytes: Rc<Cell<u64>>,
+    text_bytes: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.text.read(out)?;
+        self.text_bytes += read as u64;
+        if self.text_bytes > ALWAYS_BYTES + MOST_TIMES * self.packed_bytes.get() {
+            let why = format!(
+                "it unpacks to more than {} MiB and {MOST_TIMES} times its size; unpack it before, if it is yours",
+                ALWAYS_BYTES >> 20
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(read)
+    }
 }
 
 /// The frames of a file, one behind the other.
@@ -116,6 +164,16 @@ pub(crate) mod tests {
         }
         let wrong = [&ZSTD[..], &[0xff; 64]].concat();
         assert_ne!(read(wrong).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn text_that_is_thousands_of_times_its_size_is_refused_and_the_limit_named() {
+        let bomb = zstd(&vec![b'x'; 64 << 20]);
+        assert!(bomb.len() < 64 << 10, "{} bytes", bomb.len());
+        let error = read(bomb).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains("more than 16 MiB and 500 times its size"), "{error}");
+        assert_eq!(read(gzip(&vec![b'x'; 12 << 20])).unwrap().len(), 12 << 20, "a little may be anything");
     }
 
     #[test]

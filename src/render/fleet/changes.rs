@@ -32,6 +32,9 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
             let _ = write!(out, "{}", listed(&format!("{} {what}: ", names.len()), names));
         }
     }
+    for (_, doubt) in words::doubts(fleet, MOST) {
+        out.push_str(&sentence("", &doubt, WIDTH));
+    }
     let of = |is: fn(&What) -> bool| fleet.differences.iter().filter(|it| is(&it.what)).count();
     let counts = [
         (of(|what| matches!(what, What::Outcome { verdict_differs: true, .. })), "another verdict"),

@@ -15,6 +15,8 @@ pub(crate) const EVIL: &str = "=1+1\u{1b}[31m\u{202e}</script><img src=x onerror
 fn machine(name: &str, place: usize) -> Machine {
     Machine {
         name: name.to_owned(),
+        shared_name: None,
+        dated_ahead: false,
         labels: [("node".to_owned(), name.to_owned()), ("rack".to_owned(), format!("r{}", place / 40))].into(),
         gpus: (0..2).map(|gpu| format!("GPU-{place:08x}-0000-4000-8000-00000000000{gpu}")).collect(),
         reports: vec![format!("reports/{name}.json")],

@@ -98,6 +98,9 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
         let class = if name == "Missing" && missing > 0 { " class=\"failed\"" } else { "" };
         let _ = writeln!(out, "<p{class}>{name}: {}</p>", html(&names));
     }
+    for (name, doubt) in words::doubts(fleet, MOST_MISSING) {
+        let _ = writeln!(out, "<p class=\"failed\">{name}: {}</p>", html(&doubt));
+    }
     if let Some(expected) = fleet.expected.as_ref().filter(|expected| expected.missing.len() > MOST_MISSING) {
         let all: Vec<&str> = expected.missing.iter().map(String::as_str).collect();
         let all = html(&words::names(&all, usize::MAX));

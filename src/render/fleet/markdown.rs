@@ -27,6 +27,9 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     for (name, names) in words::expected(fleet, MOST_NAMES) {
         let _ = writeln!(out, "- {name}: {}", markdown(&names));
     }
+    for (name, doubt) in words::doubts(fleet, MOST_NAMES) {
+        let _ = writeln!(out, "- {name}: {}", markdown(&doubt));
+    }
     if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
         let _ = writeln!(out, "- {}", markdown(&alone));
     }

@@ -26,6 +26,9 @@ pub(super) fn fleet(fleet: &Fleet, width: usize) -> String {
     for (name, names) in words::expected(fleet, MOST_NAMES) {
         out += &sentence(&format!("{name:<8} "), &names, width);
     }
+    for (name, doubt) in words::doubts(fleet, MOST_NAMES) {
+        out += &sentence(&format!("{name:<8} "), &doubt, width);
+    }
     if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
         out += &sentence("Alone    ", &alone, width);
     }

@@ -3,7 +3,7 @@
 //! Nothing is escaped here; each form escapes what it prints.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::fleet::{Bucket, Difference, Fleet, Group, Key, Outcome, Question, Spread, Usual, What};
 use crate::render::tally;
@@ -353,6 +353,7 @@ pub(super) fn bucket_name(bucket: Bucket) -> &'static str {
         Bucket::Partial => "partial",
         Bucket::Duplicate => "duplicate",
         Bucket::Stale => "stale",
+        Bucket::Future => "future",
         Bucket::Simulated => "simulated",
         Bucket::Measured => "measured",
         Bucket::Truncated => "truncated",
@@ -374,6 +375,32 @@ pub(super) fn expected(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)
     });
     if !expected.unexpected.is_empty() {
         lines.push(("Unlisted", format!("{} ({})", expected.unexpected.len(), few(&expected.unexpected))));
+    }
+    lines
+}
+
+/// What is doubtful about who reported and when, in sentences: names that several machines have, and dates in the
+/// future.
+pub(super) fn doubts(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> {
+    let mut called: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for machine in &fleet.machines {
+        if let Some(shared) = &machine.shared_name {
+            called.entry(shared).or_default().push(&machine.name);
+        }
+    }
+    let shared = called.iter().take(most).map(|(shared, all)| {
+        let count = counted(all.len() as u64, "machine");
+        ("Names", format!("{count} with other GPUs have one name, {shared}: {}", names(all, most)))
+    });
+    let mut lines: Vec<(&str, String)> = shared.collect();
+    if called.len() > most {
+        lines.push(("Names", format!("and {} more names", called.len() - most)));
+    }
+    let ahead: Vec<&str> =
+        fleet.machines.iter().filter(|machine| machine.dated_ahead).map(|machine| machine.name.as_str()).collect();
+    if !ahead.is_empty() {
+        let count = counted(ahead.len() as u64, "machine");
+        lines.push(("Dates", format!("{count} with a report that is dated in the future: {}", names(&ahead, most))));
     }
     lines
 }
