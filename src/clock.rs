@@ -26,11 +26,15 @@ static STOPPED_FOR_NS: AtomicU64 = AtomicU64::new(0);
 /// watched it is no evidence. A stop is a gap between two calls, so waits are made in slices of
 /// [`SLICE_NS`].
 pub fn running_ns() -> u64 {
-    let now = now_ns();
-    let last = LAST_NS.swap(now, Ordering::Relaxed);
+    running_at(now_ns(), &LAST_NS, &STOPPED_FOR_NS)
+}
+
+/// The same at a time, of which the last one and the sum of all stops are kept.
+fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
+    let last = last.swap(now, Ordering::Relaxed);
     let gap = if last == 0 { 0 } else { now.saturating_sub(last) };
     let stopped = if gap > STOPPED_NS { gap - SLICE_NS } else { 0 };
-    now - (STOPPED_FOR_NS.fetch_add(stopped, Ordering::Relaxed) + stopped).min(now)
+    now - (stopped_for.fetch_add(stopped, Ordering::Relaxed) + stopped).min(now)
 }
 
 /// The wall clock, RFC 3339 in UTC with seconds.
@@ -67,16 +71,10 @@ mod tests {
 
     #[test]
     fn a_stop_does_not_count_and_a_wait_does() {
-        let (began, running) = (now_ns(), running_ns());
-        std::thread::sleep(std::time::Duration::from_nanos(6 * SLICE_NS));
-        let ran = running_ns() - running;
-        assert!(ran < 2 * SLICE_NS, "{ran} ns of a gap of {} ns count", now_ns() - began);
-        let (began, running) = (now_ns(), running_ns());
-        for _ in 0..6 {
-            std::thread::sleep(std::time::Duration::from_nanos(SLICE_NS));
-            running_ns();
-        }
-        let (ran, passed) = (running_ns() - running, now_ns() - began);
-        assert!(ran >= 5 * SLICE_NS && ran <= passed, "{ran} ns of {passed} ns");
+        let (last, stopped) = (AtomicU64::new(0), AtomicU64::new(0));
+        let at = |slices: u64| running_at(slices * SLICE_NS, &last, &stopped) / SLICE_NS;
+        // A stop of six slices counts as one.
+        assert_eq!([at(10), at(16)], [10, 11]);
+        assert_eq!([at(17), at(18), at(20), at(21)], [12, 13, 15, 16]);
     }
 }

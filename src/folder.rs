@@ -151,9 +151,8 @@ mod tests {
         let pipe = folder(MODE, None);
         let made = std::process::Command::new("mkfifo").arg(pipe.join(LOCK)).status().unwrap();
         assert!(made.success());
-        let started = std::time::Instant::now();
+        // It would wait for ever where it opened the pipe.
         remove_dead(&std::env::temp_dir());
-        assert!(started.elapsed().as_secs() < 5, "it waited for the pipe");
         assert!(living.path().join(LOCK).exists());
         assert!(!dead.exists());
         for other in others.iter().chain([&pipe]) {

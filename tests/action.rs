@@ -1,7 +1,7 @@
 //! What the action of action.yml does, on the simulated machine and with a program that only ends; and that what
 //! its workflows use is pinned.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,9 +1,9 @@
 //! What a person reads: questions that yes or no answers, the short form of a committed report at
 //! several widths, and the excerpts in README.md.
 //!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test answers` writes expected texts anew; read the diff.
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- answers::` writes expected texts anew; read the diff.
 
-mod common;
+use crate::common;
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! What the layout promises, held against the source text: which module may name what, how long a
 //! file may be, what is said of every dependency, and what no file may contain.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,6 +151,28 @@ fn what_judges_is_pure() {
     }
     let stray: Vec<String> = pure.iter().flat_map(|source| words.iter().flat_map(|word| source.names(word))).collect();
     assert!(stray.is_empty(), "a clock, a file, the environment or a process:\n{}", stray.join("\n"));
+}
+
+/// Cargo finds no test by itself here: a file that nothing names would never run.
+#[test]
+fn every_file_of_tests_is_run() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file of the package");
+    let programs = read("Cargo.toml");
+    let modules = read("tests/suite.rs") + &read("tests/pages.rs");
+    let mut idle = Vec::new();
+    for entry in fs::read_dir(root().join("tests")).expect("the folder of tests").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = match name.strip_suffix(".rs") {
+            Some(name) => name,
+            None if entry.path().join("main.rs").exists() => &name,
+            None => continue,
+        };
+        let is_program = programs.contains(&format!("[[test]]\nname = \"{name}\""));
+        if !is_program && !modules.contains(&format!("\nmod {name};\n")) {
+            idle.push(name.to_owned());
+        }
+    }
+    assert!(idle.is_empty(), "neither in tests/suite.rs nor a program in Cargo.toml: {idle:?}");
 }
 
 /// What a run of one's own left in `reports/` must not become evidence: nothing looks into that folder to see what is

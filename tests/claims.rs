@@ -1,6 +1,6 @@
 //! The claims: each of the articles' has its row, and nothing but a measurement confirms one.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

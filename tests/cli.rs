@@ -1,6 +1,6 @@
 //! The command line as a user and a script meet it: what is printed where, and how it ends.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! A report names the commit of the program that made it.
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! `compare` on committed reports, on copies of them with one change, and on simulated runs.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What the rules find, and what a policy says, in traces of real processes on the simulated machine: those of the programs in
 //! `tests/traced`.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! How long runs take, held against committed reports: the estimate, and the round of the essential
 //! set that its file promises.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

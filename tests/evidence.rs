@@ -2,7 +2,7 @@
 //! committed real report, and a changed expectation that no measurement bears out fails here, without
 //! a GPU.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Many machines' reports as one document: the committed ones, and what the command line does with others.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -219,16 +219,15 @@ fn a_compact_report_of_all_is_at_most_200_kb() {
 #[test]
 fn a_name_that_is_not_there_replaces_nothing() {
     let scratch = Scratch::new();
-    let reports = root().join("reports/compact");
-    let reports = reports.to_string_lossy();
+    let report = root().join("reports/compact/h200-x2-all.json");
+    let reports = report.to_string_lossy();
     assert_eq!(merge(&scratch, &[&reports]).code, Some(0));
     let before = merged(&scratch);
     let ran = merge(&scratch, &[&reports, "no-such-folder"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("there is no `no-such-folder`"), "{}", ran.stderr);
     assert_eq!(merged(&scratch), before);
-    let report = format!("{reports}/h200-x2-all.json");
-    for arguments in [vec!["fleet", "render", &report], vec!["fleet", "diff", &report, &report]] {
+    for arguments in [vec!["fleet", "render", &reports], vec!["fleet", "diff", &reports, &reports]] {
         let ran = scratch.run(&arguments);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         assert!(ran.stderr.contains("is not a merged document"), "{}", ran.stderr);

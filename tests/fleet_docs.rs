@@ -3,7 +3,7 @@
 //! What a cluster has is played: `ssh` runs its command here, and one machine of four does not answer. The program
 //! has no GPU, so that `run` and `merge` are told to simulate; nothing else is changed.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
 //! `fleet render` on the command line, and the page of a fleet in a real browser.
 
-mod common;
+use crate::common;
 #[allow(dead_code, reason = "this test program uses a part of it")]
 #[path = "../src/render/fleet/fixture.rs"]
 mod fixture;
@@ -9,8 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-// The fixture names these as a part of the program does.
-use cuda_pitfalls::{fleet, report, verdict};
+use cuda_pitfalls::fleet;
 
 use common::Scratch;
 use common::browser::{browser, opened};

@@ -1,7 +1,7 @@
 //! Generated fleets against what was put into them: every difference is found, none is invented, and every document
 //! is in its bucket.
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -158,7 +158,7 @@ fn a_fleet_without_differences_has_none() {
 }
 
 /// Writes a fleet for measurements, a file for each document, or with a name that ends in `.ndjson` a line:
-/// `FLEET_OUT=/tmp/fleet FLEET_MACHINES=10000 cargo test --release --test fleet_truth -- --ignored`.
+/// `FLEET_OUT=/tmp/fleet FLEET_MACHINES=10000 cargo test --release --test suite -- --ignored fleet_truth::`.
 #[test]
 #[ignore = "it writes gigabytes"]
 fn write_a_fleet_for_measurements() {

@@ -1,7 +1,7 @@
 //! What a forked child of a process that only counted is told, as on 2x NVIDIA H200, driver 580.159.04:
 //! the runtime remembers the count, and every other call says that the driver is not initialised.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! Files from strangers: nothing in them, and nothing in their names, reaches a terminal except as
 //! text, and none of them keeps the program waiting.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};

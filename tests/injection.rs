@@ -1,7 +1,7 @@
 //! The simulated driver and `CUDA_INJECTION64_PATH`: when the hook of the named library is called, and by whom. What the real driver
 //! does stands in `sim/src/model/behaviour.rs`.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

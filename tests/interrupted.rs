@@ -1,17 +1,16 @@
 //! Runs that are broken off: by Ctrl-C, by SIGTERM, by SIGKILL, by a report that cannot be written.
 //! Whatever happens, no process is left, and what is on disk is a whole document.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::verdict::Kind;
 use rustix::process::Signal;
 
-use common::{Ran, Running, Scratch, eventually, part};
+use common::{LONGEST, Ran, Running, Scratch, eventually, part};
 
 /// One GPU: the least that can be watched.
 const MACHINE: &str = "sim:h200-x1";
@@ -24,16 +23,10 @@ fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
     arguments.extend(["--repeat".into(), "1".into()]);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let running = scratch.start(scratch.command(&arguments));
-    eventually("the first scenario's result is on disk", Duration::from_secs(30), || {
+    eventually("the first scenario's result is on disk", LONGEST, || {
         scratch.stored().filter(|report| report.scenarios.first().is_some_and(|done| done.verdict.kind.is_conclusive()))
     });
-    // A worker that is still the same after a while is the one that hangs.
-    let worker = || scratch.processes().into_iter().find(|(_, line)| line.contains("__worker")).map(|(pid, _)| pid);
-    eventually("a worker hangs", Duration::from_secs(30), || {
-        let pid = worker()?;
-        std::thread::sleep(Duration::from_millis(300));
-        worker().filter(|later| *later == pid)
-    });
+    scratch.sleeper();
     running
 }
 
@@ -50,7 +43,7 @@ fn interrupted_by(signal: Signal, stem: &str) -> (Ran, Report) {
     let scratch = Scratch::new();
     let running = in_the_middle_of(&scratch, stem);
     running.signal(signal);
-    let ran = running.wait(Duration::from_secs(15));
+    let ran = running.wait(LONGEST);
     scratch.assert_no_process_left();
     let report = scratch.stored().expect("a report is on disk and can be read");
     is_partial(&report);
@@ -86,8 +79,8 @@ fn killed(stem: &str) {
     let running = in_the_middle_of(&scratch, stem);
     assert!(scratch.processes().len() >= 3, "parent, sampler, worker: {:?}", scratch.processes());
     running.signal(Signal::KILL);
-    assert_eq!(running.wait(Duration::from_secs(5)).code, None);
-    eventually("worker and sampler are dead", Duration::from_secs(1), || scratch.processes().is_empty().then_some(()));
+    assert_eq!(running.wait(LONGEST).code, None);
+    eventually("worker and sampler are dead", LONGEST, || scratch.processes().is_empty().then_some(()));
     is_partial(&scratch.stored().expect("a report is on disk and can be read"));
 }
 
@@ -146,9 +139,9 @@ fn a_folder_that_goes_away_during_the_run_is_exit_code_74() {
     arguments.extend(["--repeat".into(), "1".into()]);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let running = scratch.start(scratch.command(&arguments));
-    eventually("a report is on disk", Duration::from_secs(30), || scratch.stored());
+    eventually("a report is on disk", LONGEST, || scratch.stored());
     fs::remove_dir_all(scratch.reports()).expect("the folder can be removed");
-    not_durable(&running.wait(Duration::from_secs(30)));
+    not_durable(&running.wait(LONGEST));
     scratch.assert_no_process_left();
 }
 
@@ -173,7 +166,7 @@ fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
         arguments.extend(["--repeat", "1", "--junit", path].map(String::from));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         // A pipe without a reader would hold whoever opens it to write.
-        let ran = scratch.start(scratch.command(&arguments)).wait(Duration::from_secs(10));
+        let ran = scratch.start(scratch.command(&arguments)).wait(LONGEST);
         ran.ended(2, "usage");
         assert!(Path::new(path).exists(), "a device must not be replaced by a file");
     }
@@ -192,9 +185,9 @@ fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
     arguments.extend(["--repeat", "1", "--junit", &path].map(String::from));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let running = scratch.start(scratch.command(&arguments));
-    eventually("a report is on disk", Duration::from_secs(30), || scratch.stored());
+    eventually("a report is on disk", LONGEST, || scratch.stored());
     running.signal(Signal::KILL);
-    running.wait(Duration::from_secs(5));
+    running.wait(LONGEST);
     let left = fs::read_to_string(&junit).expect("the file is there");
     assert!(left.contains("errors=\"1\""), "a killed run looks like a success: {left}");
     // The same where the report cannot be written: it is exit code 74, and no success.

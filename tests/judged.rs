@@ -1,6 +1,6 @@
 //! Stored reports that somebody changed: what this version cannot judge by is refused, not left out.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::process::CommandExt;

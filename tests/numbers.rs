@@ -1,6 +1,6 @@
 //! Every number of the collection has a scenario, or a word why it has none.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::fs;

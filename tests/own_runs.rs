@@ -1,6 +1,6 @@
 //! What a user runs never counts as evidence, wherever it lies and whatever it says of itself.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::fs;

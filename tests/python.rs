@@ -1,7 +1,7 @@
 //! Cases of Python lines, on the simulated machine: a small framework of the tests calls the fake driver by
 //! ctypes, as real ones call the real driver.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,7 +2,7 @@
 //! measured, on generated ones and on every short one; and holds this comparison against wrong copies of
 //! the module.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

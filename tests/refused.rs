@@ -1,6 +1,6 @@
 //! Calls whose arguments were refused: each is asked again with others, or says why it cannot be.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::fs;

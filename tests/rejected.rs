@@ -1,6 +1,6 @@
 //! Files that must be refused, each with the exact words that a user sees.
 //!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test rejected` writes the words anew; read the diff.
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- rejected::` writes the words anew; read the diff.
 
 use std::fs;
 use std::path::Path;

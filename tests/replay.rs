@@ -1,10 +1,10 @@
 //! The committed evidence: it can be read, it judges to what it says, and the simulated driver shows
 //! the same, but for the differences that are written down.
 //!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test replay` writes `tests/differences.txt` anew; read the
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- replay::` writes `tests/differences.txt` anew; read the
 //! diff, and say why in the commit.
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,6 @@
 //! The page of a report in a real browser, made from what was measured.
 
-mod common;
+use crate::common;
 
 use common::browser::{browser, opened};
 use common::{Scratch, root};

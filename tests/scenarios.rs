@@ -39,7 +39,7 @@ struct Subject {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
     if arguments.test_threads == Some(0) {
         eprintln!("error: --test-threads 0 would run nothing; say 1 or more");
         return ExitCode::from(2);
@@ -70,6 +70,16 @@ fn main() -> ExitCode {
         let measured = Trial::ignorable_test(name, move || on_gpus(&subject, present, &by_measured));
         trials.push(measured.with_kind("gpu").with_ignored_flag(lacking));
     }
+    // Trials of one folder wait for one run: the first of each folder come first, so that runs are made side by side.
+    let mut seen = BTreeMap::new();
+    trials.sort_by_cached_key(|trial| {
+        let count: &mut usize = seen.entry(trial.name().split("::").next().unwrap_or_default().to_owned()).or_default();
+        *count += 1;
+        *count
+    });
+    // A run waits for its processes half of the time.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    arguments.test_threads = arguments.test_threads.or(Some(2 * cores));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

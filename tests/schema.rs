@@ -1,6 +1,6 @@
 //! The JSON Schemas: committed, the same as the program prints, and true of scenarios and reports.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

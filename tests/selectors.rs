@@ -1,6 +1,6 @@
 //! What a run asks, what it leaves out, and how it ends where the machine cannot answer.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! A report is put in place of the one before: whoever reads meanwhile has one of the two in full.
 
-mod common;
+use crate::common;
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! The program where its caller made things difficult: odd names of folders, a umask, limits, ignored
 //! signals, descriptors that are nobody's business.
 
-mod common;
+use crate::common;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,14 +11,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 
-use common::{Scratch, eventually};
+use common::{LONGEST, Scratch};
 
 /// One GPU: the least that can be watched.
 const MACHINE: &str = "sim:h200-x1";
@@ -54,7 +53,7 @@ fn a_simulated_run_is_never_reported_as_measured() {
         let scratch = Scratch::new();
         let mut command = command(&scratch, MACHINE, "clean");
         command.env("TMPDIR", folder(&scratch, name));
-        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        let ran = scratch.start(command).wait(LONGEST);
         let text = String::from_utf8_lossy(name);
         let report: Report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{text}: {error}"));
         is_simulated(&report);
@@ -69,7 +68,7 @@ fn libraries_of_the_simulated_machine_are_known_wherever_they_come_from() {
         let links = simulated::lay_out("h200-x1", &folder(&scratch, name)).expect("a machine");
         let mut command = command(&scratch, "cuda", "clean");
         command.env("LD_LIBRARY_PATH", links);
-        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        let ran = scratch.start(command).wait(LONGEST);
         is_simulated(&serde_json::from_value(ran.json()).expect("a report"));
     }
 }
@@ -80,7 +79,7 @@ fn a_name_that_the_loader_would_split_is_refused() {
         let scratch = Scratch::new();
         let mut command = command(&scratch, MACHINE, "clean");
         command.env("TMPDIR", folder(&scratch, name.as_bytes()));
-        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        let ran = scratch.start(command).wait(LONGEST);
         ran.ended(2, "usage");
         let error = ran.json()["error"].as_str().unwrap_or_default().to_string();
         assert!(error.contains("TMPDIR") && error.contains(&format!("`{byte}`")), "{error}");
@@ -106,12 +105,11 @@ fn the_private_folder_is_private_whatever_the_umask() {
             });
         }
         let running = scratch.start(command);
-        let folder = eventually("a worker is under way", Duration::from_secs(30), || {
-            scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then(|| private_folder(&scratch))?
-        });
+        scratch.sleeper();
+        let folder = private_folder(&scratch).expect("the folder of the run");
         let mode = fs::metadata(&folder).expect("the folder").permissions().mode();
         assert_eq!(mode & 0o7777, 0o700, "umask {umask:o}");
-        running.wait(Duration::from_secs(60)).ended(0, "ok");
+        running.wait(LONGEST).ended(0, "ok");
     }
 }
 
@@ -119,14 +117,12 @@ fn the_private_folder_is_private_whatever_the_umask() {
 fn a_limit_on_the_size_of_files_fails_the_report_and_kills_nobody() {
     let scratch = Scratch::new();
     let running = scratch.start(command(&scratch, MACHINE, "wait"));
-    eventually("a worker is under way", Duration::from_secs(30), || {
-        scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then_some(())
-    });
+    scratch.sleeper();
     let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
     // SAFETY: the limits are a live struct, and the process is our child.
     let set = unsafe { libc::prlimit(running.pid(), libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) };
     assert_eq!(set, 0);
-    let ran = running.wait(Duration::from_secs(60));
+    let ran = running.wait(LONGEST);
     assert_eq!(ran.code, Some(74), "{ran:#?}");
     scratch.assert_no_process_left();
 }
@@ -149,7 +145,7 @@ fn ignoring(scratch: &Scratch, signals: &'static [i32], stem: &str) -> Command {
 #[test]
 fn a_caller_that_ignores_sigchld_spoils_nothing() {
     let scratch = Scratch::new();
-    let ran = scratch.start(ignoring(&scratch, &[libc::SIGCHLD], "processes")).wait(Duration::from_secs(60));
+    let ran = scratch.start(ignoring(&scratch, &[libc::SIGCHLD], "processes")).wait(LONGEST);
     ran.ended(0, "ok");
 }
 
@@ -157,12 +153,10 @@ fn a_caller_that_ignores_sigchld_spoils_nothing() {
 fn signals_that_the_caller_ignores_do_not_end_a_run() {
     let scratch = Scratch::new();
     let running = scratch.start(ignoring(&scratch, &[libc::SIGHUP, libc::SIGINT], "wait"));
-    eventually("a worker is under way", Duration::from_secs(30), || {
-        scratch.processes().iter().any(|(_, line)| line.contains("__worker")).then_some(())
-    });
+    scratch.sleeper();
     running.signal(Signal::HUP);
     running.signal(Signal::INT);
-    running.wait(Duration::from_secs(60)).ended(0, "ok");
+    running.wait(LONGEST).ended(0, "ok");
 }
 
 #[test]
@@ -177,20 +171,16 @@ fn descriptors_of_the_caller_reach_no_process_of_a_run() {
         command.pre_exec(move || if libc::dup2(fd, 77) == 77 { Ok(()) } else { Err(std::io::Error::last_os_error()) });
     }
     let running = scratch.start(command);
-    let children = eventually("worker and sampler are there", Duration::from_secs(30), || {
-        let found = scratch.processes();
-        let is_there = |role: &str| found.iter().any(|(_, line)| line.contains(role));
-        // A worker that has mapped its libraries has begun.
-        (is_there("__worker") && is_there("__sampler")).then_some(found)
-    });
-    std::thread::sleep(Duration::from_millis(300));
+    scratch.sleeper();
+    let children = scratch.processes();
+    assert!(["__worker", "__sampler"].iter().all(|role| children.iter().any(|(_, line)| line.contains(role))));
     for (pid, line) in children.iter().filter(|(_, line)| line.contains("__")) {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let open: Vec<OsString> =
             open.filter_map(|entry| fs::read_link(entry.path()).ok()).map(PathBuf::into_os_string).collect();
         assert!(!open.contains(&OsString::from_vec(secret.as_os_str().as_bytes().to_vec())), "{line}: {open:?}");
     }
-    running.wait(Duration::from_secs(60)).ended(0, "ok");
+    running.wait(LONGEST).ended(0, "ok");
 }
 
 #[test]
@@ -199,7 +189,7 @@ fn a_pipe_named_lock_holds_nobody() {
     let other = folder(&scratch, b"cuda-pitfalls-pipe");
     fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("ours");
     assert!(Command::new("mkfifo").arg(other.join("lock")).status().expect("mkfifo runs").success());
-    let ran = scratch.start(command(&scratch, MACHINE, "clean")).wait(Duration::from_secs(60));
+    let ran = scratch.start(command(&scratch, MACHINE, "clean")).wait(LONGEST);
     ran.ended(0, "ok");
     assert!(other.join("lock").exists(), "it is not ours to remove");
 }

@@ -1,6 +1,6 @@
 //! `survey python` on the simulated machine, with a framework made up for these tests (`tests/surveyed`).
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Surveys on the simulated machine: rows, resuming, refusals; and the committed ones.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Stored traces on the command line, and the page of a trace in a real browser.
 
-mod common;
+use crate::common;
 #[allow(dead_code, reason = "this test program uses a part of it")]
 #[path = "../src/render/trace/fixture.rs"]
 mod fixture;
@@ -8,8 +8,7 @@ mod fixture;
 use std::fs;
 use std::path::PathBuf;
 
-// The fixture names these as a part of the program does.
-use cuda_pitfalls::{diagnosis, policy, render, report, sample, trace, verdict};
+use cuda_pitfalls::{policy, render, trace};
 use serde_json::Value;
 
 use common::Scratch;

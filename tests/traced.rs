@@ -1,7 +1,7 @@
 //! The programs of `tests/traced`, not traced: they do on the simulated driver what their first lines say, so that what a trace shows
 //! of them is theirs.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

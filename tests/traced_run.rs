@@ -1,7 +1,7 @@
 //! The committed run of all scenarios under a trace on 2 GPUs (reports/traced-run): the trace's own counts show that
 //! each worker made the listed calls and no others, on the real driver.
 
-mod common;
+use crate::common;
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};

@@ -1,7 +1,7 @@
 //! Committed traces of real programs: measured, whole, and today's rules find in them what
 //! `tests/traces.txt` says.
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 use std::fs;

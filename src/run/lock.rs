@@ -300,17 +300,17 @@ mod tests {
     #[test]
     fn who_waits_gets_it_when_it_is_free() {
         let folder = tempfile::tempdir().unwrap();
-        let patient = locking(folder.path(), Duration::from_secs(30));
-        let first = taken(&patient, &["GPU-a"]).0.unwrap();
-        let ends = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(300));
-            drop(first);
+        let patient = locking(folder.path(), Duration::from_secs(600));
+        let mut first = taken(&patient, &["GPU-a"]).0.ok();
+        let mut said = Vec::new();
+        // It is free as soon as the other has said that it waits.
+        let second = take(&patient, &["GPU-a".to_owned()], &mut Interrupt::none(), &mut |words| {
+            said.push(words.to_owned());
+            drop(first.take());
         });
-        let (second, said) = taken(&patient, &["GPU-a"]);
         assert!(second.is_ok());
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("waiting for the run of process"), "{said:?}");
-        ends.join().unwrap();
     }
 
     #[test]

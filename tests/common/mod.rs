@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use cuda_pitfalls::evidence;
@@ -24,8 +25,8 @@ use serde_json::Value;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cuda-pitfalls");
 
-/// Longer than any run of these tests takes: a run that takes longer hangs.
-const LONGEST: Duration = Duration::from_secs(120);
+/// Longer than anything takes, however busy the machine is. Only what hangs is waited for so long.
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 
 /// The package's folder.
 pub(crate) fn root() -> &'static Path {
@@ -165,6 +166,17 @@ impl Scratch {
         pids.collect()
     }
 
+    /// Waits until a process that was started here sleeps, as a worker does in `pause` and in `nanosleep`: it makes
+    /// steps then, and has not come to their end.
+    pub(crate) fn sleeper(&self) -> i32 {
+        eventually("a worker is in the middle of a step", LONGEST, || {
+            let sleeps = |(pid, line): &(i32, String)| {
+                (line.contains("__worker") || line.contains("__child")) && is_in_call(*pid, libc::SYS_clock_nanosleep)
+            };
+            self.processes().iter().find(|it| sleeps(it)).map(|(pid, _)| *pid)
+        })
+    }
+
     /// Fails if anything still runs that was started here.
     pub(crate) fn assert_no_process_left(&self) {
         let left = self.processes();
@@ -198,9 +210,10 @@ impl Running {
         kill_process(pid, signal).expect("it can be signalled");
     }
 
-    /// Waits for its end; one that does not come fails the test.
+    /// Waits for its end; one that does not come fails the test. `longest` is for what takes longer than [`LONGEST`]:
+    /// a busy machine is given that in any case.
     pub(crate) fn wait(mut self, longest: Duration) -> Ran {
-        let started = Instant::now();
+        let (started, longest) = (Instant::now(), longest.max(LONGEST));
         loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 let text =
@@ -245,16 +258,32 @@ exit $code
     script(path, &text);
 }
 
-/// Waits until something holds, and fails where it does not in time.
+/// Waits until something holds, and fails where it does not in time: `longest`, or [`LONGEST`] if that is more.
 pub(crate) fn eventually<T>(what: &str, longest: Duration, mut test: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
+    let (started, longest) = (Instant::now(), longest.max(LONGEST));
     loop {
         if let Some(found) = test() {
             return found;
         }
         assert!(started.elapsed() < longest, "not within {longest:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether a thread of a process is in a system call of this number.
+pub(crate) fn is_in_call(pid: i32, number: i64) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let calls = threads.filter_map(|thread| fs::read_to_string(thread.path().join("syscall")).ok());
+    calls.into_iter().any(|call| call.split_whitespace().next() == Some(number.to_string().as_str()))
+}
+
+/// All questions, asked on a simulated machine with two GPUs. The tests of one program share the run.
+pub(crate) fn all_simulated() -> &'static Report {
+    static ALL: OnceLock<Report> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let allowed = ["fault", "bigmem", "oversubscribe"].map(|hazard| ["--allow", hazard]).concat();
+        Scratch::new().simulate("sim:h200-x2", &["all"], &[&["--repeat", "2"][..], &allowed].concat()).1
+    })
 }
 
 /// A scenario's part of a report, by the instance's name.

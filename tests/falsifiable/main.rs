@@ -8,8 +8,7 @@
 //! which is the answer. There each fact that the expectations name is changed in what was recorded, one
 //! at a time: none of these changes may pass, and one at least must be called unexpected.
 
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 mod perturb;
 
 use std::collections::BTreeSet;
@@ -22,7 +21,7 @@ use cuda_pitfalls::report::{CaseReport, Report, read};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::verdict::ExpectationMet;
 
-use common::{Scratch, committed_reports};
+use common::{all_simulated, committed_reports};
 
 /// How expectations fared.
 #[derive(Default)]
@@ -98,11 +97,8 @@ fn today() -> Vec<Scenario> {
 
 #[test]
 fn every_expectation_can_fail_on_the_simulated_machine() {
-    let allowed = ["--allow", "fault", "--allow", "bigmem"];
-    let more: Vec<&str> = ["--repeat", "2"].into_iter().chain(allowed).collect();
-    let (_, report) = Scratch::new().simulate("sim:h200-x2", &["all"], &more);
     let mut tally = Tally::default();
-    tally.take(&report);
+    tally.take(all_simulated());
     tally.holds(60);
 }
 

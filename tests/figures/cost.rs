@@ -3,8 +3,8 @@
 use cuda_pitfalls::report::read;
 use serde_json::Value;
 
+use super::{Page, document};
 use crate::common::root;
-use crate::{Page, document};
 
 fn median(of: &Value) -> f64 {
     of["median"].as_f64().expect("a median")

@@ -4,8 +4,7 @@
 //! with it, and looks for that phrase. A report that changes a figure fails here, and so does a page
 //! that gives another one.
 
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 
 mod cost;
 mod memory;

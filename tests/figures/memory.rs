@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Page, document, mib};
+use super::{Page, document, mib};
 
 /// A step of a case as every attempt showed it.
 fn step(report: &str, scenario: &str, case: &str, at: &str) -> Value {

@@ -8,7 +8,7 @@ use cuda_pitfalls::survey::document::Document;
 use cuda_pitfalls::survey::python::INSTRUMENT;
 use serde_json::Value;
 
-use crate::{Page, document};
+use super::{Page, document};
 use crate::common::{committed_documents, root};
 
 /// The first survey with libcudart 13.0 and two visible GPUs, less what was not exported: each

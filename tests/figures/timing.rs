@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cuda_pitfalls::event::Event;
 use cuda_pitfalls::report::{Attempt, Report, read};
 
-use crate::Page;
+use super::Page;
 use crate::common::committed_reports;
 
 /// How long each call of a step took in attempts that count, with how many GPUs its process saw.

@@ -20,7 +20,7 @@ const QUESTIONS: [&str; 6] = [
 ];
 const SIGNALS: [Signal; 3] = [Signal::KILL, Signal::SEGV, Signal::TERM];
 /// A run that takes longer hangs.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// Numbers that are the same whenever the seed is (splitmix64).
 struct Random(u64);

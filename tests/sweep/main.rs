@@ -2,10 +2,8 @@
 //! of its parent that fail. Whatever happens, the run ends, nothing wrong is concluded, and the exit
 //! code is the report's.
 //!
-//! A small part runs always. All of it: `cargo test --test sweep -- --ignored`.
+//! A small part runs always. All of it: `cargo test --test suite -- --ignored sweep::`.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod kills;
 #[cfg(target_arch = "x86_64")]
 mod syscalls;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::Scratch;
-use crate::trace::{Fault, Traced, run};
+use super::trace::{Fault, Traced, run};
+use crate::common::{Scratch, eventually};
 
 /// The calls by name, with the errors that they may have.
 const CALLS: [(&str, &[i64], i32, bool); 9] = [
@@ -22,7 +22,7 @@ const CALLS: [(&str, &[i64], i32, bool); 9] = [
 ];
 
 /// A run that takes longer hangs. Some waits for an answer that was lost take 20 s.
-const LONGEST: Duration = Duration::from_secs(100);
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// One run with a fault, and what is wrong with how it ended.
 fn one(fault: Fault) -> (Traced, Option<String>) {
@@ -39,9 +39,8 @@ fn one(fault: Fault) -> (Traced, Option<String>) {
     let said = std::fs::read_to_string(&err).unwrap_or_default();
     let wrong = wrong.map(|wrong| format!("{wrong}; code {:?}; {}", traced.code, said.trim().replace('\n', " | ")));
     // The processes of a parent that was killed end a moment after it.
-    std::thread::sleep(Duration::from_millis(20));
-    let left = scratch.processes();
-    (traced, wrong.or((!left.is_empty()).then(|| format!("still running: {left:?}"))))
+    eventually("no process is left", LONGEST, || scratch.processes().is_empty().then_some(()));
+    (traced, wrong)
 }
 
 fn wrong_in(scratch: &Scratch, traced: &Traced, printed: &str) -> Option<String> {
