@@ -1,6 +1,7 @@
 //! A socket that carries one JSON document per line, for one reader and one writer.
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
@@ -144,6 +145,11 @@ impl Channel {
             return Err(ChannelError::Nonsense(format!("a line of more than {LONGEST_LINE} bytes")));
         }
         Ok(())
+    }
+
+    /// Has the other side read the end of the channel. What it says can still be read here.
+    pub fn hang_up(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Whether the other side is known to be gone.

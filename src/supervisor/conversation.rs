@@ -1,6 +1,6 @@
 //! Messages to and from the processes of one worker, while every other event is polled.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -12,9 +12,6 @@ use crate::channel::{Channel, ChannelError};
 use crate::clock;
 use crate::event::{Command, Event};
 use crate::recording::ProcessEvent;
-
-/// How long a process is waited for that nothing can be said to.
-const DEAF_NS: u64 = 500_000_000;
 
 /// What the parent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +48,6 @@ pub(super) struct Conversation {
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) events: Vec<ProcessEvent>,
     pub(super) ended: bool,
-    /// Processes that nothing can be said to any more.
-    deaf: BTreeSet<String>,
     /// What failed in the parent. Nothing is waited for then: the answer may never come.
     failed: Option<String>,
 }
@@ -60,16 +55,19 @@ pub(super) struct Conversation {
 impl Conversation {
     /// With a process that was just started.
     pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
-        Conversation { child, channels, events: Vec::new(), ended: false, deaf: BTreeSet::new(), failed: None }
+        Conversation { child, channels, events: Vec::new(), ended: false, failed: None }
     }
 
-    /// Says something to a process. A process that is gone is noticed when waiting.
+    /// Says something to a process. A process that is gone is noticed when waiting; one that is there and cannot be told
+    /// anything is told by the end of its channel to leave.
     pub(super) fn say(&mut self, process: &str, command: &Command) {
-        let sent = self.channels.get(process).map(|channel| channel.send(command));
-        if let Some(Err(ChannelError::Closed)) = sent {
-            self.deaf.insert(process.to_string());
-        } else if let Some(Err(error)) = sent {
-            self.failed.get_or_insert(format!("a message to a process could not be sent: {error}"));
+        let Some(channel) = self.channels.get(process) else { return };
+        match channel.send(command) {
+            Ok(()) => {}
+            Err(ChannelError::Closed) => channel.hang_up(),
+            Err(error) => {
+                self.failed.get_or_insert(format!("a message to a process could not be sent: {error}"));
+            }
         }
     }
 
@@ -77,9 +75,6 @@ impl Conversation {
     pub(super) fn wait(&mut self, process: &str, want: Want, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
         let from = self.events.len();
         let mut is_late = false;
-        // What it said last may still be on its way; an answer to what it did not hear is not.
-        let is_deaf = want != Want::End && self.deaf.contains(process);
-        let deadline_ns = if is_deaf { deadline_ns.min(clock::running_ns() + DEAF_NS) } else { deadline_ns };
         loop {
             match self.take() {
                 Ok(()) => {}
@@ -96,7 +91,7 @@ impl Conversation {
                 return Waited::Failed(why);
             }
             if is_late {
-                return if is_deaf { Waited::Gone } else { Waited::Deadline };
+                return Waited::Deadline;
             }
             // What came before the deadline counts, so one more look is taken after it.
             let left = deadline_ns.saturating_sub(clock::running_ns());

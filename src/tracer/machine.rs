@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Options, TracerError};
 use crate::run::On;
+use crate::simulated::MachineError;
 use crate::supervisor::{self, SamplerClient};
 use crate::{libraries, simulated};
 
@@ -53,8 +54,10 @@ impl Machine {
     }
 
     fn simulated(name: &str, private: &Path) -> Result<Machine, TracerError> {
-        let links = simulated::lay_out(name, &private.join("machine"))
-            .map_err(|error| TracerError::Usage(format!("--on: {error}")))?;
+        let links = simulated::lay_out(name, &private.join("machine")).map_err(|error| match error {
+            MachineError::File { .. } => TracerError::Internal(error.to_string()),
+            error => TracerError::Usage(format!("--on: {error}")),
+        })?;
         let libcuda = Some(links.join("libcuda.so.1"));
         Ok(Machine { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
     }

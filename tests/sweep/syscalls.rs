@@ -75,7 +75,7 @@ fn sweep(names: &[&str], points: impl Fn(u64) -> Vec<u64>) {
     let mut wrong = Vec::new();
     let mut all = 0;
     for (name, calls, errno, made) in CALLS.into_iter().filter(|(name, ..)| names.contains(name)) {
-        let fault = |nth| Fault { calls, nth, errno, made };
+        let fault = |nth| Fault { calls, nth, errno, made, lasts: false };
         let (none, wrong_without) = one(fault(0));
         assert_eq!((none.code, wrong_without), (Some(0), None), "{name}");
         assert!(none.calls > 0, "the run makes no {name}");
@@ -107,6 +107,68 @@ fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
         sweep(&["read", "write", "fsync", "renameat", "openat"], few);
         channels.join().expect("every point ended well");
     });
+}
+
+/// One trace with a fault, and what is wrong with how it ended.
+fn one_trace(fault: Fault) -> (Traced, Option<String>) {
+    let scratch = Scratch::new();
+    let out = scratch.path().join("traces").to_string_lossy().into_owned();
+    let mut command = scratch.command(&["trace", "--on", "sim:h200-x1", "--out", &out, "--", "sh", "-c", "exit 5"]);
+    let err = scratch.path().join("stderr");
+    command.stdout(std::process::Stdio::null()).stderr(File::create(&err).expect("a file of our own"));
+    let traced = run(command, fault, LONGEST);
+    let said = std::fs::read_to_string(&err).unwrap_or_default();
+    // The program's own code; or nothing was started, and why is said.
+    let is_right = match traced.code {
+        Some(5) => true,
+        Some(70 | 74 | 126) => said.contains("cuda-pitfalls: "),
+        _ => false,
+    };
+    let is_right = is_right && !traced.hung && !said.contains("panicked");
+    let wrong = (!is_right).then(|| format!("{traced:?}: {}", said.trim().replace('\n', " | ")));
+    std::thread::sleep(Duration::from_millis(20));
+    let left = scratch.processes();
+    (traced, wrong.or((!left.is_empty()).then(|| format!("still running: {left:?}"))))
+}
+
+/// Fails the calls of a tracer at points.
+fn sweep_traces(points: impl Fn(u64) -> Vec<u64>) {
+    let mut wrong = Vec::new();
+    // The standard library panics where the pipe to a process that it starts fails, which is all that a tracer receives from.
+    for (name, calls, errno, made) in CALLS.into_iter().filter(|(name, ..)| *name != "recvfrom") {
+        let fault = |nth| Fault { calls, nth, errno, made, lasts: false };
+        let (none, wrong_without) = one_trace(fault(0));
+        assert_eq!((none.code, wrong_without), (Some(5), None), "{name}");
+        for nth in points(none.calls) {
+            wrong.extend(one_trace(fault(nth)).1.map(|wrong| format!("{name} {nth} of {}: {wrong}", none.calls)));
+        }
+        println!("{name}: {} calls", none.calls);
+    }
+    assert!(wrong.is_empty(), "{} points:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_failed_call_of_a_tracer_leaves_the_program_its_exit_code() {
+    // The twelfth is that of a folder which the standard library cannot bear not to close.
+    sweep_traces(|count| few(count).into_iter().chain([12]).filter(|nth| *nth <= count).collect());
+}
+
+#[test]
+#[ignore = "minutes"]
+fn every_call_of_a_tracer_may_fail() {
+    sweep_traces(every);
+}
+
+#[test]
+fn channels_that_stay_broken_end_a_run_soon() {
+    let fault = |nth| Fault { calls: &[libc::SYS_sendto], nth, errno: libc::EPIPE, made: false, lasts: true };
+    let (none, _) = one(fault(0));
+    for nth in few(none.calls) {
+        let (_, wrong) = one(fault(nth));
+        assert_eq!(wrong, None, "from {nth} of {} on", none.calls);
+        let (traced, wrong) = one_trace(fault(nth));
+        assert_eq!(wrong, None, "{traced:?}: from {nth} on");
+    }
 }
 
 macro_rules! every_point {

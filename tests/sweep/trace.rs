@@ -19,6 +19,8 @@ pub(crate) struct Fault {
     /// Whether the call is made all the same and only its result is another. A `close` that fails has
     /// closed the descriptor, on Linux.
     pub(crate) made: bool,
+    /// Whether all that come after it fail, too.
+    pub(crate) lasts: bool,
 }
 
 /// How a traced program ended.
@@ -101,7 +103,7 @@ fn follow(pid: i32, fault: Fault) -> (Option<i32>, u64) {
                 began |= number == libc::SYS_rt_sigaction && registers.rdi == libc::SIGPIPE as u64;
                 if began && fault.calls.contains(&number) {
                     calls += 1;
-                    failing = calls == fault.nth;
+                    failing = calls == fault.nth || (fault.lasts && fault.nth > 0 && calls > fault.nth);
                     if failing && !fault.made {
                         registers.orig_rax = u64::MAX;
                         libc::ptrace(libc::PTRACE_SETREGS, pid, 0usize, &raw const registers);
