@@ -35,10 +35,10 @@ fn a_file_is_read_whole() {
 fn what_is_not_a_key_is_named_with_its_place() {
     assert!(
         said("says = \"It is slow.\"", "says = \"It is slow.\"\nsay = 1")[0]
-            .contains("s7-test.toml:33:1: unknown field")
+            .contains("s7-test.toml:32:1: unknown field")
     );
     assert!(said("shows =", "show =")[0].contains("unknown field `show`"));
-    assert!(said("\"refuted\"", "\"wrong\"")[0].starts_with("claims/s7-test.toml:25:11: unknown variant `wrong`"));
+    assert!(said("\"refuted\"", "\"wrong\"")[0].starts_with("claims/s7-test.toml:24:11: unknown variant `wrong`"));
     assert!(said("fact = \"exit\"", "fact = \"exits\"")[0].contains("unknown fact `exits`"));
     assert!(said("\"2025-05-23\"", "\"May 2025\"")[0].contains("the day is written like"));
     assert!(said("author = \"A. Nobody\"\n", "").is_empty(), "not every text names its author");

@@ -174,11 +174,12 @@ impl Measurement {
         self.then.kind != self.part.verdict.kind
     }
 
-    /// Whether the pitfall showed, with what the report itself says where that is not the same.
+    /// Whether the pitfall showed, with what the report itself says where that is not the same, and with what was
+    /// another then where it is.
     pub fn told(&self) -> String {
         let now = happened(&self.part.verdict);
         if !self.is_asked_otherwise() {
-            return now;
+            return self.changed.map_or(now.clone(), |changed| format!("{now} ({changed} then)"));
         }
         format!("{now} (as asked then: {}; {})", happened(&self.then), self.changed.unwrap_or("judged by older rules"))
     }

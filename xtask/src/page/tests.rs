@@ -193,7 +193,7 @@ fn what_was_measured_of_a_line_stands_beneath_it() {
         "\nMeasured with Python 3.12.3, torch 2.9.0 on driver 580.159.04. Other versions, newer ones too: not\nmeasured.\n",
         "\nThe answer rests on 5 attempts of each case in 1 run, which was interrupted, on 0 ×.\n",
         " | 580.159.04 | 3.12.3, torch 2.9.0 | 5, run interrupted | shows (as asked then: does not show; another effect) | ",
-        " “As asked then” is the verdict that",
+        "“As asked then” is",
         "driver 580.159.04, Python 3.12.3, torch 2.9.0\n([h200-x2]",
         "\nLine by line, the trap:\n\n```python\nimport torch\n",
         "\ntorch.cuda.is_available()  # [ask]\n#   available = True\n#   driver calls: cuInit, 2 that only ask\n#   contexts: gpu0\n```\n",
