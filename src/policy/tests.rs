@@ -128,6 +128,26 @@ fn a_bound_is_a_gpu_and_a_size_with_its_unit() {
 }
 
 #[test]
+fn a_bound_is_not_kept_by_memory_that_was_not_read() {
+    let bound = Policy::parse(&[], &texts(&["gpu1=2GiB"])).expect("a bound");
+    let mut trace = whole();
+    for (gaps, why) in [
+        (vec![None, Some(2_000_000_000)], None),
+        (vec![Some(0), Some(2_500_000_000)], Some("the memory of gpu1 was not read for 2.5 s while the program ran")),
+        (vec![Some(0), None], Some("the memory of gpu1 was not read until the program ended")),
+        (Vec::new(), Some("how often the memory of gpu1 was read is not known")),
+    ] {
+        trace.end.as_mut().expect("an end").memory_gap_ns = gaps;
+        let undecided = check(&bound, &trace).undecided;
+        let expected: Vec<String> = why.map(|why| format!("max-bytes gpu1=2GiB: {why}")).into_iter().collect();
+        assert_eq!(undecided, expected);
+    }
+    // What was seen is seen.
+    let trace = program().memory(1, 3 << 30).ends(&[1]).done();
+    assert_eq!(check(&bound, &trace).violations.len(), 1);
+}
+
+#[test]
 fn memory_counts_from_what_was_there_before() {
     let of = |bound: &str, trace: &Trace| check(&Policy::parse(&[], &texts(&[bound])).expect("a bound"), trace);
     let mut trace = program().memory(1, 3 << 30).memory(1, 1 << 30).ends(&[1]).done();

@@ -395,7 +395,7 @@ fn traces_come_to_their_end_whatever_is_done_to_them() {
             return;
         }
         let began = std::time::Instant::now();
-        (0..runs).for_each(|number| run(number));
+        (0..runs).for_each(&mut *run);
         println!("{name}: {runs} traces ended as they should, {:.0?}", began.elapsed());
     };
     if is_root() {
@@ -425,6 +425,8 @@ fn traces_come_to_their_end_whatever_is_done_to_them() {
         let (ran, trace) = held.finish();
         let gaps = trace.end.expect("a whole trace").memory_gap_ns;
         let was_read = gaps.iter().all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
+        // It may have been killed before it read anything.
+        let was_read = was_read && trace.start.used_bytes.iter().all(Option::is_some);
         assert_eq!(ran.code, Some(if was_read { 5 } else { 3 }), "{gaps:?} {ran:?}");
     });
     kind("stop of the sampler", &mut |_| bounded(true).0.ended(3, "inconclusive"));
