@@ -90,14 +90,19 @@ impl Listed {
     }
 }
 
-/// The documents in files of this name, such as `report.json`, each with the name of its folder below `reports`.
+/// The documents in files of this name, such as `report.json`, each with the name of its folder below `reports`, in
+/// the order of these names.
 ///
 /// # Errors
 /// One of them cannot be read, or is not the one that was listed.
 pub fn documents(reports: &Path, file: &str) -> Result<Vec<(String, PathBuf)>, EvidenceError> {
     let listed = listed();
     let named = listed.iter().filter_map(|one| Some((one.folder_of(file)?, one)));
-    named.map(|(folder, one)| Ok((folder.to_owned(), one.find(reports)?))).collect()
+    let mut found: Vec<(String, PathBuf)> =
+        named.map(|(folder, one)| Ok((folder.to_owned(), one.find(reports)?))).collect::<Result<_, EvidenceError>>()?;
+    // Paths have another order: `x-again/` comes before `x/`.
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -82,5 +82,6 @@ fn all(folder: &Path) -> Vec<NamedReport> {
             }
         }
     }
+    sources.sort_by(|one, other| one.name.cmp(&other.name));
     sources
 }
