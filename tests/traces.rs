@@ -83,7 +83,7 @@ fn committed_traces_show_what_they_showed() {
             render::trace::html(&trace, &findings, &outcome),
             render::trace::markdown(&trace, &findings, &outcome),
         ] {
-            assert!(!text.contains("SIMULATED") && text.len() > 100, "{name}: {text}");
+            assert!(!text.contains("SIMULATED") && text.len() > 50, "{name}: {text}");
         }
     }
     let path = root().join("tests/traces.txt");

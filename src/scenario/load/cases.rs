@@ -95,10 +95,15 @@ pub(super) fn case(
     let probes = get(entries, "probes").and_then(|node| reader.boolean(node));
     let steps = reader.required(entries, "steps", &key.place, "a case");
     let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards, python.is_some());
+    let gpus = masked.unwrap_or(common.gpus);
+    if gpus != Gpus::All && let Some(mask) = get(entries, "env").and_then(own_mask) {
+        let help = Some("write `gpus = \"all\"`: such a case starts without a mask of the harness".to_string());
+        reader.error(&mask.place, "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` takes its place", help);
+    }
     let case = Case {
         name: key.text.clone(),
         does: does.unwrap_or_default(),
-        gpus: masked.unwrap_or(common.gpus),
+        gpus,
         env: env.unwrap_or_default(),
         probes: probes.unwrap_or(true),
         python,
@@ -106,6 +111,14 @@ pub(super) fn case(
         expect: Vec::new(),
     };
     Some((case, scope))
+}
+
+/// The mask that the environment of a case names.
+fn own_mask(env: &Node) -> Option<&Node> {
+    match &env.data {
+        Data::Table(entries) => get(entries, "CUDA_VISIBLE_DEVICES"),
+        _ => None,
+    }
 }
 
 /// `"all"`, or how many GPUs the mask names.
