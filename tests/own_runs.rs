@@ -31,7 +31,12 @@ fn the_list_has_what_is_committed_and_nothing_else() {
         return;
     };
     let tracked = String::from_utf8_lossy(&tracked.stdout).into_owned();
-    let is_evidence = |name: &&str| !name.is_empty() && !name.ends_with(".md") && !name.ends_with(".schema.json");
+    let is_evidence = |name: &&str| {
+        !name.is_empty()
+            && !name.ends_with(".md")
+            && !name.ends_with(".schema.json")
+            && !name.ends_with("provenance.toml")
+    };
     let tracked: BTreeSet<&str> = tracked.split('\0').filter(is_evidence).filter(|name| *name != LIST).collect();
     let listed: BTreeSet<String> = listed().into_iter().map(|one| format!("reports/{}", one.name)).collect();
     let missing: Vec<&&str> = tracked.iter().filter(|name| !listed.contains(**name)).collect();

@@ -1,7 +1,7 @@
 //! `trace` on the simulated machine: the programs of `tests/traced` show what their first lines say, end
 //! as they would without it, and nothing that happens to the tracer harms them.
 
-#[path = "traced/attacks.rs"]
+#[path = "traced/attacks/main.rs"]
 mod attacks;
 
 use crate::common;

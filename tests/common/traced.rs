@@ -57,13 +57,14 @@ impl Node {
 
     /// A C program of `tests/traced`, compiled at the first call. One that names functions of libcuda itself is linked with it.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
-        let out = self.file(name.trim_end_matches(".c"));
+        let named = name.trim_end_matches(".c").replace('/', "-");
+        let out = self.file(&named);
         if out.is_file() {
             return out;
         }
         let folder = format!("-L{}", self.links.display());
         let linked: &[&str] = if name == "linked.c" { &[&folder, "-l:libcuda.so.1"] } else { &[] };
-        self.compile(&traced(name).to_string_lossy(), name.trim_end_matches(".c"), linked)
+        self.compile(&traced(name).to_string_lossy(), &named, linked)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::common;
 
 mod cost;
 mod memory;
+mod second_model;
 mod surveys;
 mod timing;
 

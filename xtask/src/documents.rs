@@ -91,7 +91,8 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, Failed> {
 pub fn traced() -> Result<Vec<diagnoses::Traced>, Failed> {
     let mut traced = Vec::new();
     for listed in evidence::listed() {
-        let Some(name) = listed.name.strip_prefix("traces/").and_then(|it| it.strip_suffix(&format!("/{}", trace::FILE)))
+        let Some(name) =
+            listed.name.strip_prefix("traces/").and_then(|it| it.strip_suffix(&format!("/{}", trace::FILE)))
         else {
             continue;
         };

@@ -18,7 +18,7 @@ fn the_right_answer_comes_first_for_most_of_what_people_write() {
     let ranked = measured();
     // Each half has its own least shares, in percent: a ranking that fits the phrases it was tuned on must not hide that
     // it finds less of the others.
-    for (half, is_held_out, first, three) in [("tuned on", false, 88, 95), ("held out", true, 75, 95)] {
+    for (half, is_held_out, first, three) in [("tuned on", false, 88, 95), ("held out", true, 75, 92)] {
         let counts = Counts::of(ranked.iter().filter(|one| one.is_held_out == is_held_out));
         println!("{half}: {counts:?}");
         assert!(counts.all >= 40, "{half}: {counts:?}");

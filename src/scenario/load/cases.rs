@@ -96,9 +96,15 @@ pub(super) fn case(
     let steps = reader.required(entries, "steps", &key.place, "a case");
     let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards, python.is_some());
     let gpus = masked.unwrap_or(common.gpus);
-    if gpus != Gpus::All && let Some(mask) = get(entries, "env").and_then(own_mask) {
+    if gpus != Gpus::All
+        && let Some(mask) = get(entries, "env").and_then(own_mask)
+    {
         let help = Some("write `gpus = \"all\"`: such a case starts without a mask of the harness".to_string());
-        reader.error(&mask.place, "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` takes its place", help);
+        reader.error(
+            &mask.place,
+            "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` takes its place",
+            help,
+        );
     }
     let case = Case {
         name: key.text.clone(),

@@ -70,7 +70,7 @@ struct Stranger(Child);
 impl Stranger {
     fn start(mode: &str, socket: &Path) -> Stranger {
         // Another user may not be able to enter the folder of the tests.
-        let text = fs::read_to_string(root().join(traced("stranger.py"))).expect("a program");
+        let text = fs::read_to_string(root().join(traced("attacks/stranger.py"))).expect("a program");
         let mut command = Command::new("python3");
         command.args(["-c", &text, mode]).arg(socket).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = command.uid(OTHER).gid(OTHER).spawn().expect("it starts");
@@ -114,7 +114,7 @@ fn a_program_that_lies_spoils_only_its_own_trace() {
         return;
     }
     for mode in MODES {
-        let stranger = root().join(traced("stranger.py"));
+        let stranger = root().join(traced("attacks/stranger.py"));
         let held = Held::start(
             &[],
             &format!(
@@ -284,7 +284,7 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
     if !has("python3") || !cfg!(target_arch = "x86_64") {
         return;
     }
-    let script = root().join(traced("filtered.py")).to_string_lossy().into_owned();
+    let script = root().join(traced("attacks/filtered.py")).to_string_lossy().into_owned();
     let (ran, trace) = trace(&["--forbid", "late-mask"], &["python3", &script]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "child 0\n"), "{ran:?}");
     let not_seen = trace.end.expect("a whole trace").not_seen;
@@ -297,7 +297,7 @@ fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_
         return;
     }
     let node = Node::new("h200-x2");
-    for (name, says) in [("exec_in_handler.c", "failed 0\n"), ("bad_pointers.c", "wrong 0\n")] {
+    for (name, says) in [("attacks/exec_in_handler.c", "failed 0\n"), ("attacks/bad_pointers.c", "wrong 0\n")] {
         let program = node.program(name).to_string_lossy().into_owned();
         let (ran, _) = trace(&[], &[&program]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
