@@ -206,7 +206,7 @@ fn a_hostile_trace_is_refused_in_text() {
     let good = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");
     let good = fs::read_to_string(good).expect("it is committed");
     let first = good.lines().next().expect("a first line");
-    let evil = format!(r#"\u001b[31m\u009b\n::error::it is \u202e"#);
+    let evil = r#"\u001b[31m\u009b\n::error::it is \u202e"#.to_string();
     let file = scratch.path().join(format!("trace{EVIL}.ndjson"));
     for second in [
         // A name that is none: the error repeats it.
