@@ -87,9 +87,26 @@ impl Drop for Folder {
 fn remove(path: &Path) -> io::Result<()> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let removed = std::panic::catch_unwind(|| fs::remove_dir_all(path));
+    let removed = std::panic::catch_unwind(|| empty(path).and_then(|()| fs::remove_dir_all(path)));
     std::panic::set_hook(hook);
     removed.unwrap_or_else(|_| Err(io::Error::other("a directory could not be closed")))
+}
+
+/// Removes what is in a folder but the lock, which goes last: by it the next run knows a folder whose removal was cut
+/// short.
+fn empty(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes this user's folders whose run is dead. What cannot be removed stays: tidying up is no
@@ -159,6 +176,19 @@ mod tests {
             assert!(other.exists(), "not ours: {}", other.display());
             fs::remove_dir_all(other).unwrap();
         }
+    }
+
+    #[test]
+    fn a_folder_whose_removal_is_cut_short_is_still_known() {
+        let cut = folder(MODE, Some(MARK));
+        fs::create_dir(cut.join("links")).unwrap();
+        fs::write(cut.join("links/a"), "").unwrap();
+        fs::write(cut.join("tally"), "").unwrap();
+        empty(&cut).unwrap();
+        assert_eq!(fs::read_dir(&cut).unwrap().count(), 1, "the lock alone is left");
+        assert!(lock_of_dead(&cut).is_some());
+        remove_dead(&std::env::temp_dir());
+        assert!(!cut.exists());
     }
 
     #[test]

@@ -76,7 +76,7 @@ struct Heard {
 }
 
 /// What comes from standard input, read to its end whatever becomes of stdout: whoever writes it must not die of it.
-/// Whoever typed `-` without meaning to is told what is waited for.
+/// At a terminal a line says that a message is to be pasted.
 fn pasted(json: bool) -> io::Result<Heard> {
     let stdin = io::stdin();
     let is_typed = stdin.is_terminal();
@@ -97,7 +97,7 @@ fn pasted(json: bool) -> io::Result<Heard> {
         _ => &text,
     };
     let passed = match written {
-        // Of a reader that has gone away (`| head`) nobody has to hear.
+        // A reader that has gone away (`| head`) needs no message.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let _ = writeln!(io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
             Exit::NotDurable

@@ -104,7 +104,7 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
     };
     match failed {
         Some(why) if !policy.is_empty() => return refuse(&why, Exit::NotDurable, false),
-        // What befalls the tracer is not the program's.
+        // The program keeps its exit code whatever happens to the tracer.
         Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
         None => {}
     }
