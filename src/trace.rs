@@ -15,7 +15,7 @@ mod stack;
 #[path = "../shim/src/variable.rs"]
 pub(crate) mod variable;
 
-pub use contexts::{ContextLife, contexts};
+pub use contexts::{Beside, ContextLife, contexts};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
 pub use stack::{Frame, Language, Owner, Stack};

@@ -71,7 +71,10 @@ const KNOWN: [(&str, usize); 9] = [
     // docs/findings.md: it ends the process with SIGSEGV, which was no outcome at first.
     ("crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200", 2),
     // docs/findings.md: 100 ms after a fault three attempts of four reported it.
-    ("intermittent: fault/launch-and-exit-say-success with 13.0 on 2x NVIDIA H200", 1),
+    (
+        "intermittent: fault/launch-and-exit-say-success (asked otherwise: 99d6c09942f6bf62) with 13.0 on 2x NVIDIA H200",
+        1,
+    ),
     // RMM was not installed on the machine of reports/h200-x2-framework-again.
     ("no_package: framework/rmm-current-resource-initialises-cuda with  on 2x NVIDIA H200", 1),
 ];

@@ -5,7 +5,7 @@ mod near;
 
 use super::{Finding, Severity, findings, rules};
 use crate::trace::fixture::{CONTEXT, Made, PID, uuid};
-use crate::trace::{Event, Frame, Stack, Trace, What, contexts};
+use crate::trace::{Beside, Event, Frame, Stack, Trace, What, contexts};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
@@ -295,7 +295,10 @@ fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
 fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     let trace = ranks_at_once(Some(CONTEXT));
     let on_first: Vec<_> = contexts(&trace).into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
-    assert!(on_first.len() == 2 && on_first.iter().all(|life| life.beside_another && life.bytes == Some(CONTEXT)));
+    assert!(
+        on_first.len() == 2
+            && on_first.iter().all(|life| life.beside == Beside::Context && life.bytes == Some(CONTEXT))
+    );
     let found = findings(&trace);
     let shared = of("ranks-share-gpu", &found).expect("two ranks share GPU 0");
     assert_eq!((shared.pid, shared.bytes), (300, Some(CONTEXT)), "the rank that has another GPU: {shared:?}");
@@ -307,9 +310,29 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
         event.used_bytes = vec![u64::try_from(used).ok(), Some(0)];
     }
     let lives = contexts(&shared_out);
-    assert!(lives.iter().all(|life| life.bytes == Some(if life.beside_another { 3 * CONTEXT / 2 } else { CONTEXT })));
+    assert!(
+        lives
+            .iter()
+            .all(|life| life.bytes == Some(if life.beside == Beside::Context { 3 * CONTEXT / 2 } else { CONTEXT }))
+    );
     let unknown = ranks_at_once(None);
-    assert!(contexts(&unknown).iter().all(|life| life.beside_another == life.bytes.is_none()));
+    assert!(contexts(&unknown).iter().all(|life| (life.beside == Beside::Context) == life.bytes.is_none()));
+}
+
+#[test]
+fn memory_that_another_program_took_meanwhile_is_not_the_context_s() {
+    let mut trace = Made::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
+    let seen = |trace: &Trace| contexts(trace).first().map(|life| (life.beside, life.bytes));
+    let alone = seen(&trace);
+    for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
+        event.own_bytes = Some(CONTEXT - (6 << 20));
+    }
+    assert_eq!(alone, Some((Beside::Nobody, Some(CONTEXT))));
+    assert_eq!(seen(&trace), alone, "NVML accounts a few MiB of each context to no process");
+    for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
+        event.memory_bytes = vec![Some(2 * CONTEXT)];
+    }
+    assert_eq!(seen(&trace), Some((Beside::Program, Some(CONTEXT - (6 << 20)))));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::diagnosis::Finding;
 use crate::policy::Violation;
 use crate::text::counts::counted;
 use crate::text::units;
-use crate::trace::{self, ContextChange, ContextLife, Event, Trace, Usage, What, Witness, variable};
+use crate::trace::{self, Beside, ContextChange, ContextLife, Event, Trace, Usage, What, Witness, variable};
 
 /// The variables that `cuInit` reads, and nothing reads again in a process (docs/surveys/env.md).
 /// A later write of another one may still have an effect.
@@ -462,10 +462,16 @@ impl<'a> Builder<'a> {
             entry.details.push(format!("{}{}", ended(*change), at.unwrap_or_default()));
         }
         let own = self.trace.gpu_index(event.gpu.as_deref());
-        if life.beside_another {
-            let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
-            let grown = grown.map_or_else(String::new, |grown| format!(": {} in total", units::delta(grown)));
-            entry.details.push(format!("another context was created or destroyed there at the same time{grown}"));
+        let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
+        let grown = grown.map_or_else(String::new, |grown| format!(": {} in total", units::delta(grown)));
+        match life.beside {
+            Beside::Nobody => {}
+            Beside::Context => {
+                entry.details.push(format!("another context was created or destroyed there at the same time{grown}"));
+            }
+            Beside::Program => {
+                entry.details.push(format!("another program changed the GPU's memory at the same time{grown}"));
+            }
         }
         for (gpu, bytes) in event.memory_bytes.iter().enumerate().filter(|(gpu, _)| Some(*gpu) != own) {
             if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
