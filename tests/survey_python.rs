@@ -173,13 +173,13 @@ fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
     let text = [row("hangs", "hang()", ""), row("counts", "device_count()", ""), row("differs", "now_and_then()", "")];
     fs::write(&list, text.concat()).expect("a file of our own");
     let list = list.to_string_lossy().into_owned();
-    let ran = survey(&scratch, &["--rows", &list, "--timeout", "20s", "--jobs", "3"]);
+    let ran = survey(&scratch, &["--rows", &list, "--timeout", "10s", "--jobs", "3"]);
     ran.ended(3, "inconclusive");
     scratch.assert_no_process_left();
     let rows = rows(&scratch);
     let hangs = rows["hangs"].standing.clone();
     let why = hangs.unmeasured.expect("nothing is known of it");
-    assert_eq!(why.detail, "the asked line did not end within 20 s, and it was killed");
+    assert_eq!(why.detail, "the asked line did not end within 10 s, and it was killed");
     assert_eq!(hangs.invalid, [("hang".to_string(), 1)].into(), "it is not asked again");
     assert_eq!(rows["counts"].reads_mask, Some(true));
     // Each fact on which attempts disagree is named, and is null.
