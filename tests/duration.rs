@@ -26,7 +26,7 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
         let took = Duration::from_nanos(report.run.elapsed_ns);
         // What belongs to a survey has a handful of attempts, and its time is the survey's. A few questions are no whole
         // run: lines of one package may take half the time of another's.
-        let is_few = report.scenarios.len() < 10;
+        let is_few = report.scenarios.len() < 6;
         if !report.complete || name.starts_with("survey") || is_few || took < Duration::from_secs(10) {
             continue;
         }

@@ -320,7 +320,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
 }
 
 #[test]
-fn memory_that_another_program_took_meanwhile_is_not_the_context_s() {
+fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
     let mut trace = Made::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
     let seen = |trace: &Trace| contexts(trace).first().map(|life| (life.beside, life.bytes));
     let alone = seen(&trace);
@@ -332,7 +332,7 @@ fn memory_that_another_program_took_meanwhile_is_not_the_context_s() {
     for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
         event.memory_bytes = vec![Some(2 * CONTEXT)];
     }
-    assert_eq!(seen(&trace), Some((Beside::Program, Some(CONTEXT - (6 << 20)))));
+    assert_eq!(seen(&trace), Some((Beside::Process, Some(CONTEXT - (6 << 20)))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A straight line through the attempts of committed reports (2,225 cases on 1, 2 and 4 H200,
 //! driver 580.159.04): what a process costs, what initialising the driver costs for each GPU that it
 //! sees, what a context costs, what watching each GPU costs. A sum over many attempts is within a
-//! quarter of what was measured; a single attempt may be far from it. `tests/evidence.rs` compares
+//! half of what was measured; a single attempt may be far from it. `tests/duration.rs` compares
 //! the line with the reports.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PROCESS_MS: f64 = 129.0;
 /// Each GPU that the worker sees, which the driver initialises.
 const VISIBLE_GPU_MS: f64 = 71.0;
 /// An interpreter that imports a framework, by the package that its lines need: the means of 1,000 attempts on
-/// H100 and H200 with PyTorch 2.11, JAX 0.11, and CuPy 14.2, Numba and the others, which take the same.
+/// H100 and H200 with PyTorch 2.11, JAX 0.11, and the others together: CuPy 14.2, Numba, cuda.core, llama-cpp-python, RMM.
 const IMPORT_MS: [(&str, f64); 5] =
     [("torch", 3300.0), ("accelerate", 3300.0), ("transformers", 3300.0), ("triton", 3300.0), ("jax", 1500.0)];
 const OTHER_IMPORT_MS: f64 = 700.0;

@@ -28,12 +28,13 @@ pub enum Beside {
     Nobody,
     /// Another context of the trace, which came or went.
     Context,
-    /// A process that the trace does not have: NVML accounts less or more to the context's own.
-    Program,
+    /// Another process, by something else than a context of the trace: the GPU's memory changed by more or less than
+    /// NVML accounts to the process that made this one.
+    Process,
 }
 
-/// By how much a GPU's memory may change more than what NVML accounts to the process that makes a context there, if
-/// the process is alone, in bytes. Measured: 4.6 to 5.6 MiB on H100 and H200; beside another process 25 MiB and more.
+/// In bytes. NVML accounts a part of each context to no process: 4.6 to 5.6 MiB on H100 and H200. Beside a process that
+/// was making a context too, the GPU's memory changed by at least 25 MiB more than NVML accounted.
 const UNACCOUNTED_BYTES: u64 = 16 << 20;
 
 impl ContextLife<'_> {
@@ -59,7 +60,7 @@ pub fn contexts(trace: &Trace) -> Vec<ContextLife<'_>> {
                 let own = || event.own_bytes.filter(|_| is_own).or_else(|| neighbours.share(event, index?));
                 let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
                 let beside = match beside.is_empty() {
-                    true if unaccounted > UNACCOUNTED_BYTES => Beside::Program,
+                    true if unaccounted > UNACCOUNTED_BYTES => Beside::Process,
                     true => Beside::Nobody,
                     false => Beside::Context,
                 };

@@ -469,8 +469,8 @@ impl<'a> Builder<'a> {
             Beside::Context => {
                 entry.details.push(format!("another context was created or destroyed there at the same time{grown}"));
             }
-            Beside::Program => {
-                entry.details.push(format!("another program changed the GPU's memory at the same time{grown}"));
+            Beside::Process => {
+                entry.details.push(format!("another process changed the GPU's memory at the same time{grown}"));
             }
         }
         for (gpu, bytes) in event.memory_bytes.iter().enumerate().filter(|(gpu, _)| Some(*gpu) != own) {
