@@ -16,7 +16,7 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use clues::{gpu_name, is_error, line, status_name};
+pub(crate) use clues::{gpu_name, line};
 pub use load::load;
 pub use rule::{ANY, FRAMEWORKS, Rule, Shown, When};
 

@@ -6,19 +6,21 @@
 //! Integers are bytes and nanoseconds with the unit in the name. Stamps are `CLOCK_MONOTONIC`; GPUs
 //! are named by UUID, and by their index in NVML order where a list has an entry for each.
 
-mod contexts;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod history;
 mod read;
 mod redact;
 mod stack;
+mod status;
 #[path = "../shim/src/variable.rs"]
 pub(crate) mod variable;
 
-pub use contexts::{Beside, ContextLife, contexts};
+pub use history::{Beside, ContextLife, History};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
 pub use stack::{Frame, Language, Owner, Stack};
+pub use status::{NOT_READY, is_error, limit_name, status_name};
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@
 mod common;
 
 mod action;
+mod agreement;
 mod answers;
 mod boundaries;
 mod calls;

@@ -43,7 +43,7 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
     for path in [&folder, &file] {
         let path = path.to_string_lossy();
         for (form, part) in [
-            ("text", "0.41 s too late: no effect"),
+            ("text", "410 ms too late: no effect"),
             ("html", "<h2>Timeline</h2>"),
             ("markdown", "## Events"),
             ("junit", "the trace is complete"),

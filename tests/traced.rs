@@ -17,6 +17,7 @@ const HOOKED: &[(&str, usize)] = &[
     ("many_children.py", 200),
     // The program before the exec and the one after it.
     ("exec_in_thread.py", 2),
+    ("exec_sets_mask.py", 2),
     ("no_cuda.py", 0),
     ("no_cuda.c", 0),
 ];

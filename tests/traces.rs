@@ -11,7 +11,7 @@ use common::{bless, evidence, root};
 use cuda_pitfalls::diagnosis::{Finding, Shown, findings, rules};
 use cuda_pitfalls::policy::Policy;
 use cuda_pitfalls::text::escape;
-use cuda_pitfalls::trace::{FILE, Trace, What, contexts};
+use cuda_pitfalls::trace::{FILE, History, Trace, What};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{compare, diagnosis, policy, render};
 use serde_json::Value;
@@ -133,7 +133,7 @@ fn all_readers_of_a_committed_trace_agree() {
         assert_eq!(text.contains("no pitfall found"), is_clean && !trace.events.is_empty(), "{name}: {text}");
 
         // Contexts, and whether they were used.
-        let lives = contexts(&trace);
+        let lives = History::of(&trace).contexts;
         let shown = list("contexts");
         assert_eq!(shown.len(), lives.len(), "{name}");
         for (life, shown) in lives.iter().zip(shown) {

@@ -1,13 +1,11 @@
 //! Two traces: what two programs, or one with two versions of a framework, did differently.
 //!
-//! What a program did is put into facts with names that hold for every run of it: the process by its
-//! position in the tree of processes, the GPU by its index, the place by file and function. Line
+//! What a program did is put into facts with names that hold for every run of it: the program by its
+//! position in the tree of programs, the GPU by its index, the place by file and function. Line
 //! numbers, times, PIDs and handles are left out, because they differ where nothing behaves
 //! differently.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use cuda_pitfalls_calls::{Library, status};
 
 use super::{Change, Comparison, Difference, MAJOR, MINOR, SCHEMA, Side};
 use crate::diagnosis::Finding;
@@ -15,7 +13,8 @@ use crate::report::SchemaId;
 use crate::text::counts::tally;
 use crate::text::escape::shorten;
 use crate::text::units;
-use crate::trace::{self, ContextChange, Event, Process, Trace, What};
+use crate::trace::history::{MASK, Program};
+use crate::trace::{self, ContextChange, Event, History, Process, Trace, What, status_name};
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
 const NOISE_BYTES: u64 = 2 << 20;
@@ -78,7 +77,9 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
         same: 0,
         in_neither: 0,
     };
-    let did = [behaviour(a, findings[0], b), behaviour(b, findings[1], a)];
+    let histories = traces.map(History::of);
+    let [in_a, in_b] = &histories;
+    let did = [behaviour(in_a, findings[0], in_b), behaviour(in_b, findings[1], in_a)];
     let is_unread = |event: &Event| event.stack.frames.is_empty() && event.stack.missing.is_some();
     let is_blind = traces.map(|trace| trace.events.iter().any(is_unread));
     let names: BTreeSet<&(u8, String)> = did.iter().flat_map(BTreeMap::keys).collect();
@@ -141,34 +142,38 @@ const PEAK: u8 = 10;
 const CALL: u8 = 11;
 
 /// Everything that a program did, under names that both traces have for it.
-fn behaviour(trace: &Trace, findings: &[Finding], other: &Trace) -> Behaviour {
-    let tree = Tree::of(trace, other);
+fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behaviour {
+    let trace = history.trace;
+    let tree = Tree::of(history, other);
     let mut did = Behaviour::new();
     if let Some(end) = &trace.end {
         let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
         let facts = vec![Fact::text("exit", exit.unwrap_or_else(|| UNKNOWN.to_string()))];
         did.insert((PROGRAM, "the program".to_string()), Thing { facts, absent: UNKNOWN });
     }
-    for (position, processes) in tree.positions() {
-        inits(trace, &mut did, &tree.named(&position, "cuInit"), &processes);
+    for (position, programs) in tree.positions() {
+        inits(trace, &mut did, &tree.named(position, "cuInit"), &programs);
     }
-    contexts(trace, &tree, &mut did);
-    for event in &trace.events {
-        plain(trace, &tree, &mut did, event);
+    contexts(history, &tree, &mut did);
+    for (index, event) in trace.events.iter().enumerate() {
+        plain(history, &tree, &mut did, (index, event));
     }
     for finding in findings {
-        let event = finding.events.first().and_then(|event| trace.events.get(*event));
+        let index = finding.events.first().copied();
+        let event = index.and_then(|index| trace.events.get(index));
+        let program = index.and_then(|index| history.program_of(index));
+        let position = tree.position(program.or_else(|| history.program_at(finding.pid, u64::MAX)));
         let on = trace.gpu_index(finding.gpu.as_deref()).map(|index| format!(" on GPU {index}")).unwrap_or_default();
         let at = event.map(|event| format!(", {}", place(event))).unwrap_or_default();
         once(
             &mut did,
             FINDING,
-            tree.named(&tree.position(finding.pid), &format!("{} {}{on}{at}", finding.severity.name(), finding.rule)),
+            tree.named(position, &format!("{} {}{on}{at}", finding.severity.name(), finding.rule)),
             "found",
         );
     }
     peaks(trace, &mut did);
-    calls(trace, &tree, &mut did, other);
+    calls(history, &tree, &mut did, other);
     did
 }
 
@@ -178,20 +183,20 @@ fn once(did: &mut Behaviour, order: u8, name: String, fact: &'static str) {
     did.entry((order, shorten(&name, 2 * LONGEST))).or_insert(thing);
 }
 
-/// What the processes at one position did to initialise CUDA.
-fn inits(trace: &Trace, did: &mut Behaviour, name: &str, processes: &[u32]) {
-    let begun: Vec<(u32, &Event)> =
-        processes.iter().filter_map(|pid| trace.init_of(*pid).map(|event| (*pid, event))).collect();
+/// What the programs at one position did to initialise CUDA.
+fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&Program]) {
+    let inits = programs.iter().filter_map(|program| program.init());
+    let begun: Vec<_> = inits.filter_map(|init| Some((init, init.begun.last()?.1))).collect();
     if begun.is_empty() {
         return;
     }
-    let masks = begun.iter().map(|(pid, _)| match trace.mask_of(*pid) {
+    let masks = begun.iter().map(|(init, _)| match init.value(MASK) {
         None => UNKNOWN.to_string(),
         Some(None) => "(unset)".to_string(),
         Some(Some(mask)) => nameless(trace, mask),
     });
-    let visible = begun.iter().map(|(pid, _)| {
-        trace.visible_to(*pid).map_or_else(|| "none: it failed".to_string(), |gpus| gpus.len().to_string())
+    let visible = begun.iter().map(|(init, _)| {
+        init.visible().map_or_else(|| "none: it failed".to_string(), |(_, gpus)| gpus.len().to_string())
     });
     let facts = vec![
         Fact::text("made by", each(begun.iter().map(|(_, event)| place(event)))),
@@ -218,11 +223,11 @@ fn all(values: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn contexts(trace: &Trace, tree: &Tree, did: &mut Behaviour) {
-    let mut groups: BTreeMap<String, Vec<trace::ContextLife>> = BTreeMap::new();
-    for life in trace::contexts(trace) {
-        let name = format!("context on {}, {}", gpu(trace, life.made), place(life.made));
-        groups.entry(tree.named(&tree.position(life.made.pid), &name)).or_default().push(life);
+fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
+    let mut groups: BTreeMap<String, Vec<&trace::ContextLife>> = BTreeMap::new();
+    for life in &history.contexts {
+        let name = format!("context on {}, {}", gpu(history.trace, life.made), place(life.made));
+        groups.entry(tree.named(&tree.position(Some(life.program)), &name)).or_default().push(life);
     }
     for (name, lives) in groups {
         let used = lives.iter().map(|life| match life.uses {
@@ -247,14 +252,13 @@ fn contexts(trace: &Trace, tree: &Tree, did: &mut Behaviour) {
     }
 }
 
-/// What is told of an event by itself.
-fn plain(trace: &Trace, tree: &Tree, did: &mut Behaviour, event: &Event) {
-    let named = |what: &str| tree.named(&tree.position(event.pid), what);
+/// What one event shows.
+fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &Event)) {
+    let trace = history.trace;
+    let named = |what: &str| tree.named(&tree.position(history.program_of(index)), what);
     match &event.what {
         What::Variable { name, value, .. } => {
-            let done = trace.visible_to(event.pid).is_some();
-            let is_late = done && trace.init_of(event.pid).is_some_and(|init| init.t_ns < event.t_ns);
-            if is_late {
+            if history.write(index).is_some_and(|write| write.is_late()) {
                 let value = value.as_deref().map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
                 let what = format!("write of {name}={value}, {}", place(event));
                 once(did, LATE, named(&what), "comes after cuInit");
@@ -314,14 +318,16 @@ fn peaks(trace: &Trace, did: &mut Behaviour) {
 
 /// The functions that were called. Where one of the traces has no counts of a process, nothing is
 /// known of what it did not call.
-fn calls(trace: &Trace, tree: &Tree, did: &mut Behaviour, other: &Trace) {
-    let others = Tree::of(other, trace);
-    let counted: BTreeSet<String> = other.counts.iter().map(|counts| others.position(counts.pid)).collect();
-    for counts in &trace.counts {
-        let position = tree.position(counts.pid);
-        if counted.contains(&position) {
+fn calls(history: &History, tree: &Tree, did: &mut Behaviour, other: &History) {
+    let others = Tree::of(other, history);
+    // A process counts for all the programs that it was: what it did is said of the last.
+    let counted = other.trace.counts.iter().map(|counts| others.position(other.program_at(counts.pid, u64::MAX)));
+    let counted: BTreeSet<&str> = counted.collect();
+    for counts in &history.trace.counts {
+        let position = tree.position(history.program_at(counts.pid, u64::MAX));
+        if counted.contains(position) {
             for (name, _) in counts.calls.iter().filter(|(_, count)| count.calls > 0) {
-                once(did, CALL, tree.named(&position, name), "called");
+                once(did, CALL, tree.named(position, name), "called");
             }
         }
     }
@@ -339,7 +345,7 @@ fn gpu(trace: &Trace, event: &Event) -> String {
 fn code(event: &Event) -> String {
     match event.status {
         None => UNKNOWN.to_string(),
-        Some(code) => status::name(Library::Driver, code).map_or_else(|| format!("status {code}"), str::to_string),
+        Some(code) => status_name(code),
     }
 }
 
@@ -368,42 +374,34 @@ fn nameless(trace: &Trace, value: &str) -> String {
     if value.is_empty() { "(empty)".to_string() } else { shorten(&value, LONGEST) }
 }
 
-/// The processes of a trace by their position: the names of the programs from the first one down.
-struct Tree<'a> {
-    processes: BTreeMap<u32, &'a Process>,
+/// The programs of a trace by their position: the names of the programs from the first one down.
+struct Tree<'h, 'a> {
+    programs: &'h [Program<'a>],
+    /// The position of each program; empty where nothing is known of its process.
+    positions: Vec<String>,
     /// Whether there is more than one position, so that names have to say which.
     is_many: bool,
 }
 
-impl<'a> Tree<'a> {
-    /// The processes of a trace. Names say the position where either of the two traces has several,
+impl<'h, 'a> Tree<'h, 'a> {
+    /// The programs of a trace. Names say the position where either of the two traces has several,
     /// so that one thing has one name in both.
-    fn of(trace: &'a Trace, other: &Trace) -> Tree<'a> {
-        // A process that became another program is that program.
-        fn by_pid(trace: &Trace) -> BTreeMap<u32, &Process> {
-            trace.processes.iter().map(|process| (process.pid, process)).collect()
-        }
-        let [tree, others] = [trace, other].map(|trace| Tree { processes: by_pid(trace), is_many: false });
-        let is_many = tree.positions().len() > 1 || others.positions().len() > 1;
-        Tree { processes: by_pid(trace), is_many }
+    fn of(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
+        let positions = positions(history);
+        let different = |positions: &[String]| positions.iter().collect::<BTreeSet<_>>().len();
+        let is_many = different(&positions) > 1 || different(&self::positions(other)) > 1;
+        Tree { programs: &history.programs, positions, is_many }
     }
 
-    fn position(&self, pid: u32) -> String {
-        let mut names: Vec<String> = Vec::new();
-        let mut next = Some(pid);
-        while let Some(process) = next.and_then(|pid| self.processes.get(&pid)).filter(|_| names.len() < DEEPEST) {
-            names.push(shorten(&program(process), LONGEST));
-            next = Some(process.parent).filter(|parent| *parent != process.pid);
-        }
-        names.reverse();
-        names.join(" > ")
+    fn position(&self, program: Option<usize>) -> &str {
+        program.and_then(|program| self.positions.get(program)).map_or("", String::as_str)
     }
 
-    /// The PIDs at each position.
-    fn positions(&self) -> BTreeMap<String, Vec<u32>> {
-        let mut positions: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for pid in self.processes.keys() {
-            positions.entry(self.position(*pid)).or_default().push(*pid);
+    /// The programs at each position.
+    fn positions(&self) -> BTreeMap<&str, Vec<&'h Program<'a>>> {
+        let mut positions: BTreeMap<&str, Vec<&Program>> = BTreeMap::new();
+        for (position, program) in self.positions.iter().zip(self.programs) {
+            positions.entry(position).or_default().push(program);
         }
         positions
     }
@@ -413,8 +411,24 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// The position of each program of a trace.
+fn positions(history: &History) -> Vec<String> {
+    let position = |program: &Program| {
+        let mut names: Vec<String> = Vec::new();
+        let mut next = program.process;
+        while let Some(process) = next.filter(|_| names.len() < DEEPEST) {
+            names.push(shorten(&program_name(process), LONGEST));
+            let parent = history.program_at(process.parent, process.t_ns).filter(|_| process.parent != process.pid);
+            next = parent.and_then(|parent| history.programs.get(parent)?.process);
+        }
+        names.reverse();
+        names.join(" > ")
+    };
+    history.programs.iter().map(position).collect()
+}
+
 /// The name of a process without the version of its Python, which may be what differs.
-fn program(process: &Process) -> String {
+fn program_name(process: &Process) -> String {
     let name = process.name();
     match name.strip_prefix("python") {
         Some(rest) => format!("python{}", rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')),

@@ -97,6 +97,7 @@ pub const KINDS: &[Kind] = &[
             attribute("name", Type::Text, "the variable"),
             attribute("value", Type::Text, "what it was set to, or `(unset)`"),
             attribute("latched", Type::Text, "what it was at `cuInit`, or `(unset)`"),
+            attribute("read_by_cuinit", Type::Flag, "whether `cuInit` reads it, and nothing reads it again"),
             attribute("after_init", Type::Flag, "whether `cuInit` had succeeded in this process"),
             attribute("after_context", Type::Flag, "whether the process had made a context"),
             attribute("changes", Type::Flag, "whether it would have meant something else at that time"),

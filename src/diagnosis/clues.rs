@@ -4,22 +4,18 @@ mod context;
 mod forked;
 mod init;
 mod limit;
-mod program;
 mod shared;
 mod variable;
 
-use cuda_pitfalls_calls::{Library, status};
-
-use self::program::Program;
 use super::clue::Clue;
-use crate::trace::{Event, Frame, Language, Owner, Stack, Trace};
+use crate::trace::{Event, Frame, History, Language, Owner, Stack, Trace};
 
 /// What stands for a variable that is not set.
 const UNSET: &str = "(unset)";
 
 /// Every clue of a trace.
 pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
-    let programs = Program::all(trace);
+    let history = History::of(trace);
     let each = [
         variable::clues,
         context::clues,
@@ -29,8 +25,8 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
         limit::clues,
         init::clues,
     ];
-    let each = each.into_iter().flat_map(|clues| clues(trace, &programs));
-    each.chain(shared::clues(trace, &programs)).collect()
+    let each = each.into_iter().flat_map(|clues| clues(&history));
+    each.chain(shared::clues(&history)).collect()
 }
 
 /// The user's own line of an event, such as `train.py:12`; a function where there is no line; where
@@ -71,17 +67,6 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
 /// The sum of sizes, whatever a document says; none where one of them is not known.
 fn sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
     sizes.into_iter().try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
-}
-
-/// A status of the driver by its name.
-pub(crate) fn status_name(code: i64) -> String {
-    status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
-}
-
-/// Whether a status is an error. What is not ready yet is none.
-pub(crate) fn is_error(status: Option<i64>) -> bool {
-    const NOT_READY: i64 = 600;
-    status.is_some_and(|status| status != 0 && status != NOT_READY)
 }
 
 /// Whether a call is made at the end of a device guard: in an `__exit__` of a package's module for

@@ -5,7 +5,7 @@ mod near;
 
 use super::{Finding, Severity, findings, rules};
 use crate::trace::fixture::{CONTEXT, Made, PID, uuid};
-use crate::trace::{Beside, Event, Frame, Stack, Trace, What, contexts};
+use crate::trace::{Beside, Event, Frame, History, Stack, Trace, What};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
@@ -294,7 +294,8 @@ fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
 #[test]
 fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     let trace = ranks_at_once(Some(CONTEXT));
-    let on_first: Vec<_> = contexts(&trace).into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
+    let on_first: Vec<_> =
+        History::of(&trace).contexts.into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
     assert!(
         on_first.len() == 2
             && on_first.iter().all(|life| life.beside == Beside::Context && life.bytes == Some(CONTEXT))
@@ -309,20 +310,20 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     for (event, used) in of_first.zip([3 * CONTEXT, 4 * CONTEXT]) {
         event.used_bytes = vec![u64::try_from(used).ok(), Some(0)];
     }
-    let lives = contexts(&shared_out);
+    let lives = History::of(&shared_out).contexts;
     assert!(
         lives
             .iter()
             .all(|life| life.bytes == Some(if life.beside == Beside::Context { 3 * CONTEXT / 2 } else { CONTEXT }))
     );
     let unknown = ranks_at_once(None);
-    assert!(contexts(&unknown).iter().all(|life| (life.beside == Beside::Context) == life.bytes.is_none()));
+    assert!(History::of(&unknown).contexts.iter().all(|life| (life.beside == Beside::Context) == life.bytes.is_none()));
 }
 
 #[test]
 fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
     let mut trace = Made::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
-    let seen = |trace: &Trace| contexts(trace).first().map(|life| (life.beside, life.bytes));
+    let seen = |trace: &Trace| History::of(trace).contexts.first().map(|life| (life.beside, life.bytes));
     let alone = seen(&trace);
     for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
         event.own_bytes = Some(CONTEXT - (6 << 20));

@@ -2,13 +2,14 @@
 
 use super::word::{GpuWord, Word, bound_text};
 use super::{Outcome, Policy, Violation};
-use crate::diagnosis::{Finding, gpu_name, is_error, line, rules, status_name};
+use crate::diagnosis::{Finding, gpu_name, line, rules};
 use crate::text::counts::counted;
 use crate::text::units;
-use crate::trace::{ContextChange, ContextLife, Event, Trace, What, contexts};
+use crate::trace::{ContextLife, Event, History, Trace, status_name};
 
 pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> Outcome {
-    let mut check = Check { trace, findings, lives: contexts(trace), outcome: Outcome::default() };
+    let history = History::of(trace);
+    let mut check = Check { trace, history: &history, findings, outcome: Outcome::default() };
     for word in &policy.forbid {
         check.word(word);
     }
@@ -27,8 +28,8 @@ pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> O
 /// A comparison under way.
 struct Check<'a> {
     trace: &'a Trace,
+    history: &'a History<'a>,
     findings: &'a [Finding],
-    lives: Vec<ContextLife<'a>>,
     outcome: Outcome,
 }
 
@@ -85,18 +86,10 @@ impl Check<'_> {
     }
 
     fn init(&mut self, name: &str) {
-        let trace = self.trace;
-        let mut seen = Vec::new();
-        for event in &trace.events {
-            // One violation for a process, at the first that was seen of its `cuInit`.
-            if matches!(event.what, What::Init { .. } | What::InitDone { .. }) && !seen.contains(&event.pid) {
-                seen.push(event.pid);
-                self.violated(
-                    name,
-                    format!("{} initialises CUDA through {}", line(event), through(event)),
-                    Some(event),
-                );
-            }
+        // One violation for a program, at the first event of its `cuInit`.
+        for init in self.history.programs.iter().filter_map(|program| program.inits.first()) {
+            let says = format!("{} initialises CUDA through {}", line(init.first), through(init.first));
+            self.violated(name, says, Some(init.first));
         }
         self.require(name, Needs::Init);
     }
@@ -104,15 +97,13 @@ impl Check<'_> {
     /// Contexts that are forbidden, where it is known whether one is.
     fn contexts(&mut self, name: &str, is: impl Fn(&Trace, &ContextLife<'_>) -> Option<bool>) {
         let trace = self.trace;
-        let lives = std::mem::take(&mut self.lives);
-        for life in &lives {
+        for life in &self.history.contexts {
             match is(trace, life) {
                 Some(true) => self.violated(name, made(trace, life), Some(life.made)),
                 Some(false) => {}
                 None => self.undecided(name, &format!("on which GPU {} made a context is not known", line(life.made))),
             }
         }
-        self.lives = lives;
         self.require(name, Needs::Calls);
     }
 
@@ -125,11 +116,10 @@ impl Check<'_> {
     }
 
     fn stray(&mut self, name: &str) {
-        let trace = self.trace;
-        let lives = std::mem::take(&mut self.lives);
-        for life in &lives {
-            let other = |other: &&ContextLife| other.made.pid == life.made.pid && other.made.gpu != life.made.gpu;
-            if !lives.iter().any(|it| other(&it)) {
+        let (trace, lives) = (self.trace, &self.history.contexts);
+        for life in lives {
+            let is_other = |other: &ContextLife| other.program == life.program && other.made.gpu != life.made.gpu;
+            if !lives.iter().any(is_other) {
                 continue;
             }
             match life.uses {
@@ -145,20 +135,13 @@ impl Check<'_> {
                 }
             }
         }
-        self.lives = lives;
         self.require(name, Needs::Calls);
     }
 
     fn errors(&mut self, name: &str) {
         let trace = self.trace;
         for event in &trace.events {
-            let failed = match event.what {
-                What::Error => event.status.is_none() || is_error(event.status),
-                What::InitDone { visible, .. } => visible.is_none(),
-                What::Context { change, .. } => change == ContextChange::Failed,
-                _ => is_error(event.status),
-            };
-            if failed {
+            if event.has_failed() {
                 let status = event.status.map_or("an error".to_owned(), status_name);
                 self.violated(name, format!("{}: {} returns {status}", line(event), event.call), Some(event));
             }
@@ -182,9 +165,8 @@ impl Check<'_> {
             }
         }
         if rule.asks("context-made", "used") || rule.asks("process-contexts", "used") {
-            let unknown: Vec<u32> = self.lives.iter().filter(|it| it.uses.is_none()).map(|it| it.made.pid).collect();
-            for pid in unknown {
-                self.undecided(name, &format!("what pid {pid} did in its contexts is not known"));
+            for life in self.history.contexts.iter().filter(|life| life.uses.is_none()) {
+                self.undecided(name, &format!("what pid {} did in its contexts is not known", life.made.pid));
             }
         }
     }
@@ -234,7 +216,9 @@ impl Check<'_> {
         for gpu in gpus {
             self.known(&name, gpu);
             let trace = self.trace;
-            if gpu.index(trace).is_some() && !self.lives.iter().any(|life| gpu.is_of(trace, life.made) == Some(true)) {
+            if gpu.index(trace).is_some()
+                && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
+            {
                 // Where calls are not seen, a context may be there all the same.
                 if missing(trace, Needs::Calls).is_empty() {
                     self.violated(&name, format!("no context is made on {gpu}"), None);

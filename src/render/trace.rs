@@ -24,11 +24,12 @@ use super::Format;
 use crate::diagnosis::{Finding, Severity};
 use crate::policy::{Outcome, Violation};
 use crate::text::lines;
-use crate::trace::Trace;
+use crate::trace::{History, Trace};
 
 /// A trace and what was made of it.
 struct Seen<'a> {
     trace: &'a Trace,
+    history: History<'a>,
     findings: &'a [Finding],
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
@@ -37,7 +38,14 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a Outcome) -> Seen<'a> {
-        Seen { trace, findings, violations: &outcome.violations, undecided: &outcome.undecided }
+        let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
+        Seen { trace, history: History::of(trace), findings, violations, undecided }
+    }
+
+    /// A trace in which nothing was found.
+    #[cfg(test)]
+    fn bare(trace: &'a Trace) -> Seen<'a> {
+        Seen { trace, history: History::of(trace), findings: &[], violations: &[], undecided: &[] }
     }
 
     /// What is found of this severity.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Counts, End, Event, FILE, Line, MAJOR, Memory, Process, SCHEMA, Start, What};
+use super::{Counts, End, Event, FILE, Line, MAJOR, Memory, Process, SCHEMA, Start};
 use crate::text::escape::terminal;
 
 /// The longest line that is read: a stack has some kilobytes.
@@ -191,93 +191,5 @@ impl Trace {
     /// Seconds since the program was started.
     pub fn seconds(&self, t_ns: u64) -> f64 {
         t_ns.saturating_sub(self.start.t_ns) as f64 / 1e9
-    }
-
-    /// The `cuInit` that counts for a process: its first that succeeded, or its first.
-    pub fn init_of(&self, pid: u32) -> Option<&Event> {
-        let of_process = || self.events.iter().filter(|event| event.pid == pid);
-        let done = of_process().find(|event| matches!(&event.what, What::InitDone { visible: Some(_), .. }));
-        let before = |event: &&Event| {
-            matches!(event.what, What::Init { .. }) && done.is_none_or(|done| event.t_ns <= done.t_ns + 1)
-        };
-        // An attempt that failed has a beginning of its own before.
-        match done {
-            Some(_) => of_process().rfind(before),
-            None => of_process().find(before),
-        }
-    }
-
-    /// What the mask was when a process initialised the driver; none if it did not, or if that was
-    /// not seen. The inner value is none where the variable was not set.
-    pub fn mask_of(&self, pid: u32) -> Option<Option<&str>> {
-        let of_process = || self.events.iter().filter(|event| event.pid == pid);
-        let is_done = |event: &&Event| matches!(&event.what, What::InitDone { visible: Some(_), .. });
-        // A `cuInit` that failed has read the mask before the one that counts, and what asks for it once that has
-        // returned changes nothing.
-        let until = of_process().find(is_done).map(|done| done.t_ns.saturating_add(done.elapsed_ns.unwrap_or(0)));
-        let reads = of_process().filter_map(|event| match &event.what {
-            What::MaskRead { value, .. } => Some((event.t_ns, value.as_deref())),
-            _ => None,
-        });
-        let read = reads.take_while(|(t_ns, _)| until.is_none_or(|until| *t_ns <= until)).last();
-        read.map(|(_, value)| value).or_else(|| match &self.init_of(pid)?.what {
-            What::Init { variables, .. } => Some(variables.get("CUDA_VISIBLE_DEVICES").map(String::as_str)),
-            _ => None,
-        })
-    }
-
-    /// How many GPUs a process could see.
-    pub fn visible_to(&self, pid: u32) -> Option<&[String]> {
-        self.events.iter().filter(|event| event.pid == pid).find_map(|event| match &event.what {
-            What::InitDone { visible: Some(_), gpus } => Some(gpus.as_slice()),
-            _ => None,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::trace::fixture::{Made, PID};
-    use crate::trace::{Trace, What};
-
-    /// A process whose libcuda asks for the mask at these places: in a `cuInit` that fails, in one that succeeds, and
-    /// after it.
-    fn asked(failed: Option<&str>, counts: Option<&str>, later: Option<&str>) -> Trace {
-        let read = |made: Made, value: Option<&str>| match value {
-            Some(value) => {
-                let what = What::MaskRead { value: Some(value.to_owned()), after_hook: true };
-                made.event("getenv", what, |_| {})
-            }
-            None => made,
-        };
-        let mut made = Made::on(2);
-        if failed.is_some() {
-            made = read(made, failed).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100);
-        }
-        read(read(made, counts).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]), later).ends(&[]).done()
-    }
-
-    #[test]
-    fn the_mask_is_what_the_cuinit_that_counts_has_read() {
-        let mask = |trace: Trace| trace.mask_of(PID).flatten().map(str::to_owned);
-        assert_eq!(mask(asked(None, Some("1"), None)).as_deref(), Some("1"));
-        assert_eq!(mask(asked(None, Some("1"), Some("0"))).as_deref(), Some("1"), "not what is asked for later");
-        assert_eq!(mask(asked(Some(""), Some("1"), None)).as_deref(), Some("1"), "nor what a cuInit read that failed");
-        assert_eq!(mask(asked(Some(""), Some("1"), Some("0"))).as_deref(), Some("1"));
-        // Where nobody saw libcuda ask, it is what the variable was.
-        assert_eq!(mask(asked(None, None, None)).as_deref(), Some("1"));
-        assert_eq!(Made::on(1).done().mask_of(PID), None);
-    }
-
-    /// A write before it is in time, though another `cuInit` had failed by then.
-    #[test]
-    fn the_cuinit_that_counts_is_the_one_that_succeeded() {
-        let made = Made::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
-        let trace = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).ends(&[]).done();
-        let written = trace.events.iter().find(|event| matches!(event.what, What::Variable { .. })).expect("a write");
-        assert!(trace.init_of(PID).is_some_and(|init| init.t_ns > written.t_ns), "{:#?}", trace.events);
-        assert_eq!(trace.mask_of(PID), Some(Some("1")), "as nobody saw libcuda ask for it");
-        let failed = Made::on(1).init_fails(&[], 100).ends(&[]).done();
-        assert!(failed.init_of(PID).is_some());
     }
 }

@@ -134,6 +134,8 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program("many_children.py", &[], Some(0), "children 200 failed 0\n"),
     Program("setuid.py", &[], Some(0), "root False\ndone\n"),
     Program("exec_in_thread.py", &[], Some(0), "done\n"),
+    Program("exec_sets_mask.py", &[], Some(0), "done\n"),
+    Program("second_init.py", &[], Some(0), "first 100\nsecond 0\n"),
     Program("no_cuda.py", &[], Some(0), "child 0\n"),
     Program("long_stack.py", &[], Some(0), "frames 900\n"),
     Program("early_exit.py", &[], Some(3), ""),

@@ -89,6 +89,8 @@ fn the_mask_errors_limits_and_functions_are_compared() {
     let child = format!("{MAIN} > {MAIN}");
     let expected = [
         format!("{MAIN}: cuInit: CUDA_VISIBLE_DEVICES (unset) -> 1"),
+        // The value that the other had read before.
+        format!("{MAIN}: write of CUDA_VISIBLE_DEVICES=1, train.py <module>: comes after cuInit yes -> no"),
         format!("{MAIN}: limit 2, train.py <module>: returned CUDA_ERROR_INVALID_VALUE -> CUDA_SUCCESS"),
         format!("{child}: CUDA_ERROR_NOT_INITIALIZED by cuMemGetInfo_v2: returned yes -> no"),
         format!("{child}: CUDA_ERROR_OUT_OF_MEMORY by cuMemGetInfo_v2: returned no -> yes"),

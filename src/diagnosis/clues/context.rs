@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 
 use super::super::clue::Clue;
-use super::program::Program;
 use super::{about, gpu_name, leaves_guard, line, sum};
-use crate::trace::{ContextLife, Event, Frame, Trace, What};
+use crate::trace::history::Program;
+use crate::trace::{ContextLife, Event, Frame, History, Trace, What};
 
 /// What stands for the ordinal of a GPU that is not known.
 const SOME_ORDINAL: &str = "N";
 
 /// A clue for each context.
-pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let trace = history.trace;
     let mut clues = Vec::new();
-    for program in programs {
+    for program in &history.programs {
         let gpus = program.gpus();
         for (place, (index, life)) in program.contexts.iter().enumerate() {
             let (index, made) = (*index, life.made);
@@ -99,8 +100,8 @@ fn goes_back(before: &Event, now: &Event) -> bool {
 }
 
 /// A clue for each process that made a context, about all of them.
-pub(super) fn of_processes<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
-    programs.iter().filter_map(|program| of_process(trace, program)).collect()
+pub(super) fn of_processes<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    history.programs.iter().filter_map(|program| of_process(history.trace, program)).collect()
 }
 
 fn of_process<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {

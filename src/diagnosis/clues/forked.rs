@@ -1,36 +1,18 @@
 //! Children that were forked after `cuInit`.
 
 use super::super::clue::Clue;
-use super::program::Program;
-use super::{about, is_error, line, status_name, through};
-use crate::trace::{ContextChange, Event, Language, Trace, What};
-
-/// A fork after `cuInit`, as the child told it.
-#[derive(Clone, Copy)]
-struct Fork<'p, 'a> {
-    child: &'p Program<'a>,
-    index: usize,
-    event: &'a Event,
-    parent: u32,
-    contexts: u32,
-}
+use super::{about, line, through};
+use crate::trace::history::{Fork, Program};
+use crate::trace::{Event, History, Language, Trace, status_name};
 
 /// A clue for each child.
-pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
-    forks(programs).filter_map(|fork| clue(trace, programs, fork)).collect()
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    history.forks().filter_map(|fork| clue(history, fork)).collect()
 }
 
-fn forks<'p, 'a>(programs: &'p [Program<'a>]) -> impl Iterator<Item = Fork<'p, 'a>> {
-    programs.iter().filter_map(|child| {
-        child.events.iter().find_map(|&(index, event)| match event.what {
-            What::Forked { parent, contexts } => Some(Fork { child, index, event, parent, contexts }),
-            _ => None,
-        })
-    })
-}
-
-fn clue<'a>(trace: &'a Trace, programs: &[Program<'a>], fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
-    let mut clue = about("forked", fork.index, fork.event)?
+fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
+    let trace = history.trace;
+    let mut clue = about("forked", fork.event.0, fork.event.1)?
         .with("parent", u64::from(fork.parent))
         .with("contexts", u64::from(fork.contexts));
     let refused = refused(fork);
@@ -48,12 +30,12 @@ fn clue<'a>(trace: &'a Trace, programs: &[Program<'a>], fork: Fork<'_, 'a>) -> O
         // Which line made the call, and what it got, was left out of the trace.
         clue = clue.with("refused_line", format!("pid {}", fork.child.pid)).with("status", "an error");
     }
-    Some(with_init(clue, programs, fork))
+    Some(with_init(clue, history, fork))
 }
 
 /// The clue with the `cuInit` that the child has inherited.
-fn with_init<'a>(clue: Clue<'a>, programs: &[Program<'a>], fork: Fork<'_, 'a>) -> Clue<'a> {
-    let Some((index, init)) = inherited(programs, fork) else {
+fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> Clue<'a> {
+    let Some((index, init)) = history.inherited_init(&fork) else {
         return clue.with("init_line", format!("pid {}", fork.parent)).with("init_through", "cuInit");
     };
     let mut clue = clue.with("init_line", line(init)).with("init_through", through(init));
@@ -62,26 +44,9 @@ fn with_init<'a>(clue: Clue<'a>, programs: &[Program<'a>], fork: Fork<'_, 'a>) -
     clue
 }
 
-/// The `cuInit` of the nearest process above that made one.
-fn inherited<'a>(programs: &[Program<'a>], fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
-    let (mut pid, mut index) = (fork.parent, fork.index);
-    loop {
-        let is_it = |program: &&Program<'a>| {
-            program.pid == pid && program.events.first().is_some_and(|(first, _)| *first < index)
-        };
-        let from = programs.iter().rev().find(is_it)?;
-        if let Some(init) = from.init.filter(|(at, _)| *at < index) {
-            return Some(init);
-        }
-        // Each step goes back in time, so that a document which names processes in a circle comes to an end.
-        let own = forks(std::slice::from_ref(from)).next().filter(|own| own.index < index)?;
-        (pid, index) = (own.parent, own.index);
-    }
-}
-
 /// The first call of a child that returned an error.
 fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
-    fork.child.events.iter().copied().find(|(at, event)| *at > fork.index && is_refused(event))
+    fork.child.events.iter().copied().find(|(at, event)| *at > fork.event.0 && event.has_failed())
 }
 
 /// A call of a process that returned an error, of which there may be no event.
@@ -92,14 +57,15 @@ fn counted_error(trace: &Trace, pid: u32) -> Option<&str> {
 
 /// A clue for each line that forked children of which no refused call was seen. That says nothing: PyTorch refuses
 /// CUDA in such a child before it calls the driver, and Numba after a question that is not counted.
-pub(super) fn unseen<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
+pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let trace = history.trace;
     let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
-    for fork in forks(programs) {
+    for fork in history.forks() {
         let is_seen = refused(fork).is_some() || counted_error(trace, fork.child.pid).is_some();
-        if is_seen || !is_of_python(fork) || runs_another(programs, fork) {
+        if is_seen || !is_of_python(fork) || runs_another(&history.programs, fork) {
             continue;
         }
-        let key = (fork.parent, line(fork.event));
+        let key = (fork.parent, line(fork.event.1));
         match lines.iter_mut().find(|(known, _)| *known == key) {
             Some((_, forks)) => forks.push(fork),
             None => lines.push((key, vec![fork])),
@@ -112,11 +78,11 @@ pub(super) fn unseen<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue
             1 => format!("pid {}", first.child.pid),
             many => format!("{many} processes"),
         };
-        let mut clue = about("forked-unseen", first.index, first.event)?
+        let mut clue = about("forked-unseen", first.event.0, first.event.1)?
             .with("children", children)
-            .with("would_show", ended_well && forks.iter().all(|fork| is_of_loader(fork.event)));
-        clue.events = forks.iter().map(|fork| fork.index).collect();
-        Some(with_init(clue, programs, first))
+            .with("would_show", ended_well && forks.iter().all(|fork| is_of_loader(fork.event.1)));
+        clue.events = forks.iter().map(|fork| fork.event.0).collect();
+        Some(with_init(clue, history, first))
     };
     lines.iter().filter_map(|(_, forks)| clue(forks)).collect()
 }
@@ -126,12 +92,12 @@ fn is_of_python(fork: Fork<'_, '_>) -> bool {
     let runs_python = |program: &Program<'_>| {
         program.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
     };
-    runs_python(fork.child) || fork.event.stack.frames.iter().any(|frame| frame.language == Language::Python)
+    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == Language::Python)
 }
 
 /// Whether the child was seen to become another program, which initialises CUDA for itself.
 fn runs_another(programs: &[Program<'_>], fork: Fork<'_, '_>) -> bool {
-    let is_later = |program: &Program<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.index);
+    let is_later = |program: &Program<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
     programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
 }
 
@@ -139,13 +105,4 @@ fn runs_another(programs: &[Program<'_>], fork: Fork<'_, '_>) -> bool {
 fn is_of_loader(event: &Event) -> bool {
     let is_it = |file: &str| file.starts_with("torch/utils/data/");
     event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))
-}
-
-fn is_refused(event: &Event) -> bool {
-    match event.what {
-        What::Error => true,
-        What::InitDone { visible, .. } => visible.is_none(),
-        What::Context { change, .. } => change == ContextChange::Failed,
-        _ => is_error(event.status),
-    }
 }

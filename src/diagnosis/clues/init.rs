@@ -1,10 +1,10 @@
 //! What each process got from `cuInit`, and what that took.
 
 use super::super::clue::Clue;
-use super::program::Program;
 use super::{UNSET, about, gpu_name};
 use crate::mask;
-use crate::trace::{Event, Trace, What};
+use crate::trace::history::{MASK, Program};
+use crate::trace::{Event, History, Trace, What};
 
 /// What `cuInit` takes on a GPU is more than this: less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
@@ -12,8 +12,9 @@ const LEAST_BYTES: i64 = 1 << 20;
 const CONTEXT_BYTES: i64 = 100 << 20;
 
 /// The clues about `cuInit`.
-pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
-    let all = programs.iter().flat_map(|program| [initialised(trace, program), memory(trace, program)]);
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let trace = history.trace;
+    let all = history.programs.iter().flat_map(|program| [initialised(trace, program), memory(trace, program)]);
     all.flatten().collect()
 }
 
@@ -23,9 +24,10 @@ fn is_whole(trace: &Trace) -> bool {
 }
 
 fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
-    let (index, event) = program.init?;
-    let mask = program.latched("CUDA_VISIBLE_DEVICES")?;
-    let order = program.latched("CUDA_DEVICE_ORDER")?;
+    let init = program.init()?;
+    let &(index, event) = init.begun.last()?;
+    let mask = init.value(MASK)?;
+    let order = init.value("CUDA_DEVICE_ORDER")?;
     let models: Vec<&str> = trace.start.gpus.iter().filter_map(|gpu| gpu.name.as_deref()).collect();
     let has_numbers = mask.is_some_and(|mask| {
         mask.trim_start().trim_start_matches(['+', '-']).starts_with(|letter: char| letter.is_ascii_digit())
@@ -38,8 +40,8 @@ fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> 
     if is_whole(trace) {
         clue = clue.with("contexts", program.contexts.len());
     }
-    if program.initialised.is_some() || program.failed_init.is_some() {
-        clue = clue.with("failed", program.initialised.is_none());
+    if init.returned.is_some() {
+        clue = clue.with("failed", init.has_failed());
     }
     if let Some(visible) = program.visible().filter(|_| has_numbers) {
         let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
@@ -76,8 +78,10 @@ fn span(event: &Event) -> (u64, u64) {
 
 /// What `cuInit` took where no context followed.
 fn memory<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
-    let read = [program.initialised, program.init].into_iter().flatten();
-    let (index, event) = read.into_iter().find(|(_, event)| !event.memory_bytes.is_empty())?;
+    let init = program.init()?;
+    let returned = init.returned.filter(|_| init.has_succeeded());
+    let mut read = [returned, init.begun.last().copied()].into_iter().flatten();
+    let (index, event) = read.find(|(_, event)| !event.memory_bytes.is_empty())?;
     if !is_whole(trace) || is_beside_another(trace, event) {
         return None;
     }

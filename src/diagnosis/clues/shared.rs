@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::clue::Clue;
-use super::program::Program;
 use super::{about, gpu_name, sum};
-use crate::trace::{ContextLife, Trace};
+use crate::trace::history::Program;
+use crate::trace::{ContextLife, History, Trace};
 
 /// The first context of one process on a GPU.
 struct Holder<'p, 'a> {
@@ -15,17 +15,17 @@ struct Holder<'p, 'a> {
 }
 
 /// A clue for each such GPU, and each process that started its holders.
-pub(super) fn clues<'a>(trace: &'a Trace, programs: &[Program<'a>]) -> Vec<Clue<'a>> {
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     // A parent and its child share a GPU on purpose more often than not; ranks are siblings.
     let mut groups: BTreeMap<(&str, u32), Vec<Holder<'_, 'a>>> = BTreeMap::new();
-    for program in programs {
+    for program in &history.programs {
         let Some(process) = program.process else { continue };
         for (index, life) in program.gpus() {
             let Some(gpu) = life.made.gpu.as_deref() else { continue };
             groups.entry((gpu, process.parent)).or_default().push(Holder { program, index, life });
         }
     }
-    groups.into_iter().filter_map(|((gpu, _), holders)| clue(trace, gpu, &holders)).collect()
+    groups.into_iter().filter_map(|((gpu, _), holders)| clue(history.trace, gpu, &holders)).collect()
 }
 
 fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<'a>> {

@@ -51,31 +51,6 @@ fn rules_replace_others_that_there_are() {
     assert!(names.len() >= 13 && names.is_sorted(), "{names:?}");
 }
 
-/// The page of the survey says which variables are read at `cuInit`.
-#[test]
-fn the_variables_that_are_late_after_cuinit_are_those_of_the_survey() {
-    let page = std::fs::read_to_string(root().join("docs/surveys/env.md")).expect("the page of the survey");
-    let row = |line: &str| {
-        let mut cells = line.split('|').map(str::trim).skip(1);
-        let name = cells.next()?.trim_matches('`').split('=').next()?.to_owned();
-        (cells.next()? == "cuInit").then_some(name)
-    };
-    let mut measured: Vec<String> = page.lines().filter_map(row).collect();
-    let rule = |name: &str| rules().iter().find(|rule| rule.name == name).expect("the rule");
-    let names =
-        ["late-mask", "late-variable"].map(rule).map(|rule| rule.when[0].is.iter().find(|(it, _)| *it == "name"));
-    let mut asked: Vec<String> = Vec::new();
-    for (_, values) in names.into_iter().flatten() {
-        asked.extend(values.iter().map(|value| match value {
-            crate::diagnosis::clue::Value::Text(text) => text.clone(),
-            other => panic!("{other:?}"),
-        }));
-    }
-    measured.sort();
-    asked.sort();
-    assert_eq!(asked, measured);
-}
-
 /// What is wrong with `instead_of` of rules: a rule that there is not, or two that replace each other.
 fn unconnected(rules: &[Rule]) -> Vec<String> {
     let mut wrong = Vec::new();

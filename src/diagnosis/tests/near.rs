@@ -62,8 +62,10 @@ fn a_process_that_runs_another_program_reads_its_mask_anew() {
 #[test]
 fn a_process_that_changes_its_title_is_the_same_program() {
     let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
-    let found = rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done());
-    assert_eq!(found, ["late-mask"]);
+    let mut trace = made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done();
+    // Old traces have a line for each command line.
+    trace.start.schema.minor = 1;
+    assert_eq!(rules_of(&trace), ["late-mask"]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub(super) fn lines(seen: &Seen) -> String {
         let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
         out.push_str(&annotation(level, place, &finding.title, &lines));
     }
-    let missing = unseen::unseen(seen.trace);
+    let missing = unseen::unseen(&seen.history);
     if !missing.is_empty() {
         out.push_str(&annotation("notice", None, "cuda-pitfalls: not seen", &missing));
     }

@@ -34,7 +34,7 @@ const MOST_ROWS: usize = 150;
 /// The whole page.
 pub(super) fn page(seen: &Seen) -> String {
     let trace = seen.trace;
-    let made = entries(trace, seen.findings, seen.violations);
+    let made = entries(&seen.history, seen.findings, seen.violations);
     let listed = listed(&made);
     let totals = totals::parts(seen);
     let command = trace.start.command.join(" ");
@@ -49,7 +49,7 @@ pub(super) fn page(seen: &Seen) -> String {
     );
     head(&mut out, seen, &command);
     cards(&mut out, seen, &made, &listed);
-    let unseen = unseen::unseen(trace);
+    let unseen = unseen::unseen(&seen.history);
     if !unseen.is_empty() {
         let lines: String = unseen.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
         let _ = writeln!(out, "<h2>Not seen</h2>\n<ul class=\"warning\">\n{lines}</ul>");
@@ -90,7 +90,7 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     let all = totals::parts(seen);
     let found = all.first().cloned().unwrap_or_default();
     let is_clean = seen.found(Severity::Pitfall).next().is_none();
-    out.push_str(&match (is_clean, unseen::unseen(trace).is_empty()) {
+    out.push_str(&match (is_clean, unseen::unseen(&seen.history).is_empty()) {
         (true, true) => badge("good", found),
         (true, false) => badge("doubt", format!("? {found}")),
         (false, _) => badge("doubt", format!("! {found}")),
@@ -387,7 +387,7 @@ mod tests {
         for link in links {
             assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
         }
-        for part in ["context, never used afterwards", "0.41 s too late: no effect", "torch.cuda.set_device(1) first"] {
+        for part in ["context, never used afterwards", "410 ms too late: no effect", "torch.cuda.set_device(1) first"] {
             assert!(page.contains(part), "{part}");
         }
     }
@@ -398,7 +398,7 @@ mod tests {
         let template = fixture::findings(&trace).remove(0);
         let of = |pid: u32| Finding { pid, says: format!("pid {pid} does it"), ..template.clone() };
         let findings: Vec<Finding> = (100..300).map(of).collect();
-        let page = super::page(&Seen { trace: &trace, findings: &findings, violations: &[], undecided: &[] });
+        let page = super::page(&Seen { findings: &findings, ..Seen::bare(&trace) });
         assert_eq!(page.matches("class=\"card").count(), 1);
         assert!(page.contains("(200 times)"));
     }
@@ -416,13 +416,8 @@ mod tests {
 
     #[test]
     fn every_tag_is_closed() {
-        let quiet = super::page(&Seen { trace: &fixture::quiet(), findings: &[], violations: &[], undecided: &[] });
-        let large = super::page(&Seen {
-            trace: &fixture::large(100, 3_000, 100),
-            findings: &[],
-            violations: &[],
-            undecided: &[],
-        });
+        let quiet = super::page(&Seen::bare(&fixture::quiet()));
+        let large = super::page(&Seen::bare(&fixture::large(100, 3_000, 100)));
         for page in [page(&fixture::trace()), hostile(), quiet, large] {
             for tag in [
                 "table", "tr", "td", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li",
@@ -441,7 +436,7 @@ mod tests {
             memory.index = number % 64;
         }
         for trace in [fixture::large(4, 2_000, 10_000), fixture::large(500, 10_000, 200_000), busy] {
-            let page = super::page(&Seen { trace: &trace, findings: &[], violations: &[], undecided: &[] });
+            let page = super::page(&Seen::bare(&trace));
             assert!(page.len() < 2_000_000, "{} bytes", page.len());
             assert!(page.contains("more events; the document has them all"));
         }

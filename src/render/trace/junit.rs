@@ -98,7 +98,7 @@ fn properties(seen: &Seen) -> Vec<(&'static str, String)> {
         ("totals", totals::parts(seen).join(", ")),
     ];
     properties.extend(unseen::banners(seen.trace).into_iter().map(|banner| ("banner", banner)));
-    properties.extend(unseen::unseen(seen.trace).into_iter().map(|line| ("not seen", line)));
+    properties.extend(unseen::unseen(&seen.history).into_iter().map(|line| ("not seen", line)));
     properties
 }
 
@@ -148,15 +148,8 @@ mod tests {
 
     fn of(trace: &Trace, violates: bool) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
-        file(
-            &Seen {
-                trace,
-                findings: &findings,
-                undecided: &[],
-                violations: if violates { &outcome.violations } else { &[] },
-            },
-            "t",
-        )
+        let violations = if violates { outcome.violations.as_slice() } else { &[] };
+        file(&Seen { findings: &findings, violations, ..Seen::bare(trace) }, "t")
     }
 
     #[test]

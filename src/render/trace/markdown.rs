@@ -57,7 +57,7 @@ pub(super) fn page(seen: &Seen) -> String {
             known.push(item);
         }
     }
-    let missing = unseen::unseen(trace);
+    let missing = unseen::unseen(&seen.history);
     if !missing.is_empty() {
         out.push_str("\n## Not seen\n\n");
         out.extend(missing.iter().map(|line| format!("- {}\n", markdown(line))));
@@ -67,9 +67,9 @@ pub(super) fn page(seen: &Seen) -> String {
 }
 
 fn events(out: &mut String, seen: &Seen) {
-    let made = entries(seen.trace, seen.findings, seen.violations);
+    let made = entries(&seen.history, seen.findings, seen.violations);
     if seen.trace.events.is_empty() {
-        out.push_str(if unseen::unseen(seen.trace).is_empty() {
+        out.push_str(if unseen::unseen(&seen.history).is_empty() {
             "\nCUDA was not initialised: the program made no CUDA call.\n"
         } else {
             "\nNo CUDA call was seen, and not everything could be seen.\n"
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn it_fits_an_issue_and_says_what_is_left_out() {
         let trace = fixture::large(200, 6_000, 10);
-        let page = page(&Seen { trace: &trace, findings: &[], violations: &[], undecided: &[] });
+        let page = page(&Seen::bare(&trace));
         assert!(page.chars().count() < 65_536, "{}", page.len());
         assert!(page.contains("more; the document has them all"));
     }

@@ -1,11 +1,9 @@
 //! Where in a program an event was: the user's own line, the way from there to the CUDA call, and
 //! the words for GPUs, times, values and statuses.
 
-use cuda_pitfalls_calls::{Library, status};
-
 use crate::text::escape::shorten;
 use crate::text::units;
-use crate::trace::{Event, Frame, Trace};
+use crate::trace::{Event, Frame, Trace, limit_name, status_name};
 
 /// Names of functions and values of variables are cut to this many bytes: a name of a C++ template
 /// has thousands.
@@ -130,24 +128,21 @@ pub(super) fn value(value: Option<&str>) -> String {
 
 /// `CUDA_ERROR_NO_DEVICE (100)`.
 pub(super) fn status(status: i64) -> String {
-    match status::name(Library::Driver, status) {
-        Some(name) => format!("{name} ({status})"),
-        None => format!("status {status}"),
+    match status_name(status) {
+        name if name == status.to_string() => format!("status {status}"),
+        name => format!("{name} ({status})"),
     }
 }
 
-/// A value of `CUlimit` by its number, and what it was set to: most limits are in bytes.
+/// What the call of an event returned, where that is an error.
+pub(super) fn returned(event: &Event) -> String {
+    event.status.map_or_else(|| "an error".to_owned(), status)
+}
+
+/// A value of `CUlimit` by its number, and what it was set to: sizes are in bytes.
 pub(super) fn limit(limit: i32, value: u64) -> (String, String) {
-    let (name, is_bytes) = match limit {
-        0 => ("CU_LIMIT_STACK_SIZE", true),
-        1 => ("CU_LIMIT_PRINTF_FIFO_SIZE", true),
-        2 => ("CU_LIMIT_MALLOC_HEAP_SIZE", true),
-        3 => ("CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH", false),
-        4 => ("CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT", false),
-        5 => ("CU_LIMIT_MAX_L2_FETCH_GRANULARITY", true),
-        6 => ("CU_LIMIT_PERSISTING_L2_CACHE_SIZE", true),
-        other => return (format!("limit {other}"), value.to_string()),
-    };
+    let Some(name) = limit_name(limit) else { return (format!("limit {limit}"), value.to_string()) };
+    let is_bytes = name.ends_with("_SIZE") || name.ends_with("_GRANULARITY");
     (name.to_owned(), if is_bytes { units::bytes(value) } else { value.to_string() })
 }
 

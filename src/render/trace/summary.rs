@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::place::{self, place};
 use super::{Seen, unseen};
 use crate::report::SchemaId;
-use crate::trace::{self, ContextChange, What};
+use crate::trace::history::{MASK, Program};
+use crate::trace::{ContextChange, ContextLife, Process, Trace, What};
 use crate::verdict::Provenance;
 
 /// The name of the schema.
@@ -168,26 +169,9 @@ pub(super) fn summary(seen: &Seen) -> Summary {
     let event = |index: Option<usize>| index.and_then(|index| trace.events.get(index));
     let at =
         |index: Option<usize>| place(trace, event(index)?).map(|place| Position { file: place.file, line: place.line });
-    let processes = trace.processes.iter().map(|process| ProcessSummary {
-        pid: process.pid,
-        parent: process.parent,
-        name: process.name(),
-        initialised: trace.visible_to(process.pid).is_some(),
-        mask: trace.mask_of(process.pid).map(|value| Mask { value: value.map(str::to_owned) }),
-    });
-    let contexts = trace::contexts(trace);
-    let contexts = contexts.iter().map(|life| ContextSummary {
-        after_ns: since(life.made.t_ns),
-        pid: life.made.pid,
-        index: trace.gpu_index(life.made.gpu.as_deref()),
-        gpu: life.made.gpu.clone(),
-        primary: matches!(life.made.what, What::Context { change: ContextChange::Made, primary: true, .. }),
-        bytes: life.bytes,
-        at: place(trace, life.made).map(|place| Position { file: place.file, line: place.line }),
-        chain: place::chain(life.made),
-        used: life.uses.map(|uses| !uses.is_none()),
-        ended: life.ended.is_some(),
-    });
+    let begun_by = |process| Some(process_summary(process, seen.history.begun_by(process)?));
+    let processes = trace.processes.iter().filter_map(begun_by);
+    let contexts = seen.history.contexts.iter().map(|life| context_summary(trace, life));
     let findings = seen.findings.iter().map(|finding| FindingSummary {
         rule: finding.rule.clone(),
         severity: finding.severity.name().to_owned(),
@@ -222,8 +206,33 @@ pub(super) fn summary(seen: &Seen) -> Summary {
         findings: findings.collect(),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
-        not_seen: unseen::unseen(trace),
+        not_seen: unseen::unseen(&seen.history),
         left_out: trace.end.as_ref().map_or(0, |end| end.left_out),
+    }
+}
+
+fn process_summary(process: &Process, program: &Program) -> ProcessSummary {
+    ProcessSummary {
+        pid: process.pid,
+        parent: process.parent,
+        name: process.name(),
+        initialised: program.has_initialised(),
+        mask: program.latched(MASK).map(|value| Mask { value: value.map(str::to_owned) }),
+    }
+}
+
+fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
+    ContextSummary {
+        after_ns: life.made.t_ns.saturating_sub(trace.start.t_ns),
+        pid: life.made.pid,
+        index: trace.gpu_index(life.made.gpu.as_deref()),
+        gpu: life.made.gpu.clone(),
+        primary: matches!(life.made.what, What::Context { change: ContextChange::Made, primary: true, .. }),
+        bytes: life.bytes,
+        at: place(trace, life.made).map(|place| Position { file: place.file, line: place.line }),
+        chain: place::chain(life.made),
+        used: life.uses.map(|uses| !uses.is_none()),
+        ended: life.ended.is_some(),
     }
 }
 

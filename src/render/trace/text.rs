@@ -25,8 +25,8 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
     for banner in unseen::banners(seen.trace) {
         out.push_str(&tally::loud(&banner, width));
     }
-    let made = entries(seen.trace, seen.findings, seen.violations);
-    let unseen = unseen::unseen(seen.trace);
+    let made = entries(&seen.history, seen.findings, seen.violations);
+    let unseen = unseen::unseen(&seen.history);
     let one_process = seen.trace.events.iter().map(|event| event.pid).collect::<BTreeSet<_>>().len() <= 1;
     let told = |entry: &&Entry| !entry.findings.is_empty() || !entry.violations.is_empty();
     let is_crowded = made.all.len() > MOST;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn bare(trace: &Trace) -> String {
-        text(&Seen { trace, findings: &[], violations: &[], undecided: &[] }, 80)
+        text(&Seen::bare(trace), 80)
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         let expected = "\
 CUDA_VISIBLE_DEVICES was read as (unset)                        0.84 s  pid 4711
     train.py:12 <module> → cli.py:88 setup → torch.cuda.is_available → cuInit
-    train.py:31 sets CUDA_VISIBLE_DEVICES=1, 0.41 s too late: no effect
+    train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect
     workaround: set it before torch.cuda.is_available(), or in the environment
       of the program                                visibility/mask-after-cuinit
 GPU 1  +527 MiB  context                                        1.93 s  pid 4711

@@ -6,14 +6,14 @@ use super::{Seen, unseen};
 use crate::diagnosis::Severity;
 use crate::text::counts::counted;
 use crate::text::units;
-use crate::trace::{self, End, Trace};
+use crate::trace::{ContextLife, End, History};
 
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(seen: &Seen) -> Vec<String> {
     let (trace, notes) = (seen.trace, seen.found(Severity::Note).count());
     let leaves_open = seen.findings.iter().any(|finding| !finding.leaves_open().is_empty());
     let mut parts = vec![match seen.found(Severity::Pitfall).count() {
-        0 if unseen::unseen(trace).is_empty() && !leaves_open => "no pitfall found".to_owned(),
+        0 if unseen::unseen(&seen.history).is_empty() && !leaves_open => "no pitfall found".to_owned(),
         0 => "no pitfall found in what was seen".to_owned(),
         many => counted(many as u64, "pitfall"),
     }];
@@ -26,26 +26,27 @@ pub(super) fn parts(seen: &Seen) -> Vec<String> {
     if notes > 0 {
         parts.push(counted(notes as u64, "note"));
     }
-    parts.extend(idle(trace));
+    parts.extend(idle(&seen.history));
     parts.extend(trace.end.as_ref().and_then(ending));
     parts
 }
 
 /// Contexts that did nothing: on GPUs that the whole program did nothing on, and on others.
-fn idle(trace: &Trace) -> Vec<String> {
-    let worked: BTreeSet<&String> = trace
+fn idle(history: &History) -> Vec<String> {
+    let worked: BTreeSet<&String> = history
+        .trace
         .counts
         .iter()
         .flat_map(|counts| &counts.gpus)
         .filter(|(_, uses)| !uses.is_none())
         .map(|(uuid, _)| uuid)
         .collect();
-    let lives = trace::contexts(trace);
-    let (elsewhere, idle): (Vec<_>, Vec<_>) = lives
+    let (elsewhere, idle): (Vec<_>, Vec<_>) = history
+        .contexts
         .iter()
         .filter(|life| life.is_unused())
         .partition(|life| life.made.gpu.as_ref().is_some_and(|gpu| worked.contains(gpu)));
-    let sum = |lives: &[&trace::ContextLife]| {
+    let sum = |lives: &[&ContextLife]| {
         let known = lives.iter().filter_map(|life| life.bytes).fold(0_i64, i64::saturating_add);
         units::bytes(known.max(0).unsigned_abs())
     };
@@ -76,26 +77,23 @@ pub(super) fn ending(end: &End) -> Option<String> {
 mod tests {
     use super::*;
     use crate::render::trace::fixture;
-
-    fn bare(trace: &Trace) -> Seen<'_> {
-        Seen { trace, findings: &[], violations: &[], undecided: &[] }
-    }
+    use crate::trace::Trace;
 
     #[test]
     fn a_note_is_no_pitfall_and_what_is_undecided_is_told() {
         let (trace, undecided) = (fixture::quiet(), ["max-bytes".to_owned()]);
         let mut findings = fixture::findings(&fixture::trace());
         findings[0].severity = Severity::Note;
-        let seen = Seen { findings: &findings, undecided: &undecided, ..bare(&trace) };
+        let seen = Seen { findings: &findings, undecided: &undecided, ..Seen::bare(&trace) };
         assert_eq!(parts(&seen), ["1 pitfall", "1 condition undecided", "1 note"]);
     }
 
     #[test]
     fn nothing_was_found_is_said_of_what_was_seen() {
         let mut trace = fixture::quiet();
-        assert_eq!(parts(&bare(&trace)), ["no pitfall found"]);
+        assert_eq!(parts(&Seen::bare(&trace)), ["no pitfall found"]);
         trace.start.limits = vec!["a limit".to_owned()];
-        assert_eq!(parts(&bare(&trace)), ["no pitfall found in what was seen"]);
+        assert_eq!(parts(&Seen::bare(&trace)), ["no pitfall found in what was seen"]);
     }
 
     #[test]
@@ -104,7 +102,7 @@ mod tests {
         let mut findings = fixture::findings(&fixture::trace());
         findings.truncate(1);
         (findings[0].severity, findings[0].rule) = (Severity::Note, "forked-unseen".to_owned());
-        let seen = Seen { findings: &findings, ..bare(&trace) };
+        let seen = Seen { findings: &findings, ..Seen::bare(&trace) };
         assert_eq!(parts(&seen), ["no pitfall found in what was seen", "1 note"]);
     }
 
@@ -112,7 +110,7 @@ mod tests {
     fn memory_without_work_is_summed() {
         let mut trace = fixture::trace();
         let findings = fixture::findings(&trace);
-        let line = |trace: &Trace| parts(&Seen { findings: &findings, ..bare(trace) }).join(" · ");
+        let line = |trace: &Trace| parts(&Seen { findings: &findings, ..Seen::bare(trace) }).join(" · ");
         assert_eq!(line(&trace), "2 pitfalls · 524 MiB on a GPU that the program did no work on");
         let mut child = trace.counts.first().unwrap().clone();
         child.pid = 4720;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::place;
 use crate::text::counts::counted;
-use crate::trace::{self, Event, Trace};
+use crate::trace::{Event, History, Trace};
 use crate::verdict::Provenance;
 
 /// What is said of a trace without an end.
@@ -28,7 +28,8 @@ fn incomplete(trace: &Trace) -> String {
 }
 
 /// Everything that could not be seen; empty if nothing is known to be missing.
-pub(super) fn unseen(trace: &Trace) -> Vec<String> {
+pub(super) fn unseen(history: &History) -> Vec<String> {
+    let trace = history.trace;
     let mut all: Vec<String> = trace.end.is_none().then(|| incomplete(trace)).into_iter().collect();
     if let Some(end) = &trace.end {
         all.extend(capped(end.not_seen.clone(), "more things"));
@@ -56,7 +57,7 @@ pub(super) fn unseen(trace: &Trace) -> Vec<String> {
         )
     });
     all.extend(capped(lines.collect(), "more reasons for missing stacks"));
-    let unknown = trace::contexts(trace).iter().filter(|life| life.uses.is_none()).count();
+    let unknown = history.contexts.iter().filter(|life| life.uses.is_none()).count();
     if unknown > 0 {
         let which = if unknown == 1 { "a context".to_owned() } else { format!("{unknown} contexts") };
         all.push(format!("what was done in {which}: the counts of the process are missing"));
@@ -96,6 +97,10 @@ mod tests {
     use super::*;
     use crate::render::trace::fixture;
     use crate::trace::Stack;
+
+    fn unseen(trace: &Trace) -> Vec<String> {
+        super::unseen(&History::of(trace))
+    }
 
     #[test]
     fn a_whole_trace_lacks_nothing_and_one_without_an_end_says_so() {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_calls::{Library, status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PythonSeen;
 use crate::text::escape::shorten;
-use crate::trace::{ContextLife, Event, Frame, Language, Owner, Stack, Trace, What, Witness, contexts};
+use crate::trace::history::{Init, MASK};
+use crate::trace::{ContextLife, Frame, History, Language, Owner, Stack, Trace, Witness, status_name};
 use crate::verdict::{Invalidation, Reason};
 
 /// A name of a function or a file, and the text of an exception or a value, are cut to this many bytes.
@@ -122,7 +122,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     if trace.start.libcuda.is_none() {
         return made;
     }
-    let own = Own { trace, folder, ask_ns, pid };
+    let own = Own { trace, history: History::of(trace), folder, ask_ns, pid };
     own.init(&mut made);
     own.contexts(&mut made.seen);
     if alone {
@@ -175,6 +175,7 @@ fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Opt
 /// What the line did, in its process and in children.
 struct Own<'a> {
     trace: &'a Trace,
+    history: History<'a>,
     folder: &'a str,
     ask_ns: u64,
     pid: u32,
@@ -183,46 +184,38 @@ struct Own<'a> {
 impl Own<'_> {
     /// What it did to initialise the driver.
     fn init(&self, made: &mut Made) {
-        let is_before = |event: &&Event| event.pid == self.pid && event.t_ns < self.ask_ns;
-        let is_done = |event: &Event| matches!(event.what, What::InitDone { visible: Some(_), .. });
-        let was_ready = self.trace.events.iter().filter(is_before).any(is_done);
+        let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
+        let own = || self.history.programs.iter().filter(|program| program.pid == self.pid);
+        let was_ready = own().flat_map(|program| &program.inits).any(|init| init.has_succeeded() && was_before(init));
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
-        let Some(init) = self.during().find(|event| matches!(event.what, What::Init { .. })) else {
+        let Some((pid, init, stack)) = self.first_init() else {
             seen.calls_cuinit = Some(false).filter(|_| !was_ready);
             seen.reads_mask = seen.calls_cuinit;
             return;
         };
-        let of_process = || self.during().filter(|event| event.pid == init.pid);
-        let done = of_process().find(|event| matches!(event.what, What::InitDone { .. }));
-        let read = of_process().find_map(|event| match &event.what {
-            What::MaskRead { value, .. } => Some(value.clone()),
-            _ => None,
-        });
-        let named = |code| status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_string);
         seen.calls_cuinit = Some(true);
-        seen.reads_mask = Some(true).filter(|_| read.is_some() || done.is_some_and(is_done));
-        seen.mask = read.unwrap_or_else(|| match &init.what {
-            What::Init { variables, .. } => variables.get("CUDA_VISIBLE_DEVICES").cloned(),
-            _ => None,
-        });
-        seen.mask = seen.mask.take().filter(|_| seen.reads_mask == Some(true));
-        seen.init_status = done.and_then(|done| done.status).map(named);
-        seen.in_child = Some(init.pid != self.pid);
-        seen.at = self.at(&init.stack);
-        seen.entry = init.stack.entry().map(|frame| self.named(frame));
-        seen.through = through(&init.stack);
-        made.way = self.way(&init.stack);
+        seen.reads_mask = Some(true).filter(|_| init.has_read_mask() || init.has_succeeded());
+        seen.mask = init.value(MASK).flatten().filter(|_| seen.reads_mask == Some(true)).map(str::to_owned);
+        seen.init_status = init.returned.and_then(|(_, returned)| returned.status).map(status_name);
+        seen.in_child = Some(pid != self.pid);
+        seen.at = self.at(stack);
+        seen.entry = stack.entry().map(|frame| self.named(frame));
+        seen.through = through(stack);
+        made.way = self.way(stack);
     }
 
-    /// What happened from the moment at which the line began.
-    fn during(&self) -> impl Iterator<Item = &Event> {
-        self.trace.events.iter().filter(|event| event.t_ns >= self.ask_ns)
+    /// The first `cuInit` that began from the moment at which the line began: its process, and where it was called.
+    fn first_init(&self) -> Option<(u32, &Init<'_>, &Stack)> {
+        let inits = self.history.programs.iter().flat_map(|program| program.inits.iter().map(|it| (program.pid, it)));
+        let begun = inits.filter_map(|(pid, init)| Some((pid, init, init.begun.first()?.1)));
+        let first = begun.filter(|(.., begun)| begun.t_ns >= self.ask_ns).min_by_key(|(.., begun)| begun.t_ns);
+        first.map(|(pid, init, begun)| (pid, init, &begun.stack))
     }
 
     /// What it did with contexts.
     fn contexts(&self, seen: &mut PythonSeen) {
-        let lives = contexts(self.trace);
+        let lives = &self.history.contexts;
         let index = |life: &&ContextLife| u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok();
         let was_there = |life: &&ContextLife| {
             life.made.t_ns < self.ask_ns && life.ended.is_none_or(|ended| ended.t_ns >= self.ask_ns)
@@ -233,13 +226,12 @@ impl Own<'_> {
         };
         seen.context_before = on(&mut lives.iter().filter(was_there));
         // A libcuda that was opened by its address shows its hook, and nothing that is done with it.
-        let by = |pid, witness| {
-            self.trace.events.iter().any(|event| {
-                event.pid == pid && matches!(event.what, What::Init { witness: other, .. } if other == witness)
-            })
-        };
-        let is_unseen = |event: &Event| !by(event.pid, Witness::Forwarding) && by(event.pid, Witness::Injection);
-        if self.during().any(is_unseen) {
+        let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
+        let mut by_address = during.filter(|program| {
+            let by = |witness| program.inits.iter().any(|init| init.is_seen_by(witness));
+            by(Witness::Injection) && !by(Witness::Forwarding)
+        });
+        if by_address.next().is_some() {
             return;
         }
         seen.context_on = on(&mut lives.iter().filter(is_own));

@@ -1,13 +1,17 @@
 //! The contexts of a trace, each from its making to its end.
 
-use super::{ContextChange, Counts, Event, Trace, Uses, What};
+use crate::trace::{ContextChange, Counts, Event, Trace, Uses, What};
 
 /// One context: where it was made, where it ended, and what was done in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
     /// The event that made it.
     pub made: &'a Event,
-    /// The event that ended it; none if it stayed until its process ended.
+    /// That event, by its index in the trace.
+    pub event: usize,
+    /// The program that made it, by its index in the history.
+    pub program: usize,
+    /// The event that ended it; none if it stayed until its program ended.
     pub ended: Option<&'a Event>,
     /// How the memory of its own GPU changed while it was made, in bytes. Where that is not its own alone: what
     /// NVML accounts to its process, or an equal share of what several contexts took together. None where neither
@@ -17,8 +21,6 @@ pub struct ContextLife<'a> {
     pub beside: Beside,
     /// What its process did on that GPU; none where the counts of the process are not known.
     pub uses: Option<Uses>,
-    /// Its place among the contexts that its process made, from 0.
-    pub ordinal: usize,
 }
 
 /// Who changed the memory of a context's GPU too, while the context was made.
@@ -44,36 +46,20 @@ impl ContextLife<'_> {
     }
 }
 
-/// Every context that was made, in the order of time.
-pub fn contexts(trace: &Trace) -> Vec<ContextLife<'_>> {
+/// Every context that was made, in the order of time; `programs` has the program of each event.
+pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'a>> {
     let neighbours = Neighbours::of(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
-    for event in &trace.events {
+    for ((index, event), program) in trace.events.iter().enumerate().zip(programs) {
         let What::Context { change, handle, .. } = event.what else { continue };
         match change {
-            ContextChange::Made => {
-                let ordinal = lives.iter().filter(|life| life.made.pid == event.pid).count();
-                let index = trace.gpu_index(event.gpu.as_deref());
-                let change = index.and_then(|index| event.memory_bytes.get(index).copied().flatten());
-                let beside: Vec<&Event> = neighbours.beside(event).collect();
-                let is_own = beside.iter().all(|other| other.pid != event.pid);
-                let own = || event.own_bytes.filter(|_| is_own).or_else(|| neighbours.share(event, index?));
-                let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
-                let beside = match beside.is_empty() {
-                    true if unaccounted > UNACCOUNTED_BYTES => Beside::Process,
-                    true => Beside::Nobody,
-                    false => Beside::Context,
-                };
-                let bytes = if beside == Beside::Nobody { change } else { own() };
-                let uses = event.gpu.as_deref().and_then(|gpu| uses_of(&trace.counts, event.pid, gpu));
-                lives.push(ContextLife { made: event, ended: None, bytes, beside, uses, ordinal });
-            }
+            ContextChange::Made => lives.push(neighbours.life(trace, (index, event), *program)),
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
                 let is_it = |life: &&mut ContextLife| {
                     let What::Context { handle: of, .. } = life.made.what else { return false };
                     life.ended.is_none()
-                        && life.made.pid == event.pid
+                        && life.program == *program
                         && (of == handle || (handle == 0 && life.made.gpu == event.gpu))
                 };
                 if let Some(life) = lives.iter_mut().rev().find(is_it) {
@@ -99,6 +85,24 @@ impl<'a> Neighbours<'a> {
         events.sort_by_key(|event| event.t_ns);
         let longest_ns = events.iter().filter_map(|event| event.elapsed_ns).max().unwrap_or(0);
         Neighbours { events, longest_ns }
+    }
+
+    /// A context that begins with an event, and that nothing has ended.
+    fn life(&self, trace: &Trace, (index, event): (usize, &'a Event), program: usize) -> ContextLife<'a> {
+        let gpu = trace.gpu_index(event.gpu.as_deref());
+        let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
+        let others: Vec<&Event> = self.beside(event).collect();
+        let is_own = others.iter().all(|other| other.pid != event.pid);
+        let own = || event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?));
+        let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
+        let beside = match others.is_empty() {
+            true if unaccounted > UNACCOUNTED_BYTES => Beside::Process,
+            true => Beside::Nobody,
+            false => Beside::Context,
+        };
+        let bytes = if beside == Beside::Nobody { change } else { own() };
+        let uses = event.gpu.as_deref().and_then(|gpu| uses_of(&trace.counts, event.pid, gpu));
+        ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses }
     }
 
     /// The contexts that came or went on the GPU of this one while it was made.

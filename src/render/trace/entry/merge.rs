@@ -1,0 +1,45 @@
+//! Equal entries as one.
+
+use std::collections::HashMap;
+
+use super::{Entry, Late, late_write};
+use crate::render::trace::place;
+use crate::trace::History;
+
+/// Equal entries as one. The first one's time and stack stand for all.
+pub(super) fn merged(history: &History, all: Vec<Entry>) -> Vec<Entry> {
+    let trace = history.trace;
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut merged: Vec<Entry> = Vec::new();
+    for entry in all {
+        let chain =
+            |event: usize| trace.events.get(event).map(|event| place::chain(event).join("\n")).unwrap_or_default();
+        let late: Vec<String> =
+            entry.late.iter().map(|late| late_write(trace, &Late { event: late.event, after_ns: 0 })).collect();
+        let key = [
+            format!("{:?} {}", entry.kind, entry.label),
+            entry.gpu.clone().unwrap_or_default(),
+            chain(entry.first),
+            entry.details.join("\n"),
+            late.join("\n"),
+        ];
+        let known = places.get(&key.join("\0")).and_then(|place| merged.get_mut(*place));
+        match known {
+            Some(known) => {
+                known.times += 1;
+                known.bytes = known.bytes.zip(entry.bytes).map(|(a, b)| a.saturating_add(b));
+                known.events.extend(entry.events);
+                known.pids.extend(entry.pids);
+            }
+            None => {
+                places.insert(key.join("\0"), merged.len());
+                merged.push(entry);
+            }
+        }
+    }
+    for entry in &mut merged {
+        entry.pids.sort_unstable();
+        entry.pids.dedup();
+    }
+    merged
+}

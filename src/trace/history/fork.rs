@@ -1,0 +1,51 @@
+//! Processes that were forked after `cuInit`.
+
+use super::{History, Program};
+use crate::trace::{Event, What};
+
+/// A fork after `cuInit`, as the child told it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fork<'h, 'a> {
+    /// The child.
+    pub child: &'h Program<'a>,
+    /// The event, with its index in the trace.
+    pub event: (usize, &'a Event),
+    /// The PID of the process that forked.
+    pub parent: u32,
+    /// How many contexts that process had.
+    pub contexts: u32,
+}
+
+impl<'h, 'a> Fork<'h, 'a> {
+    fn of(child: &'h Program<'a>) -> Option<Fork<'h, 'a>> {
+        child.events.iter().find_map(|&(index, event)| match event.what {
+            What::Forked { parent, contexts } => Some(Fork { child, event: (index, event), parent, contexts }),
+            _ => None,
+        })
+    }
+}
+
+impl<'a> History<'a> {
+    /// Every fork after `cuInit`, in the order of the children's first events.
+    pub fn forks(&self) -> impl Iterator<Item = Fork<'_, 'a>> {
+        self.programs.iter().filter_map(Fork::of)
+    }
+
+    /// The beginning of the `cuInit` that the child inherited: that of the nearest process above which made one.
+    pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+        let (mut pid, mut index) = (fork.parent, fork.event.0);
+        loop {
+            let is_parent = |program: &&Program<'a>| {
+                program.pid == pid && program.events.first().is_some_and(|(first, _)| *first < index)
+            };
+            let parent = self.programs.iter().rev().find(is_parent)?;
+            let begun = parent.init().and_then(|init| init.begun.last().copied());
+            if let Some(begun) = begun.filter(|(at, _)| *at < index) {
+                return Some(begun);
+            }
+            // Each step goes back in time, so that a document which names processes in a circle comes to an end.
+            let own = Fork::of(parent).filter(|own| own.event.0 < index)?;
+            (pid, index) = (own.parent, own.event.0);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One `cuInit` of a program.
+
+use std::collections::BTreeMap;
+
+use super::MASK;
+use crate::trace::{Event, What, Witness};
+
+/// One `cuInit`: that it began, what it read, and what it returned. Calls of several threads at once are one.
+#[derive(Clone, Debug)]
+pub struct Init<'a> {
+    /// Its events by their index in the trace, in the order of time.
+    pub events: Vec<usize>,
+    /// Its beginning as each witness saw it, with the index of the event.
+    pub begun: Vec<(usize, &'a Event)>,
+    /// Its return, with the index of the event; that of the call that succeeded if there are several.
+    pub returned: Option<(usize, &'a Event)>,
+    /// The first event, whatever it is.
+    pub first: &'a Event,
+    /// What libcuda got when it asked for the mask; the last time, because a hook may change it between two.
+    mask: Option<Option<&'a str>>,
+    returns: usize,
+}
+
+impl<'a> Init<'a> {
+    /// Every `cuInit` among the events of one program, in the order of time.
+    pub(super) fn all(events: &[(usize, &'a Event)]) -> Vec<Init<'a>> {
+        let mut inits: Vec<Init<'a>> = Vec::new();
+        for &(index, event) in events {
+            let last = inits.last_mut();
+            let own = match &event.what {
+                What::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
+                // What asks for the mask after a `cuInit` that succeeded changes nothing.
+                What::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
+                What::InitDone { .. } => last.filter(|init| init.lacks_return()),
+                _ => continue,
+            };
+            match own {
+                Some(init) => init.take(index, event),
+                None => inits.push(Init::new(index, event)),
+            }
+        }
+        inits
+    }
+
+    fn new(index: usize, event: &'a Event) -> Init<'a> {
+        let (events, begun, returned, mask, returns) = Default::default();
+        let mut init = Init { events, begun, returned, first: event, mask, returns };
+        init.take(index, event);
+        init
+    }
+
+    /// Whether a witness can still tell of this call: an event may come late, because its thread waited.
+    fn lacks(&self, witness: Witness) -> bool {
+        self.returned.is_none() || !self.begun.iter().any(|(_, event)| is_by(event, witness))
+    }
+
+    fn lacks_mask(&self) -> bool {
+        self.returned.is_none() || self.mask.is_none()
+    }
+
+    fn lacks_return(&self) -> bool {
+        self.returns < self.begun.iter().filter(|(_, event)| is_by(event, Witness::Forwarding)).count().max(1)
+    }
+
+    fn take(&mut self, index: usize, event: &'a Event) {
+        self.events.push(index);
+        match &event.what {
+            What::Init { .. } => self.begun.push((index, event)),
+            What::MaskRead { value, .. } if self.lacks_mask() => self.mask = Some(value.as_deref()),
+            What::InitDone { visible, .. } => {
+                self.returns += 1;
+                if self.returned.is_none() || (visible.is_some() && !self.has_succeeded()) {
+                    self.returned = Some((index, event));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// When it read the variables: at the last beginning that was seen, because the driver calls the injection hook
+    /// right before. All lateness counts from here.
+    pub fn t_ns(&self) -> u64 {
+        self.begun.last().map_or(self.first.t_ns, |(_, event)| event.t_ns)
+    }
+
+    /// Whether it returned success.
+    pub fn has_succeeded(&self) -> bool {
+        self.returned.is_some_and(|(_, event)| matches!(event.what, What::InitDone { visible: Some(_), .. }))
+    }
+
+    /// Whether it returned an error. Where its return was not seen it has neither succeeded nor failed.
+    pub fn has_failed(&self) -> bool {
+        self.returned.is_some() && !self.has_succeeded()
+    }
+
+    /// Whether this witness saw it begin.
+    pub fn is_seen_by(&self, witness: Witness) -> bool {
+        self.begun.iter().any(|(_, event)| is_by(event, witness))
+    }
+
+    /// Whether libcuda was seen to ask for the mask.
+    pub fn has_read_mask(&self) -> bool {
+        self.mask.is_some()
+    }
+
+    /// The variables that CUDA reads, as they were when it began; none where that was not seen.
+    pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
+        self.begun.iter().rev().find_map(|(_, event)| match &event.what {
+            What::Init { variables, .. } => Some(variables),
+            _ => None,
+        })
+    }
+
+    /// The value of a variable that it read; none where that is not known, and the inner value none where the variable
+    /// was not set.
+    pub fn value(&self, name: &str) -> Option<Option<&'a str>> {
+        let read = self.mask.filter(|_| name == MASK);
+        read.or_else(|| Some(self.variables()?.get(name).map(String::as_str)))
+    }
+
+    /// How many GPUs it made visible, and their UUIDs in the program's own order; none where it did not succeed.
+    pub fn visible(&self) -> Option<(u32, &'a [String])> {
+        match &self.returned?.1.what {
+            What::InitDone { visible, gpus } => Some(((*visible)?, gpus)),
+            _ => None,
+        }
+    }
+}
+
+fn is_by(event: &Event, by: Witness) -> bool {
+    matches!(event.what, What::Init { witness, .. } if witness == by)
+}

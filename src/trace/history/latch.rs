@@ -1,0 +1,46 @@
+//! Which variables `cuInit` reads.
+
+/// The variable that says which GPUs a process sees.
+pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
+
+/// The variables that `cuInit` reads, and that nothing reads again in a program. A test compares them with the survey
+/// that measured when each variable is read (docs/surveys/env.md). A later write of another variable may still have an
+/// effect.
+const READ_BY_CUINIT: [&str; 15] = [
+    MASK,
+    "CUDA_DEVICE_ORDER",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_CACHE_PATH",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_DISABLE_JIT",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_FORCE_JIT",
+    "CUDA_FORCE_PRELOAD_LIBRARIES",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_MODULE_LOADING",
+    "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION",
+    "CUDA_COREDUMP_GENERATION_FLAGS",
+    "CUDA_COREDUMP_FILE",
+];
+
+/// Whether `cuInit` reads a variable, and nothing reads it again in that program.
+pub fn is_read_by_cuinit(name: &str) -> bool {
+    READ_BY_CUINIT.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::READ_BY_CUINIT;
+
+    #[test]
+    fn the_variables_are_those_that_the_survey_measured() {
+        let variables = crate::summary::embedded().variables;
+        let at_init = variables.iter().filter(|facts| facts.read_at.as_deref() == Some("cuInit"));
+        let mut measured: Vec<&str> = at_init.map(|facts| facts.variable.as_str()).collect();
+        let mut listed = READ_BY_CUINIT.to_vec();
+        measured.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, measured);
+    }
+}

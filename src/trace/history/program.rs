@@ -1,0 +1,86 @@
+//! One program of a trace.
+
+use super::{ContextLife, Init};
+use crate::trace::{Event, Process};
+
+/// A program: a process from its start, or its last `exec`, to the next.
+#[derive(Clone, Debug)]
+pub struct Program<'a> {
+    /// Its PID, which it shares with the programs before and after an `exec`.
+    pub pid: u32,
+    /// Its line in the trace; none where there is none.
+    pub process: Option<&'a Process>,
+    /// What it did, with the index of each event, in the order of time.
+    pub events: Vec<(usize, &'a Event)>,
+    /// The contexts that it made, each with the index of the event that made it.
+    pub contexts: Vec<(usize, ContextLife<'a>)>,
+    /// Every `cuInit` that it called, in the order of time.
+    pub inits: Vec<Init<'a>>,
+}
+
+impl<'a> Program<'a> {
+    pub(super) fn new(pid: u32, process: Option<&'a Process>) -> Program<'a> {
+        let (events, contexts, inits) = Default::default();
+        Program { pid, process, events, contexts, inits }
+    }
+
+    /// The `cuInit` that counts: the first that succeeded, or else the first whose return was not seen, or else the
+    /// first that failed.
+    pub fn init(&self) -> Option<&Init<'a>> {
+        let unknown = || self.inits.iter().find(|init| !init.has_failed());
+        self.inits.iter().find(|init| init.has_succeeded()).or_else(unknown).or(self.inits.first())
+    }
+
+    /// Whether a `cuInit` was seen to succeed.
+    pub fn has_initialised(&self) -> bool {
+        self.init().is_some_and(Init::has_succeeded)
+    }
+
+    /// The `cuInit` that counts, if it had succeeded before a time: one whose return was not seen is taken to have.
+    pub fn init_before(&self, t_ns: u64) -> Option<&Init<'a>> {
+        let init = self.init().filter(|init| !init.has_failed())?;
+        let is_before = match init.returned {
+            Some((_, returned)) => returned.t_ns <= t_ns,
+            None => init.t_ns() < t_ns,
+        };
+        is_before.then_some(init)
+    }
+
+    /// A variable as the `cuInit` that counts read it; none where that is not known, and the inner value none where the
+    /// variable was not set.
+    pub fn latched(&self, name: &str) -> Option<Option<&'a str>> {
+        self.init()?.value(name)
+    }
+
+    /// The UUIDs of the GPUs that it can see, in its own order; none where no `cuInit` was seen to succeed.
+    pub fn visible(&self) -> Option<&'a [String]> {
+        self.init()?.visible().map(|(_, gpus)| gpus)
+    }
+
+    /// Whether it did work on a GPU; none where its counts are not known.
+    pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
+        let context = self.contexts.iter().find(|(_, life)| life.made.gpu.as_deref() == gpu);
+        context.and_then(|(_, life)| life.uses).map(|uses| !uses.is_none())
+    }
+
+    /// The GPUs on which it made contexts, in the order of their first, with the first of each.
+    pub fn gpus(&self) -> Vec<(usize, &ContextLife<'a>)> {
+        let mut gpus: Vec<(usize, &ContextLife<'a>)> = Vec::new();
+        for (index, life) in &self.contexts {
+            if !gpus.iter().any(|(_, known)| known.made.gpu == life.made.gpu) {
+                gpus.push((*index, life));
+            }
+        }
+        gpus
+    }
+
+    /// When it made its first context.
+    pub fn first_context_ns(&self) -> Option<u64> {
+        self.contexts.first().map(|(_, life)| life.made.t_ns)
+    }
+
+    /// The last time at which it is known to have been there.
+    pub fn last_seen_ns(&self) -> u64 {
+        self.events.last().map_or(0, |(_, event)| event.t_ns)
+    }
+}

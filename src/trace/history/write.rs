@@ -1,0 +1,119 @@
+//! Writes of variables, and which of them came too late.
+
+use super::{History, MASK, Program, is_read_by_cuinit};
+use crate::mask;
+use crate::trace::{Process, Trace, What};
+
+/// A write or removal of a variable that CUDA or a framework reads.
+#[derive(Clone, Copy, Debug)]
+pub struct VariableWrite<'a> {
+    /// The event, by its index in the trace.
+    pub event: usize,
+    /// The program that wrote it, by its index in the history.
+    pub program: usize,
+    /// The variable.
+    pub name: &'a str,
+    /// Its new value; none if it was removed.
+    pub value: Option<&'a str>,
+    /// How long after the `cuInit` that counts; none where that had not succeeded by then.
+    pub after_init_ns: Option<u64>,
+    /// What that `cuInit` read; none where that is not known, and the inner value none where it was not set.
+    pub latched: Option<Option<&'a str>>,
+    /// Whether the new value means something else than what that `cuInit` read; none where that is not known.
+    pub differs: Option<bool>,
+    /// Whether a program that was started later initialised with this value: the write was meant for it. Known only of
+    /// writes after `cuInit` or after a context.
+    pub reaches_child: Option<bool>,
+}
+
+impl VariableWrite<'_> {
+    /// Whether it came too late to have an effect: `cuInit` alone reads the variable, had read another value, and no
+    /// program that was started later got this one.
+    pub fn is_late(&self) -> bool {
+        let is_lost = is_read_by_cuinit(self.name) && self.reaches_child == Some(false);
+        is_lost && self.after_init_ns.is_some() && self.differs == Some(true)
+    }
+}
+
+/// Every write, in the order of time.
+pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
+    let mut writes = Vec::new();
+    for (number, program) in history.programs.iter().enumerate() {
+        for &(index, event) in &program.events {
+            let What::Variable { name, value, .. } = &event.what else { continue };
+            let value = value.as_deref();
+            let init = program.init_before(event.t_ns);
+            let after_context = program.first_context_ns().is_some_and(|made| made < event.t_ns);
+            let reaches_child = || reaches_child(history, program.pid, name, value, event.t_ns);
+            let latched = program.latched(name);
+            writes.push(VariableWrite {
+                event: index,
+                program: number,
+                name,
+                value,
+                after_init_ns: init.map(|init| event.t_ns.saturating_sub(init.t_ns())),
+                latched,
+                differs: latched.map(|latched| is_other(history.trace, program, name, latched, value)),
+                reaches_child: (init.is_some() || after_context).then(reaches_child),
+            });
+        }
+    }
+    writes.sort_by_key(|write| write.event);
+    writes
+}
+
+/// Whether two values mean something else. Masks may be written in several ways.
+fn is_other(trace: &Trace, program: &Program<'_>, name: &str, latched: Option<&str>, value: Option<&str>) -> bool {
+    if name != MASK || latched == value {
+        return latched != value;
+    }
+    let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let is_alike =
+        trace.start.gpus.windows(2).all(|pair| pair.first().map(|it| &it.name) == pair.last().map(|it| &it.name));
+    if gpus.is_empty() || !is_alike {
+        return true;
+    }
+    let order = program.latched("CUDA_DEVICE_ORDER").flatten();
+    mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
+}
+
+/// Whether a program that was started later initialised with this value.
+fn reaches_child(history: &History<'_>, writer: u32, name: &str, value: Option<&str>, t_ns: u64) -> bool {
+    history.programs.iter().any(|program| {
+        program.process.is_some_and(|process| {
+            process.t_ns > t_ns
+                && program.latched(name).is_some_and(|latched| latched == value)
+                && may_descend(history.trace, process, writer)
+        })
+    })
+}
+
+/// Whether a process may be a descendant of a writer: it is, or a parent on the way made no CUDA call
+/// and is not in the trace.
+fn may_descend(trace: &Trace, process: &Process, writer: u32) -> bool {
+    if process.pid == writer {
+        return true;
+    }
+    let above = ancestors(trace, writer);
+    for ancestor in ancestors(trace, process.pid) {
+        if ancestor == writer {
+            return true;
+        }
+        if above.contains(&ancestor) {
+            return false;
+        }
+    }
+    true
+}
+
+/// The processes above another, the nearest first, as far as the trace knows them.
+fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
+    let mut ancestors = Vec::new();
+    let parent = |pid: u32| trace.processes.iter().find(|process| process.pid == pid).map(|process| process.parent);
+    let mut next = parent(pid);
+    while let Some(ancestor) = next.filter(|it| !ancestors.contains(it)) {
+        ancestors.push(ancestor);
+        next = parent(ancestor);
+    }
+    ancestors
+}
