@@ -227,7 +227,7 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
     let mut groups: BTreeMap<String, Vec<&trace::ContextLife>> = BTreeMap::new();
     for life in &history.contexts {
         let name = format!("context on {}, {}", gpu(history.trace, life.made), place(life.made));
-        groups.entry(tree.named(&tree.position(Some(life.program)), &name)).or_default().push(life);
+        groups.entry(tree.named(tree.position(Some(life.program)), &name)).or_default().push(life);
     }
     for (name, lives) in groups {
         let used = lives.iter().map(|life| match life.uses {
@@ -255,7 +255,7 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
 /// What one event shows.
 fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &Event)) {
     let trace = history.trace;
-    let named = |what: &str| tree.named(&tree.position(history.program_of(index)), what);
+    let named = |what: &str| tree.named(tree.position(history.program_of(index)), what);
     match &event.what {
         What::Variable { name, value, .. } => {
             if history.write(index).is_some_and(|write| write.is_late()) {
