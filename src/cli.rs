@@ -1,5 +1,6 @@
 //! The command line: types, and what each command does with them.
 
+mod argument;
 mod bundle;
 mod claims;
 mod compare;
@@ -10,6 +11,7 @@ mod fleet;
 mod judge;
 mod man;
 mod output;
+mod render;
 mod run;
 mod started;
 mod stored;
@@ -24,19 +26,18 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print, print_report};
+use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print};
 use self::started::Started;
 use crate::catalogue::Selection;
 use crate::diagnosis;
 use crate::exit::Exit;
-use crate::render::{self, Format, listing, npd};
-use crate::report::Stored;
+use crate::render::listing;
 use crate::scenario::schema;
 use crate::supervisor::{Interrupt, role};
-use crate::survey::{Survey, SurveyKind, schema as survey_schema};
+use crate::survey::{SurveyKind, schema as survey_schema};
 use crate::text::{escape, json};
 use crate::trace as document;
-use crate::{catalogue, policy, report, sampler, terminal, worker};
+use crate::{catalogue, report, sampler, terminal, worker};
 
 /// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
 /// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
@@ -62,14 +63,14 @@ fish: cuda-pitfalls completions fish > ~/.config/fish/completions/cuda-pitfalls.
 enum Command {
     /// Run scenarios and write a report.
     #[command(after_help = DURATIONS)]
-    Run(Box<run::Arguments>),
+    Run(Box<run::RunArguments>),
     /// Ask one question of every call, mask, environment variable or line of Python, and write a table.
-    Survey(Box<survey::Arguments>),
+    Survey(Box<survey::SurveyArguments>),
     /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
     ///
     /// The program is not changed; its exit code, its output and its terminal stay its own.
     #[command(after_help = trace::ENDS)]
-    Trace(Box<trace::Arguments>),
+    Trace(Box<trace::TraceArguments>),
     /// List scenarios.
     List {
         /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
@@ -88,7 +89,7 @@ enum Command {
     ///
     /// From what comes with the program: no GPU is needed.
     #[command(after_help = explain::ENDS)]
-    Explain(explain::Arguments),
+    Explain(explain::ExplainArguments),
     /// Show what a scenario asks, does and expects, and why.
     Show {
         /// Names, folders, globs, tags, symptoms or paths of files; `!SELECTOR` leaves out what it
@@ -118,39 +119,30 @@ enum Command {
         #[arg(short, long)]
         verbose: bool,
         /// Accept that scenarios selected by their exact names were skipped, for this reason.
-        #[arg(long, value_name = "REASON", value_parser = run::parse_reason)]
+        #[arg(long, value_name = "REASON", value_parser = argument::reason)]
         allow_skip: Option<String>,
     },
     /// Show a stored report, survey or trace in another form.
-    Render {
-        /// A report, a survey or a trace, or the folder of a run.
-        report: PathBuf,
-        /// The form.
-        #[arg(long = "as", value_enum, default_value_t = Format::Text)]
-        form: Format,
-        /// The lines of a trace without paths and arguments, to be handed on.
-        #[arg(long, conflicts_with = "form")]
-        redact: bool,
-    },
+    Render(render::RenderArguments),
     /// Compare the claims of articles with measurements.
     ///
     /// Exits 0 if measurements support every testable claim, 1 if one contradicts a row, 3 if some
     /// are incomplete, 4 if nothing was measured.
-    Claims(claims::Arguments),
+    Claims(claims::ClaimsArguments),
     /// Compare two reports, two traces, or two surveys of one kind: what differs, on one screen.
     ///
     /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row, what a traced
     /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
     /// is shown and does not count.
-    Compare(compare::Arguments),
+    Compare(compare::CompareArguments),
     /// Merge the reports of many machines, and find those that behave differently.
     #[command(subcommand)]
     Fleet(fleet::Command),
     /// Write a scenario as one file in C or Python that runs without this program.
     #[command(after_help = export::ENDS)]
-    Export(export::Arguments),
+    Export(export::ExportArguments),
     /// Pack one archive for a bug report: the scenario, reproducers, the report, and a text to paste.
-    Bundle(bundle::Arguments),
+    Bundle(bundle::BundleArguments),
     /// Print a JSON Schema.
     Schema {
         /// Which document.
@@ -167,7 +159,7 @@ enum Command {
     /// Print a manual page, or write all of them.
     ///
     /// `cuda-pitfalls man | man -l -` reads one, `cuda-pitfalls man --out ~/.local/share/man/man1` installs them.
-    Man(man::Arguments),
+    Man(man::ManArguments),
     /// The worker (started by `run`).
     #[command(name = role::WORKER, hide = true)]
     Worker {
@@ -201,7 +193,7 @@ enum Command {
         #[command(flatten)]
         started: Started,
         #[command(flatten)]
-        row: tracer::Arguments,
+        row: tracer::TracerArguments,
     },
     /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
@@ -237,6 +229,8 @@ enum SchemaOf {
     Trace,
     /// What `trace --json` prints.
     TraceSummary,
+    /// What `explain --json` prints.
+    Explanation,
     /// A rule of `trace`.
     Diagnosis,
 }
@@ -274,8 +268,7 @@ pub fn main() -> Exit {
         Command::Judge { report, files, json, verbose, allow_skip } => {
             judge::again(&report, &files, json, verbose, allow_skip)
         }
-        Command::Render { report, redact: true, .. } => redact(&report),
-        Command::Render { report, form, .. } => render(&report, form),
+        Command::Render(arguments) => render::render(&arguments),
         Command::Claims(arguments) => claims::claims(&arguments),
         Command::Compare(arguments) => compare::compare(arguments),
         Command::Fleet(command) => fleet::fleet(command),
@@ -292,7 +285,8 @@ pub fn main() -> Exit {
                 SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
                 SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
                 SchemaOf::Trace => document::schema(),
-                SchemaOf::TraceSummary => render::trace::schema(),
+                SchemaOf::TraceSummary => crate::render::trace::schema(),
+                SchemaOf::Explanation => crate::render::explain::schema(),
                 SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
             };
             print(&json::document(&schema))
@@ -326,7 +320,7 @@ pub fn main() -> Exit {
 }
 
 /// Prints a manual page, or writes all of them.
-fn manual(arguments: &man::Arguments) -> Exit {
+fn manual(arguments: &man::ManArguments) -> Exit {
     if let Some(folder) = &arguments.out {
         return match man::write(Cli::command(), folder) {
             Ok(()) => Exit::Ok,
@@ -372,82 +366,4 @@ fn check(files: &[PathBuf]) -> Exit {
         }
     }
     if exit == Exit::Ok { exit } else { named(exit) }
-}
-
-fn render(path: &Path, form: Format) -> Exit {
-    if document::is_trace(path) {
-        return render_trace(path, form);
-    }
-    let document = match stored::named_by(path) {
-        Ok(document) => document,
-        Err(why) => return fail(&why, Exit::Usage, false),
-    };
-    let path = document.as_path();
-    let mut status = None;
-    let rendered = Stored::open(path).and_then(|stored| match Survey::of(&stored) {
-        Some(survey) => Ok(render::survey::as_format(&survey?, form, &path.to_string_lossy()).map(|text| print(&text))),
-        None => {
-            let mut report = stored.parse(report::SCHEMA, report::MAJOR)?;
-            status = (form == Format::Npd).then(|| npd::PluginStatus::of(&report));
-            Ok(Ok(match form {
-                Format::Text | Format::TextFull => print_report(&mut report, form == Format::TextFull),
-                Format::Compact => {
-                    // What it leaves out is the last thing that tells whether today's words fit.
-                    output::ask_as_today(&mut report);
-                    // Attempts can never be judged again: what they showed is told as it would be told today.
-                    crate::judge::rejudge(&mut report);
-                    print(&render::compact(&report, |one| catalogue::is_built_in(&one.scenario, &one.sha256)))
-                }
-                Format::Html => {
-                    output::ask_as_today(&mut report);
-                    print(&render::render(&report, form))
-                }
-                _ => {
-                    output::fill_words(&mut report);
-                    print(&render::render(&report, form))
-                }
-            }))
-        }
-    });
-    let shown = match rendered {
-        Ok(Ok(exit)) => exit,
-        Ok(Err(why)) => return fail(&format!("--as: {why}"), Exit::Usage, false),
-        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
-    };
-    match status {
-        Some(status) if shown == Exit::Ok => output::plugin(status),
-        _ => shown,
-    }
-}
-
-/// The lines of a stored trace without what tells who made it.
-fn redact(path: &Path) -> Exit {
-    if !document::is_trace(path) {
-        return fail("--redact: this is no trace", Exit::Usage, false);
-    }
-    let mut exit = Exit::Ok;
-    let shown = document::lines(path, |line| {
-        let text = serde_json::to_string(&document::redacted(line)).unwrap_or_default();
-        exit = exit.worst(print(&format!("{text}\n")));
-    });
-    match shown {
-        Ok(()) => exit,
-        Err(error) => fail(&error.to_string(), Exit::Usage, false),
-    }
-}
-
-/// A stored trace, with what today's rules find in it. It was made under no policy that is known.
-fn render_trace(path: &Path, form: Format) -> Exit {
-    let trace = match document::Trace::open(path) {
-        Ok(trace) => trace,
-        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
-    };
-    let (findings, outcome) = (diagnosis::findings(&trace), policy::Outcome::default());
-    if form == Format::Text {
-        return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
-    }
-    match render::trace::as_format(&trace, &findings, &outcome, form, &path.to_string_lossy()) {
-        Ok(text) => print(&text),
-        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
-    }
 }

@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use clues::{gpu_name, line};
 pub use load::load;
-pub use rule::{ANY, FRAMEWORKS, Rule, Shown, When};
+pub use rule::{ANY, Rule, Shown, When};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

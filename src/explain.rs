@@ -17,6 +17,9 @@ pub use query::Query;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use self::index::{Index, Match};
 use crate::catalogue::essential;
 use crate::scenario::{Expected, Instance, Scenario};
@@ -64,15 +67,18 @@ pub struct Answer<'a> {
 }
 
 /// Whether the question of a scenario is answered by yes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Word {
     /// The pitfall is expected everywhere.
     Yes,
     /// It is expected nowhere.
     No,
     /// It depends on a version or on a value.
+    #[serde(rename = "some")]
     Depends,
     /// Nothing was measured.
+    #[serde(rename = "open")]
     Unmeasured,
 }
 

@@ -22,6 +22,7 @@ pub mod lines;
 pub mod listing;
 pub mod markdown;
 pub mod npd;
+mod prepared;
 pub mod preview;
 pub mod prometheus;
 mod sentence;
@@ -36,8 +37,9 @@ pub mod words;
 #[cfg(test)]
 mod fixture;
 
+pub use prepared::{Prepared, has_words};
+
 use crate::report::{self, Report, ScenarioReport};
-use crate::text::lines as text_lines;
 
 /// What a report can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -62,18 +64,19 @@ pub enum Format {
     Compact,
 }
 
-/// Renders a report. The text ends with a newline. Forms in lines have [`text_lines::WIDTH`] columns.
-pub fn render(report: &Report, format: Format) -> String {
+/// Renders a report. The text ends with a newline. Forms in lines have at most `width` columns.
+pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> String {
+    let report = prepared.report();
     match format {
-        Format::Text => answer::report(report, text_lines::WIDTH),
-        Format::TextFull => full::report(report, text_lines::WIDTH),
+        Format::Text => answer::report(report, width),
+        Format::TextFull => full::report(report, width),
         Format::Html => html::report(report),
         Format::Markdown => markdown::report(report),
         Format::Junit => junit::report(report),
         Format::Prometheus => prometheus::report(report),
         Format::Github => github::report(report),
         Format::Npd => npd::report(report),
-        Format::Compact => compact(report, |_| false),
+        Format::Compact => compact(&prepared.judged_today(), has_words),
     }
 }
 

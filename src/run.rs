@@ -27,6 +27,7 @@ use std::time::Duration;
 use crate::catalogue::{self, Selection, Shard};
 use crate::clock;
 use crate::exit::Exit;
+use crate::render;
 use crate::report::{ExitCode, MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::Hazard;
 use crate::supervisor::{Interrupt, signal_name};
@@ -200,7 +201,7 @@ fn go(
     let _locks = locks(options, &mut session, &mut report, console)?;
     let mut store = Store::create(&options.out, &report.run.id)?;
     if options.compact {
-        store = store.compact(|one| catalogue::is_built_in(&one.scenario, &one.sha256));
+        store = store.compact(render::has_words);
     }
     report.run.host_unsafe = unkillable(&session);
     store.write(&report)?;

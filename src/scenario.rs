@@ -5,6 +5,7 @@
 
 mod check;
 pub mod environment;
+pub mod framework;
 mod load;
 pub mod python;
 pub mod schema;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
@@ -32,7 +33,7 @@ pub struct Summary {
 }
 
 /// On what an answer rests: the runs that asked the question as it is today and came to a verdict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Basis {
     /// The fewest attempts that counted of the trap or the control in one of the runs.
     pub least: u32,
@@ -104,7 +105,7 @@ fn listed(words: &[String]) -> String {
 }
 
 /// What one call does as the first of a process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallFacts {
     /// The C symbol; behind a dash what tells several ways to call it apart.
     pub call: String,
@@ -124,7 +125,7 @@ impl CallFacts {
 }
 
 /// What a call does with some versions of libcudart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRun {
     /// The versions of libcudart: `11.7 to 13.5`. Empty for other libraries.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -144,7 +145,7 @@ pub struct CallRun {
 }
 
 /// What one line of Python does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineFacts {
     /// What the survey calls it: `torch.cuda.is_available`.
     pub id: String,
@@ -171,7 +172,7 @@ pub struct LineFacts {
 }
 
 /// When one environment variable is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VariableFacts {
     /// The variable.
     pub variable: String,

@@ -40,6 +40,7 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("report", "reports/report.schema.json"),
         ("fleet", "reports/fleet.schema.json"),
         ("fleet-diff", "reports/fleet-diff.schema.json"),
+        ("explanation", "reports/explanation.schema.json"),
         ("survey-calls", "reports/survey-calls.schema.json"),
         ("survey-mask", "reports/survey-mask.schema.json"),
         ("survey-env", "reports/survey-env.schema.json"),
@@ -218,4 +219,18 @@ fn compact_and_merged_documents_validate() {
     let diff = scratch.run(&["fleet", "diff", &out, &out, "--json"]);
     let found = errors(&validator("fleet-diff"), &diff.json());
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What `explain --json` prints of each kind of text: a call, an error, a line, a variable, a symptom, and nothing.
+#[test]
+fn what_explain_prints_validates() {
+    let (scratch, validator) = (Scratch::new(), validator("explanation"));
+    for text in
+        ["cudaSetDevice", "700", "torch.cuda.is_available", "CUDA_LAUNCH_BLOCKING", "500 MiB on GPU 0", "banana"]
+    {
+        let document = scratch.run(&["explain", "--json", text]).json();
+        assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 0 }));
+        let found = errors(&validator, &document);
+        assert!(found.is_empty(), "{text}: {found:#?}");
+    }
 }

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use super::output::{ask_as_today, fail, print, put_new};
+use super::output::{fail, print, put_new};
 use crate::catalogue;
 use crate::exit::Exit;
 use crate::export::{Language, Program, reproducer};
+use crate::render::Prepared;
 use crate::render::issue::{self, Attached, Tracker};
 use crate::report::{self, Report};
 use crate::scenario::{Instance, Scenario};
@@ -15,7 +16,7 @@ use crate::text::redact::Redactor;
 use crate::verdict::ExpectationMet;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct BundleArguments {
     /// A report, or the folder of a run.
     report: PathBuf,
     /// A scenario or an instance of it; everything that was not as expected if this is left out.
@@ -37,12 +38,11 @@ struct Entry {
     text: String,
 }
 
-pub(super) fn bundle(arguments: &Arguments) -> Exit {
+pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     let mut report = match report::read(&arguments.report) {
-        Ok(report) => report,
+        Ok(report) => Prepared::stored(report).into_report(),
         Err(error) => return fail(&error.to_string(), Exit::Usage, false),
     };
-    ask_as_today(&mut report);
     reduce(&mut report, arguments.name.as_deref());
     let Some(first) = report.scenarios.first() else {
         let why = match &arguments.name {

@@ -17,7 +17,7 @@ const REPORTS: &str = "reports";
 
 /// What can be given to `claims`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ClaimsArguments {
     /// A report, or the folder of a run; the committed reports in `reports/` if none. Runs of your own do not count.
     report: Option<PathBuf>,
     /// The form.
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 }
 
 /// Prints every claim with what was measured about it.
-pub(super) fn claims(arguments: &Arguments) -> Exit {
+pub(super) fn claims(arguments: &ClaimsArguments) -> Exit {
     let form = if arguments.json { ClaimsFormat::Json } else { arguments.form };
     let json = form == ClaimsFormat::Json;
     let scenarios = match catalogue::select(&[]) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::argument;
 use super::output::{fail, named, print};
 use super::stored::named_by;
 use crate::compare::{self, Comparison};
@@ -13,25 +14,17 @@ use crate::survey::Survey;
 use crate::trace::{self, Trace};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct CompareArguments {
     /// A report, a survey or a trace, or the folder of a run: of a survey, if it holds one.
     a: PathBuf,
     /// Another one of the same kind.
     b: PathBuf,
     /// Compare what ran on libcudart X in A with what ran on Y in B; A and B may be one file.
-    #[arg(long, value_name = "X,Y", value_parser = parse_versions)]
+    #[arg(long, value_name = "X,Y", value_parser = argument::versions)]
     libcudart: Option<(String, String)>,
     /// One JSON document.
     #[arg(long)]
     json: bool,
-}
-
-fn parse_versions(text: &str) -> Result<(String, String), String> {
-    let is_version = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    match text.split_once(',') {
-        Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
-        _ => Err("two versions, such as 12.9,13.0".to_string()),
-    }
 }
 
 /// What can be compared.
@@ -52,8 +45,8 @@ impl Stored {
 }
 
 /// Compares.
-pub(super) fn compare(arguments: Arguments) -> Exit {
-    let Arguments { a, b, libcudart, json } = arguments;
+pub(super) fn compare(arguments: CompareArguments) -> Exit {
+    let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (read(&a), read(&b)) {
         (Ok(a), Ok(b)) => of(&a, &b, libcudart),
         (Err(why), _) | (_, Err(why)) => Err(why),

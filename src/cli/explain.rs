@@ -27,7 +27,7 @@ Examples:
   python train.py 2>&1 | cuda-pitfalls explain -";
 
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct ExplainArguments {
     /// A symptom, a call, an error by name or number, an environment variable, a line of a framework, a message;
     /// `-` reads a traceback or a log from standard input, and passes it through.
     #[arg(required = true)]
@@ -37,8 +37,8 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn explain(arguments: &Arguments) -> Exit {
-    let Arguments { words, json } = arguments;
+pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
+    let ExplainArguments { words, json } = arguments;
     let heard = match words.as_slice() {
         [only] if only == input::STDIN => match pasted(*json) {
             Ok(heard) => heard,
@@ -53,7 +53,9 @@ pub(super) fn explain(arguments: &Arguments) -> Exit {
     let summary = summary::embedded();
     let found = Explainer::new(&scenarios, &summary).explain(heard.query);
     let shown = match heard.passed {
-        _ if *json => print(&format!("{:#}\n", page::document(&found))),
+        _ if *json => {
+            print(&format!("{}\n", serde_json::to_string_pretty(&page::document(&found)).unwrap_or_default()))
+        }
         None => print(&page::text(&found, terminal::width(&io::stdout()))),
         Some(passed) => {
             let text = page::text(&found, terminal::width(&io::stderr()));

@@ -17,7 +17,7 @@ It exits 0 if the effect shows in the trap and not in the control, 1 if it does 
 2 if it cannot be told.";
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ExportArguments {
     /// A scenario, an instance of one (`NAME[mask=0,0]`), or the path of a file.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     list: bool,
 }
 
-pub(super) fn export(arguments: &Arguments) -> Exit {
+pub(super) fn export(arguments: &ExportArguments) -> Exit {
     if arguments.list {
         return list(arguments.name.as_slice());
     }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
+use super::argument::duration;
 use super::output::{fail, named, print};
-use super::run::parse_duration;
 use crate::exit::Exit;
 use crate::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
 use crate::render::fleet::changes;
@@ -54,7 +54,7 @@ pub(super) struct Merge {
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
     /// Leave out reports of runs that began longer ago, such as 36h.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_age: Option<std::time::Duration>,
     /// Merge reports of the simulated machine, and no others.
     #[arg(long)]

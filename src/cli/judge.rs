@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::output::print_report;
 use super::{fail, fail_rendered, is_styled, named, print};
 use crate::exit::Exit;
+use crate::render::Format;
 use crate::report::ExitCode;
 use crate::text::escape;
 use crate::{catalogue, judge, report};
@@ -70,7 +71,7 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
     let shown = if json {
         print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
     } else {
-        print_report(&mut report, verbose)
+        print_report(report, if verbose { Format::TextFull } else { Format::Text })
     };
     named(exit.worst(shown))
 }

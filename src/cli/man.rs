@@ -12,7 +12,7 @@ use crate::exit::Exit;
 
 /// What `man` is given.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ManArguments {
     /// The command that the page is about; the program, if none is given.
     #[arg(conflicts_with = "out", value_name = "COMMAND")]
     pub(super) about: Option<String>,

@@ -1,17 +1,15 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
-use std::collections::HashMap;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::exit::Exit;
-use crate::render::npd;
-use crate::report::{Report, ScenarioReport};
-use crate::scenario::Scenario;
+use crate::render::{self, Format, Prepared, npd};
+use crate::report::Report;
+use crate::terminal;
 use crate::text::escape;
-use crate::{catalogue, judge, render, terminal};
 
 /// Whether diagnostics may use colour.
 pub(super) fn is_styled() -> bool {
@@ -30,45 +28,13 @@ pub(super) fn print(text: &str) -> Exit {
     }
 }
 
-/// Prints a stored report for a person: its answers, or with `verbose` every case.
-pub(super) fn print_report(report: &mut Report, verbose: bool) -> Exit {
-    let width = terminal::width(&std::io::stdout());
-    fill_words(report);
-    if verbose {
-        return print(&render::full::report(report, width));
-    }
-    ask_as_today(report);
-    print(&render::answer::report(report, width))
-}
-
-/// Reports from before questions were worded so that `reproduced` is a yes are told in today's
-/// words, where today's file makes the same calls.
-pub(super) fn ask_as_today(report: &mut Report) {
-    fill_words(report);
-    if report.scenarios.iter().any(|part| part.remedy.is_none())
-        && let Ok(scenarios) = catalogue::select(&[])
-    {
-        judge::ask_as_today(report, &scenarios);
-    }
-}
-
-/// Gives the questions of a compact report the words that the program has for them. One that it does not
-/// know any more is told by its name.
-pub(super) fn fill_words(report: &mut Report) {
-    let has_none = |one: &ScenarioReport| one.question.is_empty();
-    if !report.run.compact || !report.scenarios.iter().any(has_none) {
-        return;
-    }
-    let known = catalogue::select(&[]).unwrap_or_default();
-    let known: HashMap<&str, &Scenario> = known.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
-    for one in report.scenarios.iter_mut().filter(|one| has_none(one)) {
-        match known.get(one.scenario.as_str()) {
-            Some(scenario) => {
-                one.question.clone_from(&scenario.question);
-                one.remedy.get_or_insert_with(|| scenario.remedy.clone());
-            }
-            None => one.question.clone_from(&one.name),
-        }
+/// Prints a stored report in a form, in the width of the terminal.
+pub(super) fn print_report(report: Report, form: Format) -> Exit {
+    let prepared = Prepared::stored(report);
+    let shown = print(&render::render(&prepared, form, terminal::width(&std::io::stdout())));
+    match form {
+        Format::Npd if shown == Exit::Ok => plugin(prepared.plugin_status()),
+        _ => shown,
     }
 }
 
@@ -140,7 +106,7 @@ pub(super) fn named(exit: Exit) -> Exit {
 
 /// How a plugin of node-problem-detector ends: by that program's codes, not by ours, so it is named
 /// on stderr in that program's words.
-pub(super) fn plugin(status: npd::PluginStatus) -> Exit {
+fn plugin(status: npd::PluginStatus) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", status.code(), status.name());
     match status {
         npd::PluginStatus::Ok => Exit::Ok,

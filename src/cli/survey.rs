@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::argument;
 use super::output::{fail, print};
 use super::run::Asked;
 use super::with_workers;
 use crate::exit::Exit;
 use crate::render::survey as render;
-use crate::run::{self, MOST_GENERATED, PythonOptions, SurveyOptions};
+use crate::run::{self, PythonOptions, SurveyOptions};
 use crate::survey::SurveyKind;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct SurveyArguments {
     /// Which survey.
     #[arg(value_enum)]
     kind: SurveyKind,
@@ -25,7 +26,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     resume: Option<PathBuf>,
     /// `mask`: also generate N masks and compare the driver with the rule.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_generate)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::generate)]
     generate: usize,
     /// `calls`: how many GPUs a worker sees. With one the survey finds
     /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
@@ -39,10 +40,10 @@ pub(super) struct Arguments {
 #[derive(Debug, clap::Args)]
 struct Python {
     /// `python`: how many rows run at once; without it a quarter of the CPUs, at most 16.
-    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    #[arg(long, value_name = "N", value_parser = argument::jobs)]
     jobs: Option<usize>,
     /// `python`: kill a process that runs longer, with its children, such as 90s or 5m; 60s if not given.
-    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
+    #[arg(long, value_name = "DURATION", value_parser = argument::timeout)]
     timeout: Option<Duration>,
     /// `python`: ask the rows of this file instead of those that come with the program.
     #[arg(long, value_name = "FILE")]
@@ -58,30 +59,9 @@ struct Python {
     list: bool,
 }
 
-fn parse_generate(text: &str) -> Result<usize, String> {
-    let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
-    count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))
-}
-
-/// More at once would only wait for each other.
-fn parse_jobs(text: &str) -> Result<usize, String> {
-    text.parse::<usize>()
-        .ok()
-        .filter(|jobs| (1..=256).contains(jobs))
-        .ok_or_else(|| "a number from 1 to 256".to_string())
-}
-
-fn parse_timeout(text: &str) -> Result<Duration, String> {
-    super::run::parse_duration(text).and_then(
-        |limit| {
-            if limit.is_zero() { Err("at least 1s".to_string()) } else { Ok(limit) }
-        },
-    )
-}
-
 /// Asks.
-pub(super) fn survey(arguments: Arguments) -> Exit {
-    let Arguments { kind, selectors, asked, resume, generate, visible_gpus, of_python: python } = arguments;
+pub(super) fn survey(arguments: SurveyArguments) -> Exit {
+    let SurveyArguments { kind, selectors, asked, resume, generate, visible_gpus, of_python: python } = arguments;
     if python.list {
         return list(kind, python.rows.as_deref());
     }

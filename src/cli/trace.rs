@@ -28,7 +28,7 @@ and the exit code is 2 if the command line is not valid, 70 or 74 if the trace c
 the program cannot be started.";
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct TraceArguments {
     /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error, or
     /// the name of a rule; several with commas or by giving it again.
     #[arg(long, value_name = "WHAT")]
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
-    #[arg(long, default_value = "cuda", value_parser = super::run::parse_on)]
+    #[arg(long, default_value = "cuda", value_parser = super::argument::on)]
     on: On,
     /// Do not watch writes of environment variables, which needs LD_PRELOAD.
     #[arg(long)]
@@ -73,7 +73,7 @@ pub(super) struct Arguments {
 }
 
 /// Traces a command.
-pub(super) fn trace(arguments: Arguments) -> Exit {
+pub(super) fn trace(arguments: TraceArguments) -> Exit {
     let policy = match policy(&arguments) {
         Ok(policy) => policy,
         Err(why) => return refuse(&why, Exit::Usage, arguments.json),
@@ -116,7 +116,7 @@ pub(super) fn trace(arguments: Arguments) -> Exit {
 }
 
 /// What the command line and the file of `--expect` forbid.
-fn policy(arguments: &Arguments) -> Result<Policy, String> {
+fn policy(arguments: &TraceArguments) -> Result<Policy, String> {
     let forbid = Policy::parse(&arguments.forbid, &[]).map_err(|why| format!("--forbid: {why}"))?;
     let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(|why| format!("--max-bytes: {why}"))?;
     let own = forbid.merge(bounds);
@@ -134,7 +134,7 @@ fn policy(arguments: &Arguments) -> Result<Policy, String> {
 ///
 /// # Errors
 /// What could not be read or written.
-fn shown(arguments: &Arguments, policy: &Policy, traced: Traced) -> Result<Outcome, String> {
+fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<Outcome, String> {
     let document = traced.document;
     let trace = Trace::open(&document).map_err(|error| error.to_string())?;
     let findings = diagnosis::findings(&trace);
@@ -153,7 +153,7 @@ fn shown(arguments: &Arguments, policy: &Policy, traced: Traced) -> Result<Outco
 
 /// What is printed on stderr.
 fn told(
-    arguments: &Arguments,
+    arguments: &TraceArguments,
     trace: &Trace,
     findings: &[Finding],
     outcome: &Outcome,

@@ -11,9 +11,9 @@ use crate::tracer::{self, Apart};
 
 /// What `survey python` says.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct TracerArguments {
     /// As of `trace`.
-    #[arg(long, value_parser = super::run::parse_on)]
+    #[arg(long, value_parser = super::argument::on)]
     on: On,
     /// The folder that gets the document.
     #[arg(long)]
@@ -27,8 +27,8 @@ pub(super) struct Arguments {
 }
 
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
-pub(super) fn trace(arguments: Arguments) -> Exit {
-    let Arguments { on, folder, limit_ms, command } = arguments;
+pub(super) fn trace(arguments: TracerArguments) -> Exit {
+    let TracerArguments { on, folder, limit_ms, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
     let options = tracer::Options {
         command,

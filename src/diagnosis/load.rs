@@ -2,7 +2,8 @@
 
 use super::Severity;
 use super::clue::{Attribute, KINDS, Kind, Part, Type, Value, parts};
-use super::rule::{ANY, FRAMEWORKS, Rule, Shown, When, is_function};
+use super::rule::{ANY, Rule, Shown, When, is_function};
+use crate::scenario::framework;
 use crate::source::Diagnostic;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get, opening_comment};
@@ -138,7 +139,8 @@ fn words(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
 fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(String, String, &'n Node)>> {
     let entries = reader.table(node)?;
     let functions = entries.iter().map(|entry| entry.key.text.as_str()).filter(|key| is_function(key));
-    let known: Vec<&str> = [ANY].into_iter().chain(FRAMEWORKS.iter().map(|(name, _)| *name)).chain(functions).collect();
+    let known: Vec<&str> =
+        [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name)).chain(functions).collect();
     reader.known_keys(entries, &known);
     reader.required(entries, ANY, &node.place, "`workaround`");
     let text = |entry: &'n Entry| Some((entry.key.text.clone(), reader.sentence(&entry.value)?, &entry.value));

@@ -2,6 +2,7 @@
 
 use super::clue::{Clue, Kind, Value};
 use super::{Finding, Severity};
+use crate::scenario::framework;
 
 /// One file of `diagnoses/`.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,28 +55,13 @@ pub struct When {
     pub package: Vec<String>,
 }
 
-/// The frameworks that a workaround can be for, and the packages of Python that belong to each.
-pub const FRAMEWORKS: &[(&str, &[&str])] = &[
-    ("torch", &["torch", "torchvision", "torchaudio"]),
-    ("cupy", &["cupy", "cupyx", "cupy_backends"]),
-    ("jax", &["jax", "jaxlib", "jax_plugins", "jax_cuda12_plugin", "jax_cuda13_plugin"]),
-    ("numba", &["numba", "numba_cuda"]),
-    ("triton", &["triton"]),
-    ("tensorflow", &["tensorflow", "keras"]),
-    ("accelerate", &["accelerate"]),
-    ("transformers", &["transformers"]),
-    ("lightning", &["lightning", "pytorch_lightning"]),
-    ("vllm", &["vllm"]),
-    ("llama_cpp", &["llama_cpp"]),
-];
-
 /// The key of the workaround that holds whatever made the call.
 pub const ANY: &str = "any";
 
 /// Whether a workaround's key names a function, such as `torch.cuda.is_available`, of a framework.
 pub(super) fn is_function(key: &str) -> bool {
     let package = key.split_once('.').map(|(package, _)| package);
-    package.is_some_and(|package| FRAMEWORKS.iter().any(|(_, packages)| packages.contains(&package)))
+    package.and_then(framework::of_package).is_some()
 }
 
 impl When {
@@ -121,10 +107,9 @@ impl Rule {
         }
         let packages =
             clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev().chain(stack.meanwhile.iter().rev()));
-        let framework = |package: &str| FRAMEWORKS.iter().find(|(_, packages)| packages.contains(&package));
         packages
-            .filter_map(|frame| framework(frame.package.as_deref()?))
-            .find_map(|(name, _)| self.workaround(name))
+            .filter_map(|frame| framework::of_package(frame.package.as_deref()?))
+            .find_map(|framework| self.workaround(framework.name))
             .or_else(|| self.workaround(ANY))
             .unwrap_or_default()
     }

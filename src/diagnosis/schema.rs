@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::Severity;
 use super::clue::{Attribute, COMMON, KINDS, Kind, Type};
-use super::rule::{ANY, FRAMEWORKS};
+use super::rule::ANY;
+use crate::scenario::framework;
 use crate::source::schema::{BYTES, object, one_or_more, sentence, set};
 
 /// The name of a function of a framework.
@@ -77,7 +78,7 @@ fn value(attribute: &Attribute) -> Value {
 }
 
 fn workaround() -> Value {
-    let names = [ANY].into_iter().chain(FRAMEWORKS.iter().map(|(name, _)| *name));
+    let names = [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name));
     let of =
         |name: &str| if name == ANY { "What to write instead.".to_owned() } else { format!("The same in {name}.") };
     let properties: Map<String, Value> = names.map(|name| (name.to_owned(), sentence(&of(name)))).collect();
@@ -89,7 +90,7 @@ fn workaround() -> Value {
 
 /// Where workarounds were run, by the keys of `workaround`.
 fn shown() -> Value {
-    let names = [ANY].into_iter().chain(FRAMEWORKS.iter().map(|(name, _)| *name));
+    let names = [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name));
     let run = one_or_more(json!({
         "description": "A case of a scenario in which it was run (`framework/cupy-with-device-3 control`), or a program \
                         that was traced.",

@@ -1,5 +1,6 @@
 //! What is known of a call, a line of Python, a variable or an error by itself: from the surveys and the tables.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error;
@@ -13,7 +14,7 @@ const MOST: usize = 2;
 const MOST_OF_ONE: usize = 2;
 
 /// What is known of one name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "about", rename_all = "snake_case")]
 pub enum Fact {
     /// A call, from `survey calls`.

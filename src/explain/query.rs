@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::pairs;
 use super::words::{Term, terms, terms_of_people};
+use crate::scenario::framework::{FRAMEWORKS, Framework};
 
 /// What a term counts at most that is pasted again and again.
 const MOST_TIMES: f64 = 2.0;
@@ -14,23 +15,8 @@ const MOST_LINES: usize = 400;
 /// A line longer than this is cut.
 const MOST_LETTERS: usize = 2000;
 
-/// Frameworks by the words that name them, as scenarios tag them.
-const FRAMEWORKS: [(&str, &[&str]); 10] = [
-    ("pytorch", &["torch", "pytorch", "dataloader", "libtorch"]),
-    ("cupy", &["cupy"]),
-    ("jax", &["jax", "jaxlib", "xla_python_client_preallocate"]),
-    ("numba", &["numba"]),
-    ("triton", &["triton"]),
-    ("accelerate", &["accelerate", "partialstate"]),
-    ("transformers", &["transformers", "trainingarguments"]),
-    ("cuda-core", &["cuda.core"]),
-    ("rmm", &["rmm", "rapids"]),
-    ("llama-cpp-python", &["llama", "llama_cpp"]),
-];
-
-/// Frameworks that no scenario is about: what is said of one is answered by calls.
-const OTHERS: [&str; 12] = [
-    "tensorflow",
+/// Further frameworks that no scenario is about, and libraries beside them: what is said of one is answered by calls.
+const OTHERS: [&str; 11] = [
     "pycuda",
     "mxnet",
     "paddle",
@@ -124,12 +110,10 @@ impl Query {
         query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
         let words: BTreeSet<&str> = lower.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).collect();
-        for (tag, names) in FRAMEWORKS {
-            if names.iter().any(|name| words.contains(name) || (name.contains('.') && lower.contains(name))) {
-                query.frameworks.push(tag);
-            }
-        }
-        query.has_other = OTHERS.iter().any(|name| words.contains(name));
+        let is_named = |name: &&str| words.contains(*name) || (name.contains('.') && lower.contains(*name));
+        let named: Vec<&Framework> = FRAMEWORKS.iter().filter(|one| one.words.iter().any(is_named)).collect();
+        query.frameworks = named.iter().filter_map(|one| one.tag).collect();
+        query.has_other = query.frameworks.len() < named.len() || OTHERS.iter().any(|name| words.contains(name));
         let python = ["os.environ", "import ", "traceback", "runtimeerror", "python", ".py"];
         query.is_python = !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
         let is_call = |term: &Term| {

@@ -11,16 +11,12 @@ use std::time::Duration;
 use cuda_pitfalls_calls::Effect;
 
 use super::{CasePlan, Plan};
+use crate::scenario::framework::{FRAMEWORKS, Framework, OTHER_IMPORT_MS};
 
 /// A process: start, libraries, step barriers, end.
 const PROCESS_MS: f64 = 129.0;
 /// Each GPU that the worker sees, which the driver initialises.
 const VISIBLE_GPU_MS: f64 = 71.0;
-/// An interpreter that imports a framework, by the package that its lines need: the means of 1,000 attempts on
-/// H100 and H200 with PyTorch 2.11, JAX 0.11, and the others together: CuPy 14.2, Numba, cuda.core, llama-cpp-python, RMM.
-const IMPORT_MS: [(&str, f64); 5] =
-    [("torch", 3300.0), ("accelerate", 3300.0), ("transformers", 3300.0), ("triton", 3300.0), ("jax", 1500.0)];
-const OTHER_IMPORT_MS: f64 = 700.0;
 /// Each further process that makes CUDA calls.
 const FRESH_PROCESS_MS: f64 = 239.0;
 /// Each context, up to [`MOST_CONTEXTS`]: of calls in a row most find one.
@@ -102,8 +98,8 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
 
 /// How long the slowest import of packages takes.
 fn import_ms(needs: &[String]) -> f64 {
-    let is_needed = |package: &str| needs.iter().any(|need| need.starts_with(package));
-    IMPORT_MS.iter().filter(|(package, _)| is_needed(package)).map(|(_, ms)| *ms).fold(OTHER_IMPORT_MS, f64::max)
+    let is_needed = |framework: &&Framework| needs.iter().any(|need| need.starts_with(framework.name));
+    FRAMEWORKS.iter().filter(is_needed).filter_map(|framework| framework.import_ms).fold(OTHER_IMPORT_MS, f64::max)
 }
 
 /// How long all attempts of a plan take.

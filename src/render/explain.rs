@@ -1,9 +1,12 @@
 //! What `explain` found: what is known of the names, the first answer in full, and the others as one line each.
 
+mod document;
+
+pub use document::{document, schema};
+
 use std::fmt::Write as _;
 
 use cuda_pitfalls_calls::Effect;
-use serde_json::{Value, json};
 
 use super::{lines as program, listing, versions};
 use crate::explain::{Answer, Explanation, Fact, Word, word};
@@ -271,36 +274,6 @@ fn memory(used: Option<&[i64]>) -> Option<String> {
     Some(if most == 0 { "takes no memory".to_owned() } else { format!("takes {}", units::bytes(most.unsigned_abs())) })
 }
 
-/// The explanation as one document.
-pub fn document(explanation: &Explanation<'_>) -> Value {
-    let answer = |answer: &Answer<'_>| {
-        let scenario = answer.scenario;
-        let control = compared(scenario).map(|(_, control)| control).filter(|_| word(scenario) != Word::No);
-        json!({
-            "name": scenario.name,
-            "question": scenario.question,
-            "word": word(scenario).name(),
-            "answer": scenario.answer,
-            "workaround": scenario.remedy,
-            "language": if scenario.has_python_lines() { "python" } else { "c" },
-            "write": control.map(written).unwrap_or_default(),
-            "versions": since(answer),
-            "machines": answer.machines,
-            "basis": answer.basis,
-            "symptoms": scenario.symptoms,
-            "sources": scenario.sources,
-            "run": command(scenario),
-            "score": (answer.score * 100.0).round() / 100.0,
-        })
-    };
-    json!({
-        "words": explanation.query.words,
-        "frameworks": explanation.query.frameworks,
-        "known": explanation.facts,
-        "answers": explanation.answers.iter().map(answer).collect::<Vec<_>>(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,16 +335,5 @@ mod tests {
     fn words_of_a_stranger_cannot_control_a_terminal() {
         let text = shown("qwertyuiop \u{1b}]52;c;aGk=\u{7}", 80);
         assert!(text.starts_with("Nothing was found for: ") && !text.contains('\u{1b}'), "{text:?}");
-    }
-
-    #[test]
-    fn the_document_has_what_the_screen_has() {
-        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-        let found = Explainer::new(&scenarios, &summary).explain(Query::of("Does fork after cuInit work?"));
-        let document = document(&found);
-        let first = &document["answers"][0];
-        assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
-        assert!(first["write"].as_array().is_some_and(|lines| !lines.is_empty()));
-        assert!(first["machines"][0].as_str().is_some_and(|machine| machine.contains("NVIDIA H200")), "{first}");
     }
 }

@@ -2,9 +2,14 @@
 
 use clap::ValueEnum as _;
 
-use super::{Format, fixture, render};
+use super::{Format, Prepared, fixture};
 use crate::exit::Exit;
 use crate::report::{Report, compact};
+use crate::text::lines;
+
+fn render(report: &Report, format: Format) -> String {
+    super::render(&Prepared::fresh(report), format, lines::WIDTH)
+}
 
 /// The forms that people read, or programs that are not ours: not the document itself.
 fn forms() -> impl Iterator<Item = &'static Format> {

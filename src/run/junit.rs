@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
-use crate::render::{self, Format};
+use crate::render::{self, Format, Prepared};
 use crate::report::Report;
-use crate::text::escape;
+use crate::text::{escape, lines};
 
 /// A JUnit file that a run is to leave.
 pub(super) struct JunitFile {
@@ -39,7 +39,7 @@ impl JunitFile {
     /// # Errors
     /// What the system refused.
     pub(super) fn write(&self, report: &Report) -> io::Result<()> {
-        self.put(&render::render(report, Format::Junit))
+        self.put(&render::render(&Prepared::fresh(report), Format::Junit, lines::WIDTH))
     }
 
     /// Says that the run failed, and why. A file that cannot be written still says that the run has

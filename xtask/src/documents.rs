@@ -118,6 +118,7 @@ fn schemas() -> BTreeMap<String, String> {
         ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
         ("reports/fleet.schema.json".to_owned(), json::document(&fleet::schema())),
         ("reports/fleet-diff.schema.json".to_owned(), json::document(&fleet::diff_schema())),
+        ("reports/explanation.schema.json".to_owned(), json::document(&render::explain::schema())),
         ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
         ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),
     ];

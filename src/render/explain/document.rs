@@ -1,0 +1,148 @@
+//! What `explain` found as one JSON document, which `explain --json` prints.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{command, compared, since, written};
+use crate::explain::{Answer, Explanation, Fact, Word, word};
+use crate::report::SchemaId;
+use crate::summary::Basis;
+
+/// The name of the schema.
+const SCHEMA: &str = "cuda-pitfalls-explanation";
+/// Readers refuse another major.
+const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+const MINOR: u32 = 0;
+
+/// The answers to a text, and what is known of the names in it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Document {
+    /// Which document this is.
+    schema: SchemaId,
+    /// The words that were looked up.
+    words: String,
+    /// The frameworks that the text names, as scenarios tag them.
+    frameworks: Vec<String>,
+    /// What is known of each call, line, variable or error that the text names.
+    known: Vec<Fact>,
+    /// The scenarios that answer it, the likeliest first.
+    answers: Vec<Found>,
+}
+
+/// One scenario that answers a text.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Found {
+    /// The full name of the scenario.
+    name: String,
+    /// What it asks.
+    question: String,
+    /// The answer in a word.
+    word: Word,
+    /// The answer in a sentence; empty where nothing was measured.
+    answer: String,
+    /// What to do instead; empty if there is nothing.
+    workaround: String,
+    /// The language of `write`.
+    language: Language,
+    /// The lines to write instead; empty where the answer is no.
+    write: Vec<String>,
+    /// With which versions the pitfall shows, each a phrase; empty if it does not depend on one.
+    versions: Vec<String>,
+    /// The machines that measured the answer, in words.
+    machines: Vec<String>,
+    /// The runs that the answer rests on; null where nothing was measured.
+    basis: Option<Basis>,
+    /// The symptoms that it is listed under, as `list --symptoms` names them.
+    symptoms: Vec<String>,
+    /// Where people asked the question, as links.
+    sources: Vec<String>,
+    /// The command that asks this machine.
+    run: String,
+    /// More is better; scores of two texts cannot be compared.
+    score: f64,
+}
+
+/// The language of the lines of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Language {
+    /// Calls, as C names them.
+    C,
+    /// Lines of Python.
+    Python,
+}
+
+/// The explanation as one document.
+pub fn document(explanation: &Explanation<'_>) -> Document {
+    Document {
+        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        words: explanation.query.words.clone(),
+        frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
+        known: explanation.facts.clone(),
+        answers: explanation.answers.iter().map(found).collect(),
+    }
+}
+
+fn found(answer: &Answer<'_>) -> Found {
+    let scenario = answer.scenario;
+    let word = word(scenario);
+    let control = compared(scenario).map(|(_, control)| control).filter(|_| word != Word::No);
+    Found {
+        name: scenario.name.clone(),
+        question: scenario.question.clone(),
+        word,
+        answer: scenario.answer.clone(),
+        workaround: scenario.remedy.clone(),
+        language: if scenario.has_python_lines() { Language::Python } else { Language::C },
+        write: control.map(written).unwrap_or_default(),
+        versions: since(answer),
+        machines: answer.machines.clone(),
+        basis: answer.basis.cloned(),
+        symptoms: scenario.symptoms.clone(),
+        sources: scenario.sources.clone(),
+        run: command(scenario),
+        score: (answer.score * 100.0).round() / 100.0,
+    }
+}
+
+/// The JSON Schema of the document.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Document)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::{Explainer, Query};
+    use crate::{catalogue, summary};
+    use serde_json::json;
+
+    #[test]
+    fn the_document_has_what_the_screen_has_and_follows_its_schema() {
+        let validator = jsonschema::validator_for(&schema()).unwrap();
+        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
+        let explainer = Explainer::new(&scenarios, &summary);
+        let shown = |text: &str| serde_json::to_value(document(&explainer.explain(Query::of(text)))).unwrap();
+        let document = shown("Does fork after cuInit work?");
+        let first = &document["answers"][0];
+        assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
+        assert!(first["write"].as_array().is_some_and(|lines| !lines.is_empty()));
+        assert!(first["machines"][0].as_str().is_some_and(|machine| machine.contains("NVIDIA H200")), "{first}");
+        // Every kind of fact, every scenario, and nothing.
+        let names = ["700", "cudaGetErrorString", "CUDA_LAUNCH_BLOCKING", "torch.cuda.is_available", "banana bread"];
+        let questions = scenarios.iter().map(|scenario| scenario.question.as_str());
+        for text in names.into_iter().chain(questions) {
+            let document = shown(text);
+            assert!(validator.is_valid(&document), "{text}: {:?}", validator.iter_errors(&document).next());
+        }
+        for (key, value) in [("word", json!("perhaps")), ("score", json!("high")), ("basis", json!({}))] {
+            let mut wrong = document.clone();
+            wrong["answers"][0][key] = value;
+            assert!(!validator.is_valid(&wrong), "{key}");
+        }
+        for word in [Word::Yes, Word::No, Word::Depends, Word::Unmeasured] {
+            assert_eq!(serde_json::to_value(word).unwrap(), json!(word.name()));
+        }
+    }
+}
