@@ -340,6 +340,25 @@ fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
 }
 
 #[test]
+fn a_short_limit_for_rows_is_none_for_the_controls() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    // It starts more slowly than a row may take, and no more slowly than a control.
+    let python = interpreter(&scratch, "sleep 2; exec python3 \"$@\"");
+    let ran = survey(&scratch, &["plain", "--quick", "--timeout", "1s", "--python", &python]);
+    ran.ended(3, "inconclusive");
+    assert!(!ran.stderr.contains("controls did not all hold"), "{}", ran.stderr);
+    let rows = rows(&scratch);
+    let (controls, others): (Vec<_>, Vec<_>) = rows.values().partition(|row| row.framework == "instrument");
+    assert!(controls.len() == 3 && controls.iter().all(|row| row.as_expected == Some(true)), "{controls:#?}");
+    let why = |row: &PythonRow| row.standing.unmeasured.as_ref().map(|why| why.reason.name());
+    let mut asked = others.iter().filter_map(|row| why(row)).filter(|why| why != "no_package").peekable();
+    assert!(asked.peek().is_some() && asked.all(|why| why == "hang"), "{others:#?}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
     let scratch = Scratch::new();
     let wrong = scratch.path().join("wrong.toml");

@@ -135,8 +135,8 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Asked {
-    pub(super) fn options(self, selectors: Vec<String>) -> run::Options {
-        run::Options {
+    pub(super) fn options(self, selectors: Vec<String>) -> run::RunOptions {
+        run::RunOptions {
             selectors,
             exclude: Vec::new(),
             labels: BTreeMap::new(),
@@ -261,7 +261,7 @@ pub(super) fn run(arguments: Arguments) -> Exit {
         Ok(labels) => labels,
         Err(why) => return super::fail(&why, Exit::Usage, asked.json),
     };
-    let options = run::Options {
+    let options = run::RunOptions {
         labels,
         compact,
         exclude: left_out.exclude,

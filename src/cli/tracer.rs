@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 pub(super) fn trace(arguments: Arguments) -> Exit {
     let Arguments { on, folder, limit_ms, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
-    let options = tracer::Options {
+    let options = tracer::TraceOptions {
         command,
         on,
         folder,

@@ -35,7 +35,7 @@ pub(super) struct Description {
     pub models: BTreeMap<String, Model>,
     /// In PCI order, which is NVML's order. None at all is a node whose driver finds no device.
     #[serde(default)]
-    pub gpu: Vec<Gpu>,
+    pub gpu: Vec<DescribedGpu>,
 }
 
 /// What all GPUs of one kind have in common.
@@ -81,7 +81,7 @@ pub(super) struct Model {
 /// One GPU.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Gpu {
+pub(super) struct DescribedGpu {
     pub model: String,
     pub uuid: String,
     pub pci_bus_id: String,
@@ -129,13 +129,13 @@ impl Description {
     }
 
     /// The model of a GPU.
-    pub(super) fn model(&self, index: usize, gpu: &Gpu) -> Result<&Model, String> {
+    pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, String> {
         let described = self.models.get(&gpu.model);
         described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))
     }
 
     /// Whether a GPU can stand after the ones before it.
-    fn has_place(&self, index: usize, gpu: &Gpu) -> Result<(), String> {
+    fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), String> {
         self.model(index, gpu)?;
         is_uuid(&gpu.uuid)?;
         is_pci_bus_id(&gpu.pci_bus_id)?;
