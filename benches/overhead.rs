@@ -63,7 +63,7 @@ fn against_bare(
     let found = libraries::find(program, &home, &[])?;
     let links = libraries::link(&folder.join("links"), &found, None)?;
     let mut supervisor = Supervisor::start(program, &links, &home, Interrupt::none())?;
-    let inventory = supervisor.sampler.inventory.clone().map_err(|(reason, detail)| format!("{reason}: {detail}"))?;
+    let inventory = supervisor.sampler.inventory.clone().map_err(|why| format!("{}: {}", why.reason, why.detail))?;
     let uuid = inventory.gpus.first().ok_or("no GPU")?.uuid.clone();
     let case = plan(&uuid)?;
     let mut document = BTreeMap::from([

@@ -18,7 +18,7 @@ pub use evidence::{Evidence, NamedReport, Place};
 pub use figure::{Figure, Printed, Read, Reading};
 pub use load::{load, load_all};
 pub(crate) use weigh::wanted;
-pub use weigh::{Finding, Held, Ledger, Support, Weighed, weigh};
+pub use weigh::{ClaimAnswer, Held, Ledger, Support, Weighed, weigh};
 
 use crate::scenario::Range;
 

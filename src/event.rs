@@ -146,6 +146,17 @@ pub struct MappedLibrary {
     pub simulated: bool,
 }
 
+impl MappedLibrary {
+    /// Adds the libraries that are not in a list yet.
+    pub fn merge(into: &mut Vec<MappedLibrary>, more: impl IntoIterator<Item = MappedLibrary>) {
+        for library in more {
+            if !into.contains(&library) {
+                into.push(library);
+            }
+        }
+    }
+}
+
 /// What a process of its own found that only asks the libraries for their versions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Versions {
@@ -162,6 +173,17 @@ pub struct Versions {
     pub unknown: Vec<String>,
 }
 
+/// Why results could be taken for what they are not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProvenanceError {
+    /// Nobody knows whether this library is real.
+    #[error("{0} is mapped, and it is unknown whether it is simulated")]
+    Unknown(String),
+    /// Some libraries are real, and some simulated.
+    #[error("real and simulated libraries are mixed")]
+    Mixed,
+}
+
 impl Versions {
     /// The libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
@@ -174,13 +196,13 @@ impl Versions {
     ///
     /// # Errors
     /// Why results could be taken for what they are not: real and simulated libraries, or unknown ones.
-    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, String> {
+    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, ProvenanceError> {
         if let Some(path) = self.unknown.first() {
-            return Err(format!("{path} is mapped, and it is unknown whether it is simulated"));
+            return Err(ProvenanceError::Unknown(path.clone()));
         }
         let seen: Vec<bool> = self.libraries.iter().map(|library| library.simulated).chain(nvml).collect();
         match seen.contains(&true) && seen.contains(&false) {
-            true => Err("real and simulated libraries are mixed".to_string()),
+            true => Err(ProvenanceError::Mixed),
             false => Ok(seen.contains(&true)),
         }
     }

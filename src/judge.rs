@@ -62,7 +62,7 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
     }
 }
 
-/// An answer that nothing in the report bears out is none.
+/// Rejects a verdict that no data supports.
 fn distrust(verdict: &mut Verdict) {
     if verdict.kind.is_conclusive() {
         verdict.kind = Kind::HarnessError;

@@ -23,7 +23,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibration;
-use crate::event::MappedLibrary;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
@@ -359,17 +358,6 @@ impl Attempt {
 /// The JSON Schema of the report, generated from these types.
 pub fn schema() -> serde_json::Value {
     serde_json::to_value(schemars::schema_for!(Report)).unwrap_or_default()
-}
-
-/// The libraries that matter to a reader, without repeats.
-pub fn unique_libraries(all: impl IntoIterator<Item = MappedLibrary>) -> Vec<MappedLibrary> {
-    let mut kept: Vec<MappedLibrary> = Vec::new();
-    for library in all {
-        if !kept.contains(&library) {
-            kept.push(library);
-        }
-    }
-    kept
 }
 
 #[cfg(test)]

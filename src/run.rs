@@ -3,6 +3,7 @@
 mod calibrate;
 mod console;
 mod dry;
+mod ending;
 mod host;
 mod junit;
 mod lock;
@@ -28,18 +29,18 @@ use crate::catalogue::{self, Selection, Shard};
 use crate::clock;
 use crate::exit::Exit;
 use crate::render;
-use crate::report::{ExitCode, MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
+use crate::report::{MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use crate::scenario::Hazard;
 use crate::supervisor::{Interrupt, signal_name};
 use console::Console;
 use junit::JunitFile;
-use lock::{Locks, Refused};
+use lock::{LockRefusal, Locks};
 use rounds::Rounds;
 use session::Session;
 
 /// Everything the command line can say about a run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RunOptions {
     /// What [`catalogue::Selection::of`] takes; the essential set if empty.
     pub selectors: Vec<String>,
     /// Selectors of what is left out, as behind a `!`.
@@ -89,7 +90,7 @@ pub struct Options {
 /// How long a run of the default set may take, if the command line does not say how often to ask.
 const BUDGET: Duration = Duration::from_secs(60);
 
-impl Options {
+impl RunOptions {
     /// How long the run should take at most; as long as it takes if none. A first run is to answer in
     /// a minute: it makes as many rounds as fit, and at least one.
     fn budget(&self) -> Option<Duration> {
@@ -136,47 +137,24 @@ impl Failure {
 }
 
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
-pub fn run(options: &Options, program: &Path, interrupt: Interrupt) -> Exit {
+pub fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options.json, options.verbose);
     let mut junit = None;
-    let result = catching(|| {
+    let result = ending::catching(|| {
         let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Unselected::Essential)
             .map_err(|error| Failure::Usage(error.render(false)))?;
         go(options, program, interrupt, selection.shard(options.shard), &mut console, &mut junit)
     });
-    match result {
-        Ok(exit) => exit,
-        Err(failure) => {
-            if let Some(junit) = &junit {
-                junit.fail(&failure.to_string());
-            }
-            console.failed(&failure.to_string(), failure.exit());
-            failure.exit()
+    result.unwrap_or_else(|failure| {
+        if let Some(junit) = &junit {
+            junit.fail(&failure.to_string());
         }
-    }
-}
-
-/// A panic is a fault of the harness, and ends like any other.
-fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
-}
-
-/// Writes the report for the last time, with the exit code in it. Where that fails, a report that
-/// is on disk already must not promise another code.
-fn close(store: &Store, report: &mut Report, exit: Exit) -> Result<(), Failure> {
-    let code = |exit: Exit| Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
-    report.run.exit = code(exit);
-    let written = store.write(report);
-    if written.is_err() {
-        report.run.exit = code(exit.worst(Exit::NotDurable));
-        let _ = store.write(report);
-    }
-    Ok(written?)
+        ending::fail(&mut console, &failure)
+    })
 }
 
 fn go(
-    options: &Options,
+    options: &RunOptions,
     program: &Path,
     interrupt: Interrupt,
     selection: Selection,
@@ -191,7 +169,7 @@ fn go(
     }
     let mut session = Session::set(options, program, interrupt)?;
     if let Some(restrict) = &options.gpus {
-        session.check_gpus(restrict).map_err(Failure::Usage)?;
+        session.check_gpus(restrict)?;
     }
     session.use_python(options.python.as_deref(), &selection.scenarios, program)?;
     if options.dry_run {
@@ -208,46 +186,49 @@ fn go(
     console.warn(&session.notes);
     require::gpus(&mut report, &session);
     if require::is_met(&report) {
-        let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
-            console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate(&mut session, &mut report)
-        });
-        let ahead = dry::look_ahead(options, &mut session, &selection);
-        let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
-        let repeat = if options.quick { Some(1) } else { options.repeat };
-        console.expects(&selection.scenarios, session.runtimes.len(), repeat);
-        let mut rounds = Rounds::plan(&mut session, &mut report, console, &store, options, &selection)?;
-        // What is asked stands in the plans: the files are a third of what this process would hold.
-        drop(selection);
-        rounds.calibrator = calibrator;
-        rounds.announce(expected);
-        rounds.ask()?;
+        ask(options, &mut session, &mut report, &store, selection, console)?;
     } else {
         console.header(&report, None);
     }
-    let signal = session.supervisor.interrupt.signal();
-    report.run.interrupted = signal.map(signal_name);
-    report.complete = signal.is_none() && report.run.stopped_by.is_none();
-    report.run.require = report.requirements();
-    report.run.finished_at = Some(clock::utc());
-    report.run.elapsed_ns = clock::now_ns() - report.run.started_ns;
-    report.run.parent_peak_rss_bytes = host::peak_rss_bytes();
-    let mut exit = Exit::of_report(&report);
-    if let (Some(junit), Some(path)) = (&junit, &options.junit)
+    let mut exit = ending::note(&mut report, &session);
+    if let (Some(junit), Some(path)) = (&*junit, &options.junit)
         && let Err(error) = junit.write(&report)
     {
         console.warn(&[format!("cannot write `{}`: {error}", path.display())]);
         exit = exit.worst(Exit::NotDurable);
     }
-    close(&store, &mut report, exit)?;
-    let ended = console.finish(&report, &store.path(), exit);
-    if ended != exit {
-        close(&store, &mut report, ended)?;
-        if let Some(junit) = &junit {
-            junit.fail("the report could not be handed over");
-        }
+    let ended = ending::finish(&mut report, &store, exit, |report| console.finish(report, &store.path(), exit))?;
+    if ended != exit
+        && let Some(junit) = junit
+    {
+        junit.fail("the report could not be handed over");
     }
     Ok(ended)
+}
+
+/// Measures the instrument, and asks every question of a selection.
+fn ask(
+    options: &RunOptions,
+    session: &mut Session,
+    report: &mut Report,
+    store: &Store,
+    selection: Selection,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
+        console.status("measuring the instrument");
+        calibrate::Calibrator::calibrate(session, report)
+    });
+    let ahead = dry::look_ahead(options, session, &selection);
+    let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+    let repeat = if options.quick { Some(1) } else { options.repeat };
+    console.expects(&selection.scenarios, session.runtimes.len(), repeat);
+    let mut rounds = Rounds::plan(session, report, console, store, options, &selection)?;
+    // What is asked stands in the plans: the files are a third of what this process would hold.
+    drop(selection);
+    rounds.calibrator = calibrator;
+    rounds.announce(expected);
+    rounds.ask()
 }
 
 /// A process that could not be ended, in words.
@@ -256,7 +237,12 @@ fn unkillable(session: &Session) -> Option<String> {
 }
 
 /// Keeps other runs off the GPUs of this one, as long as the locks live.
-fn locks(options: &Options, session: &mut Session, report: &mut Report, console: &Console) -> Result<Locks, Failure> {
+fn locks(
+    options: &RunOptions,
+    session: &mut Session,
+    report: &mut Report,
+    console: &Console,
+) -> Result<Locks, Failure> {
     if session.on != "cuda" {
         // Each run has a simulated machine of its own.
         return Ok(Locks::default());
@@ -270,15 +256,15 @@ fn locks(options: &Options, session: &mut Session, report: &mut Report, console:
             report.run.warnings.extend(locks.notes.iter().cloned());
             Ok(locks)
         }
-        Err(Refused::Busy(words)) => Err(Failure::Busy(words)),
-        Err(Refused::Interrupted) => {
+        Err(LockRefusal::Busy(words)) => Err(Failure::Busy(words)),
+        Err(LockRefusal::Interrupted) => {
             let signal = session.supervisor.interrupt.signal().map(signal_name).unwrap_or_default();
             Err(Failure::Interrupted(signal))
         }
     }
 }
 
-fn blank(options: &Options, session: &Session) -> Report {
+fn blank(options: &RunOptions, session: &Session) -> Report {
     let started_ns = clock::now_ns();
     let seed = options.seed.unwrap_or(started_ns);
     Report {

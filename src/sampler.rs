@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::channel::{Channel, ChannelError};
 use crate::clock;
 use crate::sample::{FreeRun, MemoryChange, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
-use gpus::Gpus;
+use gpus::GpuHandles;
 
 /// More changes than this are dropped from one free run, and the report says so.
 const MOST_CHANGES: usize = 2000;
@@ -48,7 +48,7 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
         Err(error) => return channel.send(&gpus::unavailable(&error)),
     };
     let init_ns = clock::now_ns() - started;
-    let gpus = match Gpus::open(&nvml) {
+    let gpus = match GpuHandles::open(&nvml) {
         Ok(gpus) => gpus,
         Err(unavailable) => return channel.send(&unavailable),
     };
@@ -113,7 +113,7 @@ impl Running {
     }
 
     /// Reads every GPU once, or as many as the parent leaves time for. True if it was interrupted.
-    fn round(&mut self, gpus: &Gpus, channel: &Channel) -> bool {
+    fn round(&mut self, gpus: &GpuHandles, channel: &Channel) -> bool {
         for gpu in 0..gpus.len() {
             if is_spoken_to(channel, 0) {
                 return true;

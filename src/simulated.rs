@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_calls::Library;
 use description::Description;
+pub use description::Impossible;
 
 use crate::hook;
 use crate::input;
@@ -68,12 +69,12 @@ pub enum MachineError {
         source: Box<toml::de::Error>,
     },
     /// A description reads well but describes no possible machine.
-    #[error("the simulated machine `{}` is not possible: {}", terminal(machine), terminal(why))]
+    #[error("the simulated machine `{}` is not possible: {}", terminal(machine), terminal(&why.to_string()))]
     Impossible {
         /// The name or path of the description.
         machine: String,
         /// What is wrong.
-        why: String,
+        why: Impossible,
     },
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", terminal(&path.to_string_lossy()))]

@@ -7,17 +7,20 @@
 mod attempt;
 mod conversation;
 mod end;
+mod errand;
 mod interpreter;
 mod interrupt;
 mod launch;
 mod libraries;
 mod output;
 mod reading;
+mod receive;
 mod sampling;
 mod spawn;
 
 pub use attempt::{SupervisorError, signal_name};
 pub(crate) use end::{adopt_orphans, children, reap_orphans, timespec};
+pub(crate) use errand::{Errand, ErrandEnd};
 pub use interpreter::{PythonWorker, ask_python};
 pub(crate) use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
@@ -50,6 +53,8 @@ pub mod role {
 const ORPHAN_GRACE_MS: u64 = 300;
 /// From SIGTERM to SIGKILL.
 const TERM_GRACE_MS: u64 = 2_000;
+/// The same for a helper, and where the user insists.
+const SHORT_GRACE_MS: u64 = 100;
 /// From SIGKILL to giving a process up as unkillable.
 const KILL_GRACE_MS: u64 = 5_000;
 /// From a process's end to having its exit status.
@@ -166,10 +171,11 @@ fn ask_versions(
         role: role::VERSIONS,
         arguments,
         environment: environment(links, home, &BTreeMap::new()),
+        folder: None,
         inherit: vec![theirs],
         capture: false,
     })?;
-    let found = sampling::receive_within(&mut channel, 30_000);
+    let found = receive::receive_within(&mut channel, 30_000);
     drop(channel);
     end::finish(child, 1_000);
     found.map_err(|error| SupervisorError::Protocol(format!("checking the libraries failed: {error}")))

@@ -4,9 +4,12 @@
 //! The program keeps its descriptors, its terminal and its process group. It is never waited for
 //! longer than a parked thread waits by itself (shim/src/post.rs).
 
+mod answer;
 mod caller;
+mod first_line;
 mod gate;
 mod guarded;
+mod last_lines;
 mod machine;
 mod message;
 mod peers;
@@ -20,7 +23,6 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,21 +31,19 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::clock;
-use crate::report::SchemaId;
 use crate::run::On;
 use crate::sample::{Gpu, Reading, STEP_BYTES};
 use crate::supervisor::{self, SamplerClient, timespec};
-use crate::trace::{self, End, Event, Line, Memory, Stack, Start, What, Witness};
-use crate::verdict::Provenance;
+use crate::trace::{self, Line, Memory};
+use answer::Pending;
 use caller::Caller;
-use gate::{Gate, IsLast};
-use machine::Machine;
-use message::{Message, Other, Received, Said};
-use place::Place;
+use gate::Gate;
+use machine::TraceTarget;
+use place::TraceFolder;
 use processes::Processes;
-use program::Program;
+use program::TracedProgram;
 use stacks::Stacks;
-use watch::Watch;
+use watch::MemoryWatch;
 use writer::Writer;
 
 pub use program::Ended;
@@ -56,29 +56,15 @@ const SHORT_TICK_NS: u64 = 20_000_000;
 const ROUND_NS: u64 = 1_000_000_000;
 /// How long the sampler rests between looks: a program runs for hours, and NVML contends with it.
 const REST_US: u64 = 20_000;
-/// Memory that rose by this much on a GPU without a context of a process that is seen is reported.
-const UNEXPLAINED_BYTES: u64 = 64 << 20;
 
 /// How long an answer of the sampler is waited for while a thread is parked, in milliseconds.
 const READING_MS: u64 = 1_500;
-/// Messages that are still there when the program has ended are taken for so long.
-const LAST_NS: u64 = 3_000_000_000;
-/// Calls of which the first half has come and the second has not; more are forgotten.
-const MOST_PENDING: usize = 10_000;
-/// So many connections of strangers keep processes of the program from being heard.
-const MOST_STRANGERS: u64 = 1_000;
 /// Descriptors that are not for the counts of processes.
 const OWN_FILES: u64 = 128 + gate::FILES;
 
-/// Why a stack is missing where many processes are forks of one.
-const CROWD: &str = "the process is one of many forks, whose stacks are not read while they write variables";
-
-/// Why a stack is missing where there was more to look at than time.
-const LATE: &str = "the thread was not looked at within two seconds, and went on";
-
 /// What to trace, and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TraceOptions {
     /// The command and its arguments.
     pub command: Vec<OsString>,
     /// On which driver.
@@ -139,26 +125,26 @@ pub enum TracerError {
 ///
 /// # Errors
 /// Why the command was not started.
-pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
+pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerError> {
     let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
     let caller = Caller::take_over().map_err(|error| internal(&error))?;
-    let mut place = Place::create().map_err(TracerError::Internal)?;
+    let mut place = TraceFolder::create().map_err(|error| internal(&error))?;
     let home = place.path().join("home");
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
-    let mut machine = Machine::find(program, options, place.path(), &home)?;
+    let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
     if let Some(libcuda) = &machine.libcuda {
-        place.forward(libcuda, options.all_calls).map_err(TracerError::Internal)?;
+        place.forward(libcuda, options.all_calls).map_err(|error| internal(&error))?;
     }
     let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
     let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;
-    let writer = Writer::create(&options.folder, options.redact).map_err(TracerError::Document)?;
+    let writer = Writer::create(&options.folder, options.redact)?;
     let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
     let environment = place.environment(simulated, options.preload);
     let started_ns = clock::now_ns();
     // Before the program: what it leaves behind comes to us, and is known by that.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
     let before = supervisor::children();
-    let program_itself = match Program::start(&options.command, &environment, caller, options.apart.is_some()) {
+    let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.is_some()) {
         Ok(started) => started,
         Err(error) => {
             writer.discard();
@@ -177,7 +163,7 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
         sampler,
         writer,
         processes: Processes::new(files.saturating_sub(OWN_FILES).max(files / 4) as usize),
-        watch: Watch::default(),
+        watch: MemoryWatch::default(),
         started_ns,
         pending: BTreeMap::new(),
         gpus: Vec::new(),
@@ -198,17 +184,9 @@ pub fn trace(program: &Path, options: &Options) -> Result<Traced, TracerError> {
     Ok(Traced { ended, document: options.folder.join(trace::FILE), lost })
 }
 
-/// Something that is known of a call before it is made.
-struct Pending {
-    t_ns: u64,
-    used: Vec<Option<u64>>,
-    own: Vec<u64>,
-    stack: Stack,
-}
-
 /// A trace under way.
 struct Tracer {
-    place: Place,
+    place: TraceFolder,
     gate: Gate,
     /// Whether messages have come that were not taken yet.
     is_behind: bool,
@@ -223,7 +201,7 @@ struct Tracer {
     baseline: Vec<Option<u64>>,
     /// The memory of each GPU as it was written last.
     written: BTreeMap<usize, u64>,
-    watch: Watch,
+    watch: MemoryWatch,
     started_ns: u64,
     round_ns: u64,
     /// When a program that runs apart is killed.
@@ -234,72 +212,8 @@ struct Tracer {
 }
 
 impl Tracer {
-    /// Writes the first line.
-    fn begin(&mut self, machine: &Machine, options: &Options, started_ns: u64) {
-        let mut limits = Vec::new();
-        let mut driver_version = None;
-        // What was loaded decides, not what was asked for: a simulated figure is never a measured one.
-        let mut is_simulated = machine.is_simulated;
-        match &self.sampler.inventory {
-            Ok(inventory) => {
-                is_simulated |= inventory.simulated;
-                self.gpus = inventory.gpus.clone();
-                driver_version = inventory.driver_version.clone();
-            }
-            Err((_, detail)) => limits.push(format!("memory cannot be read: NVML says {detail}")),
-        }
-        if machine.libcuda.is_none() {
-            limits
-                .push("no libcuda was found: calls of a libcuda that the program finds elsewhere are not seen".into());
-        }
-        if !options.preload {
-            limits.push("writes of environment variables are not watched (--no-preload)".into());
-        }
-        if Path::new("/dev/shm/cuda_injection_path_shm").exists() {
-            limits
-                .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
-        }
-        let users = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
-        for (index, gpu) in
-            users.iter().enumerate().filter(|(_, gpu)| gpu.processes.as_ref().is_some_and(|it| !it.is_empty()))
-        {
-            let others = match gpu.processes.as_ref().map_or(0, Vec::len) {
-                1 => "another process has a context there".to_string(),
-                others => format!("{others} other processes have a context there"),
-            };
-            limits.push(format!(
-                "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
-            ));
-        }
-        self.baseline = self.read_memory(0).0;
-        self.watch = Watch::begin(&self.baseline, clock::now_ns());
-        self.sampler.rest_us = REST_US;
-        let _ = self.sampler.free_run();
-        let text = |text: &OsString| text.to_string_lossy().into_owned();
-        let variables = std::env::vars_os().filter(|(name, _)| trace::variable::is_of_cuda(name.as_bytes()));
-        self.writer.write(Line::Start(Box::new(Start {
-            schema: SchemaId { name: trace::SCHEMA.to_string(), major: trace::MAJOR, minor: trace::MINOR },
-            provenance: Provenance::of(is_simulated),
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            commit: option_env!("CUDA_PITFALLS_COMMIT").map(str::to_string),
-            command: options.command.iter().map(text).collect(),
-            folder: std::env::current_dir().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
-            started_at: clock::utc(),
-            t_ns: started_ns,
-            on: machine.on.clone(),
-            driver_version,
-            gpus: self.gpus.clone(),
-            used_bytes: self.baseline.clone(),
-            environment: variables.map(|(name, value)| (text(&name), text(&value))).collect(),
-            libcuda: machine.libcuda.as_ref().map(|path| path.to_string_lossy().into_owned()),
-            preload: options.preload,
-            all_calls: options.all_calls,
-            limits,
-        })));
-    }
-
     /// Answers messages until the program has ended, which comes before all that is told.
-    fn serve(&mut self, mut program: Program) -> Ended {
+    fn serve(&mut self, mut program: TracedProgram) -> Ended {
         loop {
             self.wait(&program);
             if let Some(ended) = program.ended() {
@@ -324,7 +238,7 @@ impl Tracer {
     }
 
     /// Waits until something has come, or it is time to look around.
-    fn wait(&self, program: &Program) {
+    fn wait(&self, program: &TracedProgram) {
         let tick = match (self.is_behind, self.processes.has_lost()) {
             (true, _) => 0,
             (false, true) => SHORT_TICK_NS,
@@ -336,7 +250,7 @@ impl Tracer {
     }
 
     /// Takes the messages that have come, until the program has ended or it is time to look around.
-    fn answer(&mut self, program: &Program) {
+    fn answer(&mut self, program: &TracedProgram) {
         let until_ns = clock::now_ns() + TICK_NS;
         self.gate.heard();
         while let Some(received) = self.gate.next() {
@@ -369,129 +283,6 @@ impl Tracer {
     fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
         let read = self.read_memory(pid);
         if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
-    }
-
-    /// One message: what is noted, and what is written.
-    fn take(&mut self, received: Received) {
-        let Received { message, pid, counts, waiting } = received;
-        if let Said::Other(Other::Lost { program }) = message.said {
-            return self.processes.lost(pid, program);
-        }
-        let was_parked = message.parked && message::is_parked(&waiting);
-        if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
-            self.writer.write(Line::Process(process));
-        }
-        let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, said, .. } = message;
-        // Nothing was done before the program was started, or is done later than now.
-        let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
-        let is_small = matches!(said, Said::Event(What::Variable { .. } | What::Forked { .. }));
-        let tid = processes::thread_here(pid, tid);
-        let gpu = uuid.as_deref().and_then(uuid_text);
-        self.processes.name_gpu(pid, device, gpu.as_deref());
-        let stack = match frames.is_empty() {
-            true => Stack::default(),
-            false if is_small && self.processes.is_in_a_crowd(pid) => Stack::unread(CROWD),
-            false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
-            false => Stack::unread(LATE),
-        };
-        // A thread that gave up waiting meanwhile was read while it moved.
-        let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
-        let what = match said {
-            Said::Event(what) => what,
-            Said::Other(Other::Before) => {
-                let (used, own) = self.read_for(pid, &waiting);
-                return self.keep((pid, number), Pending { t_ns, used, own, stack });
-            }
-            Said::Other(Other::Hello { devices, lanes, names }) => {
-                return match counts {
-                    Some(file) => self.processes.count(pid, file, names, devices, lanes),
-                    None => self.processes.unseen(format!("the counts of process {pid} could not be taken")),
-                };
-            }
-            Said::Other(Other::Silent) => {
-                let why =
-                    format!("process {pid} writes variables again and again: what it writes from now on is not seen");
-                return self.processes.unseen(why);
-            }
-            Said::Other(Other::Lost { .. }) => return,
-        };
-        let Some(what) = self.noted(pid, what, device) else { return };
-        let event = Event {
-            t_ns,
-            pid,
-            tid,
-            what,
-            call,
-            status,
-            elapsed_ns,
-            device,
-            gpu,
-            memory_bytes: Vec::new(),
-            used_bytes: Vec::new(),
-            own_bytes: None,
-            stack,
-        };
-        let event = self.with_memory(event, number, &waiting);
-        self.writer.write(Line::Event(Box::new(event)));
-    }
-
-    /// Keeps what is known of a call before it is made.
-    fn keep(&mut self, call: (u32, u64), pending: Pending) {
-        if self.pending.len() >= MOST_PENDING {
-            self.pending.pop_first();
-        }
-        self.pending.insert(call, pending);
-    }
-
-    /// An event with what is known from before its call: the change of memory, when the call was made,
-    /// and its stack.
-    fn with_memory(&mut self, mut event: Event, number: u64, waiting: &UnixStream) -> Event {
-        let key = (event.pid, number);
-        if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
-            let (used, own) = self.read_for(event.pid, waiting);
-            self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
-            return event;
-        }
-        // That cuInit is done has a time of its own.
-        let is_done = matches!(event.what, What::InitDone { .. });
-        // The two libraries in a process number their messages each by itself: no others have a first half.
-        if !is_done && !matches!(event.what, What::Context { .. } | What::Module) {
-            return event;
-        }
-        let Some(before) = self.pending.remove(&key) else { return event };
-        let (now, own) = self.read_for(event.pid, waiting);
-        let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
-        event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
-        event.used_bytes = now;
-        let index = self.gpus.iter().position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
-        event.own_bytes = index.and_then(|index| {
-            let (before, now) = (*before.own.get(index)?, *own.get(index)?);
-            (before > 0 || now > 0).then_some(now as i64 - before as i64)
-        });
-        if event.stack.frames.is_empty() {
-            event.stack = before.stack;
-            event.t_ns = if is_done { event.t_ns } else { before.t_ns };
-        }
-        event
-    }
-
-    /// Notes what an event means for its process. None if it is known already.
-    fn noted(&mut self, pid: u32, mut what: What, device: Option<i32>) -> Option<What> {
-        match &mut what {
-            What::Init { witness, .. } => self.processes.initialises(pid, *witness),
-            What::InitDone { gpus, .. } => {
-                for (device, gpu) in (0..).zip(gpus) {
-                    *gpu = uuid_text(gpu).unwrap_or_default();
-                    self.processes.name_gpu(pid, Some(device), Some(gpu));
-                }
-            }
-            What::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
-            What::Context { change, primary, handle } => {
-                return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
-            }
-            _ => {}
-        }
-        Some(what)
     }
 
     /// What is done once a second: memory that was polled, counts of processes that have ended.
@@ -528,80 +319,10 @@ impl Tracer {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
-
-    /// Takes what was told before the program ended, and says what was not heard.
-    fn hear_the_last(&mut self) {
-        let deadline_ns = clock::now_ns() + LAST_NS;
-        self.gate.close();
-        let IsLast(is_last) = loop {
-            match self.gate.rest(deadline_ns) {
-                Ok(received) => self.take(*received),
-                Err(last) => break last,
-            }
-        };
-        if !is_last {
-            self.processes.unseen("more was told than could be looked at when the program had ended".into());
-        }
-        let (gone, strangers) = (self.gate.gone(), self.gate.strangers());
-        let unheard = [
-            (gone, "came from processes that had ended before they could be recognised"),
-            (if strangers > MOST_STRANGERS { strangers } else { 0 }, "of other programs kept the tracer busy"),
-        ];
-        for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
-            let messages = crate::text::counts::counted(count, "message");
-            self.processes.unseen(format!("{messages} {what}: something may have been missed"));
-        }
-        match self.place.silent() {
-            Some(0) => {}
-            Some(count) => {
-                let processes = crate::text::counts::counted(count, "process");
-                self.processes.unseen(format!(
-                    "{processes} stopped telling what happens, because the tracer did not answer or could not be reached, \
-                     or a seccomp filter may forbid it"
-                ));
-            }
-            None => self.processes.unseen("whether every process told what happened is not known".into()),
-        }
-    }
-
-    /// The last lines.
-    fn finish(&mut self, ended: &Ended, program: u32) {
-        let t_ns = clock::now_ns();
-        self.hear_the_last();
-        self.round(program);
-        self.read_memory(0);
-        for counts in self.processes.rest() {
-            self.writer.write(Line::Counts(counts));
-        }
-        let mut not_seen = self.processes.not_seen();
-        let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
-            let before = self.baseline.get(*index).copied().flatten()?;
-            let gpu = self.gpus.get(*index)?;
-            let by = peak.saturating_sub(before);
-            (by > UNEXPLAINED_BYTES && !self.processes.had_context_on(&gpu.uuid)).then(|| {
-                let by = crate::text::units::bytes(by);
-                format!(
-                    "memory of GPU {index} rose by {by} while no process that is seen had a context there: another \
-                     program's, or a process of this one that is not seen"
-                )
-            })
-        });
-        not_seen.extend(risen);
-        let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
-        let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
-        self.writer.write(Line::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
-    }
 }
 
 /// Whether the program has ended.
-fn has_ended(program: &Program) -> bool {
+fn has_ended(program: &TracedProgram) -> bool {
     let mut fds = [PollFd::new(program, PollFlags::IN)];
     poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0)
-}
-
-/// A GPU's UUID in its usual form, from hex.
-fn uuid_text(hex: &str) -> Option<String> {
-    let part = |from, to| hex.get(from..to);
-    (hex.len() == 32 && hex.is_ascii()).then_some(())?;
-    Some(format!("GPU-{}-{}-{}-{}-{}", part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?))
 }

@@ -52,7 +52,7 @@ struct Thread {
 }
 
 /// What a call gave back.
-struct Outcome {
+struct CallResult {
     status: Option<Status>,
     values: BTreeMap<String, Value>,
     bytes: Option<String>,

@@ -13,6 +13,7 @@ use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::document::{Document, Row};
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::survey::{Survey, SurveyKind};
+use cuda_pitfalls::verdict::Reason;
 use rustix::process::Signal;
 
 use common::traced::has;
@@ -337,6 +338,24 @@ fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
     assert!(rows.values().all(|row| row.framework == "instrument"), "{rows:#?}");
     assert_eq!(rows["instrument: cuInit"].as_expected, Some(false));
     assert_eq!(rows["instrument: a line without CUDA"].as_expected, Some(true));
+}
+
+#[test]
+fn a_short_limit_for_rows_is_none_for_the_controls() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    // It starts more slowly than a row may take, and no more slowly than a control.
+    let python = interpreter(&scratch, "sleep 2; exec python3 \"$@\"");
+    let ran = survey(&scratch, &["def", "--quick", "--timeout", "1s", "--python", &python]);
+    ran.ended(3, "inconclusive");
+    assert!(!ran.stderr.contains("controls did not all hold"), "{}", ran.stderr);
+    let rows = rows(&scratch);
+    let (controls, asked): (Vec<_>, Vec<_>) = rows.values().partition(|row| row.framework == "instrument");
+    assert!(controls.len() == 3 && controls.iter().all(|row| row.as_expected == Some(true)), "{controls:#?}");
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].standing.invalid.contains_key(&Reason::Hang.name()), "{asked:#?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub fn load_all(scenarios: &[Scenario]) -> Result<Vec<Article>, (Vec<Diagnostic>
 /// `name` is what the article will be called, `file` what messages call the file, and `scenarios`
 /// what rows can name.
 pub fn load(name: &str, file: &str, source: &str, scenarios: &[Scenario]) -> Result<Article, Vec<Diagnostic>> {
-    let mut reader = Reader { file, scenarios, errors: Vec::new() };
+    let mut reader = ClaimReader { file, scenarios, errors: Vec::new() };
     let parsed: ArticleFile = match toml::from_str(source) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -51,13 +51,13 @@ pub fn load(name: &str, file: &str, source: &str, scenarios: &[Scenario]) -> Res
 }
 
 /// The file being read and its errors so far.
-struct Reader<'a> {
+struct ClaimReader<'a> {
     file: &'a str,
     scenarios: &'a [Scenario],
     errors: Vec<Diagnostic>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ClaimReader<'a> {
     fn error(&mut self, span: Span<usize>, message: impl Into<String>, meant: Option<&str>) {
         let help = meant.map(|name| format!("did you mean `{name}`?"));
         self.errors.push(Diagnostic { file: self.file.to_owned(), span, message: message.into(), help, context: None });
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         match Range::parse(text.get_ref()) {
             Ok(range) => Some(range),
             Err(why) => {
-                self.error(text.span(), why, None);
+                self.error(text.span(), why.to_string(), None);
                 None
             }
         }

@@ -38,12 +38,12 @@ pub struct Support<'a> {
     /// Whether it was found so.
     pub held: Held,
     /// What was found. An instance that no report has is in here too, without an answer.
-    pub answers: Vec<Finding>,
+    pub answers: Vec<ClaimAnswer>,
 }
 
 /// What one report says on one instance.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct ClaimAnswer {
     /// The instance.
     pub instance: String,
     /// The verdict; none where no report has the instance.
@@ -106,7 +106,7 @@ impl<'a> Support<'a> {
         let mut answers = Vec::new();
         let mut found = Vec::new();
         for instance in &expects.instances {
-            let own: Vec<Finding> = Finding::all(expects, instance, evidence);
+            let own: Vec<ClaimAnswer> = ClaimAnswer::all(expects, instance, evidence);
             found.push(together_in_reports(&own));
             answers.extend(own);
         }
@@ -114,14 +114,14 @@ impl<'a> Support<'a> {
     }
 }
 
-impl Finding {
+impl ClaimAnswer {
     /// What each report says on an instance. Where one has an answer, the machines that could give
     /// none are left out.
-    fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<Finding> {
+    fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<ClaimAnswer> {
         let of_report = |(place, scenario): (Place, &ScenarioReport)| {
             let kind = scenario.verdict.kind;
             let fact = expects.fact.as_ref().map_or(Some(true), |fact| figure::is(&fact.figure, scenario, &fact.is));
-            Finding {
+            ClaimAnswer {
                 instance: instance.to_owned(),
                 verdict: Some(scenario.verdict.clone()),
                 place: Some(place),
@@ -130,13 +130,14 @@ impl Finding {
             }
         };
         let meant = |place: &Place| is_meant(expects.libcudart.as_ref(), place.libcudart.as_deref());
-        let mut all: Vec<Finding> = evidence.of(instance).filter(|(place, _)| meant(place)).map(of_report).collect();
-        if all.iter().any(Finding::is_conclusive) {
-            all.retain(Finding::is_conclusive);
+        let mut all: Vec<ClaimAnswer> =
+            evidence.of(instance).filter(|(place, _)| meant(place)).map(of_report).collect();
+        if all.iter().any(ClaimAnswer::is_conclusive) {
+            all.retain(ClaimAnswer::is_conclusive);
         }
         if all.is_empty() {
             let instance = instance.to_owned();
-            all.push(Finding { instance, verdict: None, place: None, fact: None, contradicts: false });
+            all.push(ClaimAnswer { instance, verdict: None, place: None, fact: None, contradicts: false });
         }
         all
     }
@@ -157,10 +158,10 @@ pub(crate) fn wanted(expected: Expected) -> Kind {
 }
 
 /// What the reports say together on one instance: one that contradicts is not outvoted.
-fn together_in_reports(answers: &[Finding]) -> Held {
+fn together_in_reports(answers: &[ClaimAnswer]) -> Held {
     if answers.iter().any(|answer| answer.contradicts) {
         Held::Contradicted
-    } else if answers.iter().any(Finding::is_conclusive) {
+    } else if answers.iter().any(ClaimAnswer::is_conclusive) {
         Held::Stands
     } else {
         Held::NotMeasured
@@ -190,14 +191,14 @@ impl<'a> Ledger<'a> {
 
     /// How the command ends: 0 only if measurements support every testable claim.
     pub fn exit(&self) -> Exit {
-        let is = |held: Held| self.claims().any(|(_, claim)| claim.held == Some(held));
-        let any = is(Held::Stands) || is(Held::Open) || is(Held::Contradicted);
+        let has_any = |held: Held| self.claims().any(|(_, claim)| claim.held == Some(held));
+        let any = has_any(Held::Stands) || has_any(Held::Open) || has_any(Held::Contradicted);
         if self.simulated || !any {
             // What a simulated machine says is no measurement, whatever it says.
             Exit::NothingMeasured
-        } else if is(Held::Contradicted) {
+        } else if has_any(Held::Contradicted) {
             Exit::Unexpected
-        } else if is(Held::Open) || is(Held::NotMeasured) {
+        } else if has_any(Held::Open) || has_any(Held::NotMeasured) {
             Exit::Inconclusive
         } else {
             Exit::Ok

@@ -122,8 +122,8 @@ impl Locks {
 }
 
 impl Asked {
-    pub(super) fn options(self, selectors: Vec<String>) -> run::Options {
-        run::Options {
+    pub(super) fn options(self, selectors: Vec<String>) -> run::RunOptions {
+        run::RunOptions {
             selectors,
             exclude: Vec::new(),
             labels: BTreeMap::new(),
@@ -193,7 +193,7 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
         Ok(labels) => labels,
         Err(why) => return super::fail(&why, Exit::Usage, asked.json),
     };
-    let options = run::Options {
+    let options = run::RunOptions {
         labels,
         compact,
         exclude: left_out.exclude,

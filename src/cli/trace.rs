@@ -83,7 +83,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         Err(error) => return refuse(&error.to_string(), Exit::Internal, arguments.json),
     };
     let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
-    let options = tracer::Options {
+    let options = tracer::TraceOptions {
         command: arguments.command.clone(),
         on: arguments.on.clone(),
         folder,

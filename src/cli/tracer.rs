@@ -30,7 +30,7 @@ pub(super) struct TracerArguments {
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
     let TracerArguments { on, folder, limit_ms, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
-    let options = tracer::Options {
+    let options = tracer::TraceOptions {
         command,
         on,
         folder,

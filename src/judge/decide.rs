@@ -5,7 +5,7 @@ use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Rate, Reason};
 
 use super::Facts;
-use super::outcomes::Seen;
+use super::outcomes::JudgedCase;
 use super::shows::{Shows, shows_polled};
 use super::strength::{percent, separation, upper_bound};
 
@@ -29,7 +29,7 @@ fn inconclusive(reason: Reason, detail: String) -> Decision {
 }
 
 /// What the attempts say.
-pub(super) fn decide(plan: &Plan, seen: &[Seen], facts: &Facts) -> Decision {
+pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
     if let Some(decision) = too_few(plan, seen) {
         return decision;
     }
@@ -88,7 +88,7 @@ fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
     found(Kind::Reproduced, strength)
 }
 
-fn find<'s, 'p>(seen: &'s [Seen<'p>], name: &str) -> Option<&'s Seen<'p>> {
+fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase<'p>> {
     seen.iter().find(|seen| seen.case.name == name)
 }
 
@@ -122,7 +122,7 @@ fn numbers(trap: &Count, control: Option<&Count>) -> String {
 ///
 /// A trap counts in which every fact that can be judged holds, because those facts are what sets it
 /// apart from the control. A control in which they hold is not said to show the effect.
-fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, (Reason, String)> {
+fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<Count, (Reason, String)> {
     let mut count = Count { shown: 0, of: seen.valid.len(), hidden: None };
     for shown in &seen.valid {
         match shows_polled(&plan.effect, &shown.observation, shown.peaks_seen, plan, facts) {
@@ -140,9 +140,9 @@ fn effect(plan: &Plan, seen: &Seen, facts: &Facts) -> Result<Count, (Reason, Str
 }
 
 /// Too few attempts count, in some case. The reason is the one that struck most attempts.
-fn too_few(plan: &Plan, seen: &[Seen]) -> Option<Decision> {
+fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
-    let lacking: Vec<&Seen> = seen.iter().filter(|seen| seen.valid.len() < repeat).collect();
+    let lacking: Vec<&JudgedCase> = seen.iter().filter(|seen| seen.valid.len() < repeat).collect();
     let words: Vec<String> = lacking
         .iter()
         .map(|seen| {

@@ -4,12 +4,12 @@ use crate::plan::Plan;
 use crate::scenario::{Check, Expected};
 use crate::verdict::{ExpectationMet, Kind};
 
-use super::outcomes::Seen;
+use super::outcomes::JudgedCase;
 use super::shows::{Shows, applicable, shows_polled};
 use super::{Facts, matches};
 
 /// A verdict compared with its file.
-pub(super) struct Comparison {
+pub(super) struct ExpectationResult {
     /// Whether all is as expected.
     pub(super) met: ExpectationMet,
     /// What is not.
@@ -22,8 +22,8 @@ pub(super) struct Comparison {
 }
 
 /// Holds what was found against what the file says for this machine.
-pub(super) fn compare(plan: &Plan, seen: &[Seen], kind: Kind, facts: &Facts) -> Comparison {
-    let mut comparison = Comparison {
+pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Facts) -> ExpectationResult {
+    let mut comparison = ExpectationResult {
         met: ExpectationMet::NoExpectation,
         unexpected: Vec::new(),
         unobservable: Vec::new(),
@@ -66,7 +66,7 @@ pub(super) fn compare(plan: &Plan, seen: &[Seen], kind: Kind, facts: &Facts) -> 
 
 /// Holds one check of a case against every attempt that counts, and says whether any could be judged.
 /// A fact that could not be told is a failure too: the file says that every attempt must show it.
-fn checked(plan: &Plan, seen: &Seen, check: &Check, facts: &Facts, comparison: &mut Comparison) -> bool {
+fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, comparison: &mut ExpectationResult) -> bool {
     let (mut failed, mut hidden) = (Tally::default(), Tally::default());
     let (mut held, mut of_memory) = (0, true);
     for shown in &seen.valid {

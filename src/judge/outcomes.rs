@@ -11,17 +11,17 @@ use crate::verdict::Invalidation;
 use super::validity::invalidations;
 
 /// One case as the judge sees it.
-pub(super) struct Seen<'a> {
+pub(super) struct JudgedCase<'a> {
     /// What was planned.
     pub(super) case: &'a CasePlan,
     /// What the attempts that count showed.
-    pub(super) valid: Vec<Shown>,
+    pub(super) valid: Vec<ValidAttempt>,
     /// Why the others do not count, attempt by attempt.
     pub(super) invalid: Vec<Vec<Invalidation>>,
 }
 
 /// One attempt that counts.
-pub(super) struct Shown {
+pub(super) struct ValidAttempt {
     /// What it showed.
     pub(super) observation: Observation,
     /// Whether memory was read while calls were under way, so that a peak would have been seen.
@@ -30,10 +30,10 @@ pub(super) struct Shown {
 
 /// Computes reasons, outcomes and their places anew, for every case of the plan and in its order.
 /// A case that was never begun has no attempts.
-pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Scene) -> Vec<Seen<'a>> {
+pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Scene) -> Vec<JudgedCase<'a>> {
     let mut all = Vec::new();
     for case in &plan.cases {
-        let mut seen = Seen { case, valid: Vec::new(), invalid: Vec::new() };
+        let mut seen = JudgedCase { case, valid: Vec::new(), invalid: Vec::new() };
         for report in cases.iter_mut().filter(|report| report.name == case.name) {
             report.outcomes.clear();
             for attempt in &mut report.attempts {
@@ -47,7 +47,7 @@ pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Sc
     all
 }
 
-fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
+fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Scene) {
     let mut groups: Vec<SameOutcome> = Vec::new();
     let mut observed: Vec<(usize, Observation)> = Vec::new();
     for (place, attempt) in report.attempts.iter().enumerate() {
@@ -65,7 +65,7 @@ fn count(plan: &Plan, seen: &mut Seen, report: &mut CaseReport, scene: &Scene) {
             Some(group) => group.attempts.push(place),
             None => groups.push(SameOutcome { key, first: observation.clone(), attempts: vec![place] }),
         }
-        seen.valid.push(Shown { observation, peaks_seen: peaks_seen(attempt) });
+        seen.valid.push(ValidAttempt { observation, peaks_seen: peaks_seen(attempt) });
     }
     // A stable sort: of outcomes seen equally often, the one seen first stays first.
     groups.sort_by_key(|group| std::cmp::Reverse(group.attempts.len()));

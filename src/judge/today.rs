@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn cases(names: &[&str]) -> Vec<CasePlan> {
-        let of = |(at, name): (usize, &&str)| CasePlan {
+        let case = |(at, name): (usize, &&str)| CasePlan {
             name: name.to_string(),
             does: String::new(),
             mask: None,
@@ -137,7 +137,7 @@ mod tests {
             steps: Vec::new(),
             expect: Vec::new(),
         };
-        names.iter().enumerate().map(of).collect()
+        names.iter().enumerate().map(case).collect()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::recording::Recording;
 use crate::scenario::Step;
 
 use super::memory::epsilon;
-use super::sweeps::{Memory, baseline};
+use super::sweeps::{StepMemory, baseline};
 use super::{Observation, Scene, Shared, StepObservation};
 
 /// `cuDeviceGetCount` before `cuInit`.
@@ -18,7 +18,7 @@ const NO_DEVICE: i64 = 100;
 
 /// What an attempt showed: one entry per step, up to the last one begun.
 pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Observation {
-    let memory = Memory::of(plan, case, recording, scene);
+    let memory = StepMemory::of(plan, case, recording, scene);
     let begun = begun(recording);
     let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
         let mut seen = called(plan, scene, recording, index, step);

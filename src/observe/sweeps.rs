@@ -15,7 +15,7 @@ use super::memory::{classify, epsilon, is_sound};
 use super::{Hidden, MemoryObservation, Scene};
 
 /// What is needed to say what memory was after a step.
-pub(super) struct Memory<'a> {
+pub(super) struct StepMemory<'a> {
     plan: &'a Plan,
     recording: &'a Recording,
     scene: &'a Scene<'a>,
@@ -23,9 +23,14 @@ pub(super) struct Memory<'a> {
     pids: Vec<u32>,
 }
 
-impl<'a> Memory<'a> {
-    pub(super) fn of(plan: &'a Plan, case: &CasePlan, recording: &'a Recording, scene: &'a Scene<'a>) -> Memory<'a> {
-        Memory { plan, recording, scene, baseline: baseline(recording), pids: own_pids(case, recording) }
+impl<'a> StepMemory<'a> {
+    pub(super) fn of(
+        plan: &'a Plan,
+        case: &CasePlan,
+        recording: &'a Recording,
+        scene: &'a Scene<'a>,
+    ) -> StepMemory<'a> {
+        StepMemory { plan, recording, scene, baseline: baseline(recording), pids: own_pids(case, recording) }
     }
 
     /// Memory by plan name after a step. Empty where nothing was read: without a baseline there is

@@ -1,6 +1,7 @@
 //! Attempts whose whole text is kept outside memory: a report with thousands of attempts is larger
 //! than the parent may be.
 
+use std::io;
 use std::sync::Arc;
 
 use serde::Serializer;
@@ -14,8 +15,8 @@ pub trait Whole: std::fmt::Debug + Send + Sync {
     /// The attempt as JSON.
     ///
     /// # Errors
-    /// Why it cannot be had any more, in words.
-    fn text(&self) -> Result<String, String>;
+    /// Why it cannot be had any more.
+    fn text(&self) -> io::Result<String>;
 }
 
 /// Where the whole text of an attempt is. What is in memory of it then is [`Attempt::light`].
@@ -48,7 +49,10 @@ pub(super) fn serialize<S: Serializer>(attempts: &[Attempt], serializer: S) -> R
         match &attempt.elsewhere {
             None => sequence.serialize_element(attempt)?,
             Some(elsewhere) => {
-                let text = elsewhere.0.text().map_err(S::Error::custom)?;
+                let text = elsewhere
+                    .0
+                    .text()
+                    .map_err(|error| S::Error::custom(format!("an attempt cannot be read back: {error}")))?;
                 sequence.serialize_element(&RawValue::from_string(text).map_err(S::Error::custom)?)?;
             }
         }

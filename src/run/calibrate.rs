@@ -22,6 +22,7 @@ use crate::plan::CasePlan;
 use crate::recording::Recording;
 use crate::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
 use crate::sample::{FreeRun, Sweep};
+use crate::supervisor::SupervisorError;
 use controls::{ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case};
 use reading::{change, is_listed, largest_change, used_before};
 
@@ -146,19 +147,19 @@ fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
 
 /// Watches memory while no worker is there. Who is at work on one GPU may come to any other, so a
 /// change on one of ours disturbs them all.
-fn quiet(session: &mut Session, usable: &[String]) -> Result<(), String> {
+fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     let sampler = &mut session.supervisor.sampler;
     let watched = sampler.free_run().and_then(|()| {
         std::thread::sleep(QUIET);
         sampler.stop_free_run()
     });
-    let run: FreeRun = watched.map_err(|trouble| trouble.to_string())?;
+    let run: FreeRun = watched?;
     let is_ours = |gpu: usize| session.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
     let mut seen = BTreeSet::new();
     // The first entry of a GPU is what was there.
     match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
         None => Ok(()),
-        Some(_) => Err("another process allocated or freed memory in the quiet time".to_string()),
+        Some(_) => Err(Unsound::Disturbed),
     }
 }
 
@@ -166,8 +167,8 @@ fn quiet(session: &mut Session, usable: &[String]) -> Result<(), String> {
 fn gpu(
     session: &mut Session,
     uuid: &str,
-    quiet: &Result<(), String>,
-    null: &Result<(CasePlan, Recording), String>,
+    quiet: &Result<(), Unsound>,
+    null: &Result<(CasePlan, Recording), Unsound>,
 ) -> Calibrated {
     let at_ns = clock::now_ns();
     let mut found = Calibration {
@@ -186,10 +187,10 @@ fn gpu(
     };
     let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
     let mut tries: Vec<(CasePlan, Recording)> = Vec::new();
-    let mut why = quiet.as_ref().err().cloned();
+    let mut why = quiet.as_ref().err().map(Unsound::to_string);
     match null {
         Ok(null) => tries.push(null.clone()),
-        Err(words) => why = why.or(Some(words.clone())),
+        Err(error) => why = why.or(Some(error.to_string())),
     }
     // Twice, the second time backwards.
     for case in [init_case(uuid), positive_case(uuid), positive_case(uuid), init_case(uuid)] {
@@ -198,7 +199,7 @@ fn gpu(
         }
         match made(session, case) {
             Ok(made) => tries.push(made),
-            Err(words) => why = Some(words),
+            Err(error) => why = Some(error.to_string()),
         }
     }
     read(&mut found, &tries, place);
@@ -212,15 +213,15 @@ fn gpu(
 
 /// Takes the figures from the attempts: those of the first of each kind.
 fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
-    let of = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
-    if let Some(null) = of(NULL) {
+    let first = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
+    if let Some(null) = first(NULL) {
         found.null_bytes = largest_change(null, gpu);
         found.epsilon_bytes = SMALLEST_EPSILON.max(3 * found.null_bytes);
     }
-    if let Some(init) = of(INIT) {
+    if let Some(init) = first(INIT) {
         found.init_bytes = change(init, None, 0, gpu);
     }
-    if let Some(positive) = of(POSITIVE) {
+    if let Some(positive) = first(POSITIVE) {
         found.baseline_bytes = used_before(positive, gpu);
         found.context_bytes = change(positive, None, 1, gpu).unwrap_or(0);
         found.allocation_bytes = change(positive, Some(2), 3, gpu).unwrap_or(0);
@@ -264,9 +265,20 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> 
     None
 }
 
-fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), String> {
+/// Why a GPU cannot be calibrated.
+#[derive(Debug, thiserror::Error)]
+enum Unsound {
+    #[error(transparent)]
+    Sampler(#[from] SupervisorError),
+    #[error("another process allocated or freed memory in the quiet time")]
+    Disturbed,
+    #[error("`{case}` could not be run: {source}")]
+    NotRun { case: String, source: SupervisorError },
+}
+
+fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), Unsound> {
     match session.record(&case.experiment(TIMEOUTS)) {
         Ok(recording) => Ok((case, recording)),
-        Err(trouble) => Err(format!("`{}` could not be run: {trouble}", case.name)),
+        Err(source) => Err(Unsound::NotRun { case: case.name, source }),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::console::Console;
 use super::session::Session;
-use super::{Options, question, require};
+use super::{RunOptions, question, require};
 use crate::catalogue::Selection;
 use crate::exit::Exit;
 use crate::preview::Preview;
@@ -10,7 +10,7 @@ use crate::render::preview;
 use crate::report::Required;
 
 /// Says what the options would run, and how that would end.
-pub(super) fn run(options: &Options, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
+pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
     console.warn(&session.notes);
     let preview = look_ahead(options, session, selection);
     let document = serde_json::to_string(&preview).unwrap_or_default();
@@ -18,17 +18,17 @@ pub(super) fn run(options: &Options, session: &mut Session, selection: &Selectio
 }
 
 /// What the options would run here.
-pub(super) fn look_ahead(options: &Options, session: &mut Session, selection: &Selection) -> Preview {
+pub(super) fn look_ahead(options: &RunOptions, session: &mut Session, selection: &Selection) -> Preview {
     let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
     for place in 0..session.runtimes.len().max(1) {
         let planning = question::planning(session, options, place);
-        let asked = selection.instances().filter(|(of, _)| place == 0 || !of.has_python_lines());
-        let instances = asked.map(|(of, one)| (of, one, selection.is_by_name(one)));
+        let asked = selection.instances().filter(|(scenario, _)| place == 0 || !scenario.has_python_lines());
+        let instances = asked.map(|(scenario, instance)| (scenario, instance, selection.is_by_name(instance)));
         preview.add(instances, &session.machine, &planning);
     }
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require.clone_from(&options.require);
-    for requirement in preview.require.iter_mut().filter(|one| one.what == Required::Gpus) {
+    for requirement in preview.require.iter_mut().filter(|requirement| requirement.what == Required::Gpus) {
         *requirement = requirement.with(require::usable(session));
     }
     preview

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::session::Session;
+use crate::forwarding::ForwardingError;
 use crate::machine::{Interpreter, Unavailable};
 use crate::scenario::Scenario;
-use crate::scenario::python::{INTERPRETER, Requirement};
+use crate::scenario::python::{INTERPRETER, PackageRequirement};
 use crate::supervisor::{PythonWorker, SupervisorError, ask_python};
 use crate::verdict::Provenance;
 use crate::{forwarding, python, traced};
@@ -55,7 +56,7 @@ impl Session {
     ) -> Result<Option<PathBuf>, Failure> {
         self.find(given, |session, place| {
             let worker = session.worker(place.clone())?;
-            session.machine.python = Some(ask_python(program, &worker, None, names).map_err(words)?);
+            session.machine.python = Some(ask_python(program, &worker, None, names)?);
             Ok(place)
         })
     }
@@ -64,7 +65,7 @@ impl Session {
     fn find<T>(
         &mut self,
         given: Option<&Path>,
-        ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, String>,
+        ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, PythonError>,
     ) -> Result<Option<T>, Failure> {
         let from_environment = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = match (given, &from_environment) {
@@ -77,21 +78,22 @@ impl Session {
         match (found, named) {
             (Ok(found), _) => Ok(Some(found)),
             (Err(why), Some((how, path))) => Err(Failure::Usage(format!("{how}: `{}`: {why}", path.display()))),
-            (Err(detail), None) => {
+            (Err(why), None) => {
+                let detail = why.to_string();
                 self.machine.unavailable.push(Unavailable { reason: "no_python".to_string(), detail });
                 Ok(None)
             }
         }
     }
 
-    /// Asks the interpreter at a place. The error is in words.
-    fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), String> {
+    /// Asks the interpreter at a place.
+    fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), PythonError> {
         let mut worker = self.worker(place)?;
-        let itself = ask_python(program, &worker, None, &[]).map_err(words)?;
+        let itself = ask_python(program, &worker, None, &[])?;
         if !itself.executable.is_empty() {
             worker.executable = PathBuf::from(&itself.executable);
         }
-        let mut found = ask_python(program, &worker, Some(&self.home), &packages(scenarios)).map_err(words)?;
+        let mut found = ask_python(program, &worker, Some(&self.home), &packages(scenarios))?;
         if self.provenance == Provenance::Measured {
             self.notes.extend(take_out_builds_without_cuda(&mut found));
         }
@@ -101,12 +103,11 @@ impl Session {
     }
 
     /// What a worker is started with: its file, and the library that counts.
-    fn worker(&self, executable: PathBuf) -> Result<PythonWorker, String> {
-        let refused = |error: io::Error| format!("the worker could not be written: {error}");
+    fn worker(&self, executable: PathBuf) -> Result<PythonWorker, PythonError> {
         let folder = self.folder().join("python");
-        fs::create_dir_all(&folder).map_err(refused)?;
+        fs::create_dir_all(&folder)?;
         let script = folder.join("worker.py");
-        fs::write(&script, python::WORKER).map_err(refused)?;
+        fs::write(&script, python::WORKER)?;
         // A trace of this run counts already.
         let forwarding = match (traced::libcuda(), &self.libcuda) {
             (Some(traced), _) => Some(traced),
@@ -124,8 +125,21 @@ impl Session {
     }
 }
 
-fn words(error: SupervisorError) -> String {
-    format!("this is no Python interpreter that can run lines: {error}")
+/// Why there is no interpreter.
+#[derive(Debug, thiserror::Error)]
+enum PythonError {
+    #[error("there is no such program")]
+    NoProgram,
+    #[error("no `{0}` was found on PATH")]
+    NotOnPath(String),
+    #[error("{0}")]
+    Path(io::Error),
+    #[error("the worker could not be written: {0}")]
+    Worker(#[from] io::Error),
+    #[error(transparent)]
+    Forwarding(#[from] ForwardingError),
+    #[error("this is no Python interpreter that can run lines: {0}")]
+    Unusable(#[from] SupervisorError),
 }
 
 /// The names of all packages that scenarios need, or whose versions their expectations ask about.
@@ -136,7 +150,8 @@ fn packages(scenarios: &[Scenario]) -> Vec<String> {
     let verdicts = instances().flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
     let checks = cases().flat_map(|case| &case.expect).map(|check| &check.when);
     let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
-    let packages = needs.filter_map(|need| Requirement::parse(need).ok()).flat_map(|Requirement(packages)| packages);
+    let packages =
+        needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
     let names: BTreeSet<String> = packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect();
     names.into_iter().collect()
 }
@@ -166,17 +181,17 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
 
 /// The file that a name means, as a shell finds it: on PATH, unless it has a slash. Links stay, because by
 /// its own name an interpreter knows its virtual environment.
-fn on_path(name: &Path) -> Result<PathBuf, String> {
+fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
     let is_program =
         |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if name.components().count() > 1 {
-        let path = std::path::absolute(name).map_err(|error| error.to_string())?;
-        return if is_program(&path) { Ok(path) } else { Err("there is no such program".to_string()) };
+        let path = std::path::absolute(name).map_err(PythonError::Path)?;
+        return if is_program(&path) { Ok(path) } else { Err(PythonError::NoProgram) };
     }
     let search = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&search).map(|folder| folder.join(name));
     let found = places.find(|path| path.is_absolute() && is_program(path));
-    found.ok_or_else(|| format!("no `{}` was found on PATH", name.display()))
+    found.ok_or_else(|| PythonError::NotOnPath(name.display().to_string()))
 }
 
 #[cfg(test)]

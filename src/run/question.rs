@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::Options;
+use super::RunOptions;
 use super::open::{nothing, open, troubled};
 use super::session::Session;
 use crate::experiment::Experiment;
@@ -19,7 +19,7 @@ use crate::supervisor::SupervisorError;
 use crate::verdict::{Kind, Reason, Verdict};
 
 /// A question that is being asked. What is known of it is in its [`ScenarioReport`].
-pub(super) struct Question {
+pub(super) struct OpenQuestion {
     /// The place of its libcudart.
     pub(super) runtime: usize,
     /// Cases in the order in which attempts are still to be made.
@@ -47,9 +47,9 @@ pub(super) fn plan(
     scenario: &Scenario,
     instance: &Instance,
     run: &Run,
-    options: &Options,
+    options: &RunOptions,
     runtime: usize,
-) -> (Question, ScenarioReport) {
+) -> (OpenQuestion, ScenarioReport) {
     let mut done = ScenarioReport {
         name: instance.name.clone(),
         scenario: scenario.name.clone(),
@@ -67,7 +67,7 @@ pub(super) fn plan(
         verdict: open(session.provenance, "not asked yet".to_string()),
         cases: Vec::new(),
     };
-    let mut question = Question { runtime, pending: VecDeque::new(), made: 0, rounds: 0, state: State::Planned };
+    let mut question = OpenQuestion { runtime, pending: VecDeque::new(), made: 0, rounds: 0, state: State::Planned };
     let planning = planning(session, options, runtime);
     match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
@@ -85,7 +85,7 @@ pub(super) fn plan(
     (question, done)
 }
 
-impl Question {
+impl OpenQuestion {
     /// Whether it has its verdict.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Done
@@ -259,7 +259,7 @@ pub(super) fn answer(
     scenario: &Scenario,
     instance: &Instance,
     run: &Run,
-    options: &Options,
+    options: &RunOptions,
     runtime: usize,
     tick: &dyn Fn(),
 ) -> ScenarioReport {
@@ -279,7 +279,7 @@ pub(super) fn answer(
 }
 
 /// What the command line and the moment decide about plans.
-pub(super) fn planning(session: &mut Session, options: &Options, runtime: usize) -> plan::Options {
+pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usize) -> plan::Options {
     plan::Options {
         repeat: options.repeat,
         quick: options.quick,

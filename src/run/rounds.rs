@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::calibrate::Calibrator;
 use super::console::Console;
 use super::open::host_unsafe;
-use super::question::{self, Question};
+use super::question::{self, OpenQuestion};
 use super::session::Session;
 use super::spool::{self, Spool};
-use super::{Failure, Options, unkillable};
+use super::{Failure, RunOptions, unkillable};
 use crate::catalogue::Selection;
 use crate::clock;
 use crate::report::{Report, Store, StoreError};
@@ -31,8 +31,8 @@ pub(super) struct Rounds<'a> {
     store: &'a Store,
     /// Absent where NVML does not answer.
     pub(super) calibrator: Option<Calibrator>,
-    options: &'a Options,
-    questions: Vec<Question>,
+    options: &'a RunOptions,
+    questions: Vec<OpenQuestion>,
     /// Whether a question may fault a GPU: those come last.
     faulting: Vec<bool>,
     spool: Spool,
@@ -48,7 +48,7 @@ impl<'a> Rounds<'a> {
         report: &'a mut Report,
         console: &'a mut Console,
         store: &'a Store,
-        options: &'a Options,
+        options: &'a RunOptions,
         selection: &Selection,
     ) -> Result<Rounds<'a>, Failure> {
         let spool = Spool::create(session.folder())
@@ -92,7 +92,7 @@ impl<'a> Rounds<'a> {
     /// Asks all of it, or as much as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
         for place in 0..self.questions.len() {
-            if self.question(place).is_some_and(Question::is_done) {
+            if self.question(place).is_some_and(OpenQuestion::is_done) {
                 self.tell(place);
             }
         }
@@ -111,7 +111,7 @@ impl<'a> Rounds<'a> {
         self.close()
     }
 
-    fn question(&self, place: usize) -> Option<&Question> {
+    fn question(&self, place: usize) -> Option<&OpenQuestion> {
         self.questions.get(place)
     }
 
@@ -137,12 +137,12 @@ impl<'a> Rounds<'a> {
                 continue;
             }
             self.console.status(&format!("round {} · {}", round + 1, done.name));
-            self.session.use_runtime(question.runtime).map_err(Failure::Internal)?;
+            self.session.use_runtime(question.runtime);
             let is_last = question.is_last_round(done);
             let console = &*self.console;
             question.round(self.session, &self.report.run, done, &|| console.tick());
             if is_last {
-                spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
+                spool::bring_back(&mut done.cases)?;
                 question.conclude(self.session, &self.report.run, done, false, &|| console.tick());
             }
             let (is_done, unsafe_host) = (question.is_done(), host_unsafe(done));
@@ -202,7 +202,7 @@ impl<'a> Rounds<'a> {
             {
                 question.refuse(self.session, done, why);
             } else if question.has_begun() {
-                spool::bring_back(&mut done.cases).map_err(Failure::Internal)?;
+                spool::bring_back(&mut done.cases)?;
                 question.conclude(self.session, &self.report.run, done, true, &|| {});
                 self.put_away(place)?;
             } else {
@@ -213,7 +213,7 @@ impl<'a> Rounds<'a> {
         // The last report of a run is written by the caller, and not every answer was.
         self.report.machine.libraries.clone_from(&self.session.machine.libraries);
         let questions = &self.questions;
-        let mut answered = questions.iter().map(Question::is_done);
+        let mut answered = questions.iter().map(OpenQuestion::is_done);
         let not_run = &mut self.report.run.not_run;
         self.report.scenarios.retain(|done| {
             let keep = answered.next().unwrap_or(true);

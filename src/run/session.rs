@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Failure, Options, host};
-use crate::event::Versions;
+use super::{Failure, RunOptions, host};
+use crate::event::{MappedLibrary, Versions};
 use crate::experiment::Experiment;
 use crate::folder::Folder;
 use crate::machine::{Machine, Runtime, Unavailable};
 use crate::recording::Recording;
-use crate::report::unique_libraries;
 use crate::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use crate::text::escape;
 use crate::verdict::Provenance;
@@ -52,7 +51,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn set(options: &Options, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
+    pub(super) fn set(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
         let folder = Folder::create().map_err(no_folder)?;
         let home = folder.path().join("home");
         std::fs::create_dir(&home).map_err(no_folder)?;
@@ -105,11 +104,7 @@ impl Session {
     /// The worker could not be started, or lacks what its steps need.
     pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
         let recording = self.supervisor.record(experiment)?;
-        for library in &recording.libraries {
-            if !self.machine.libraries.contains(library) {
-                self.machine.libraries.push(library.clone());
-            }
-        }
+        MappedLibrary::merge(&mut self.machine.libraries, recording.libraries.iter().cloned());
         Ok(recording)
     }
 
@@ -129,11 +124,10 @@ impl Session {
     }
 
     /// Points workers at one of the libcudarts.
-    pub(super) fn use_runtime(&mut self, place: usize) -> Result<(), String> {
+    pub(super) fn use_runtime(&mut self, place: usize) {
         if let Some((_, links)) = self.runtimes.get(place) {
             self.supervisor.use_links(links);
         }
-        Ok(())
     }
 
     /// The libcudart in use.
@@ -142,14 +136,14 @@ impl Session {
     }
 
     /// Refuses UUIDs that the machine does not have.
-    pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), String> {
+    pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), Failure> {
         let known: Vec<&str> = self.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
             None => Ok(()),
-            Some(uuid) if uuid.is_empty() => Err("--gpus: a UUID is empty".to_string()),
+            Some(uuid) if uuid.is_empty() => Err(Failure::Usage("--gpus: a UUID is empty".to_string())),
             Some(uuid) => {
                 let (uuid, known) = (escape::terminal(uuid), known.join(", "));
-                Err(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}"))
+                Err(Failure::Usage(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}")))
             }
         }
     }
@@ -195,7 +189,7 @@ fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) 
     Ok((links, found, runtimes, format!("sim:{machine}")))
 }
 
-fn real(options: &Options, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
+fn real(options: &RunOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
     let libraries = libraries::find(program, home, &options.libcudart).map_err(|error| match error {
         SupervisorError::Missing(what) => Failure::Usage(format!("--libcudart: cannot load {}", what.join(", "))),
         other => internal(other),
@@ -220,7 +214,9 @@ fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<b
     let inventory = supervisor.sampler.inventory.as_ref().ok();
     let refuse = |why: String| Failure::Internal(format!("{why}: refusing to measure"));
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
-    let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(refuse)?;
+    let is_simulated = found
+        .is_simulated(inventory.map(|inventory| inventory.simulated))
+        .map_err(|error| refuse(error.to_string()))?;
     if answers && found.libraries.is_empty() {
         return Err(refuse("a library answers that is not among those that are mapped".to_string()));
     }
@@ -232,7 +228,7 @@ fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<b
 
 fn why_not(supervisor: &Supervisor, found: &Versions) -> String {
     match &supervisor.sampler.inventory {
-        Err((reason, detail)) => format!("{reason}: {detail}"),
+        Err(Unavailable { reason, detail }) => format!("{reason}: {detail}"),
         Ok(_) => format!("missing: {}", found.missing.join(", ")),
     }
 }
@@ -241,8 +237,8 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
     let mut unavailable = Vec::new();
     let inventory = match &supervisor.sampler.inventory {
         Ok(inventory) => Some(inventory.clone()),
-        Err((reason, detail)) => {
-            unavailable.push(Unavailable { reason: reason.clone(), detail: detail.clone() });
+        Err(why) => {
+            unavailable.push(why.clone());
             None
         }
     };
@@ -254,12 +250,14 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         let detail = "no libcudart was found; name one with --libcudart".to_string();
         unavailable.push(Unavailable { reason: "no_libcudart".to_string(), detail });
     }
+    let mut libraries = Vec::new();
+    MappedLibrary::merge(&mut libraries, found.libraries.iter().cloned());
     Machine {
         driver_version: inventory.as_ref().and_then(|inventory| inventory.driver_version.clone()),
         cuda_driver_version: found.cuda_driver,
         nvml_version: inventory.as_ref().and_then(|inventory| inventory.nvml_version.clone()),
         gpus: inventory.map(|inventory| inventory.gpus).unwrap_or_default(),
-        libraries: unique_libraries(found.libraries.iter().cloned()),
+        libraries,
         libcudart: runtimes.iter().map(|(runtime, _)| runtime.clone()).collect(),
         kernel: host::kernel(),
         architecture: std::env::consts::ARCH.to_string(),

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Failure;
 use crate::report::{Attempt, CaseReport, Elsewhere, Whole};
 
 /// A file that is gone when the run ends, however it ends.
@@ -18,18 +19,17 @@ pub(super) struct Spool {
 
 /// One attempt in the file.
 #[derive(Debug)]
-struct Kept {
+struct SpooledAttempt {
     file: Arc<File>,
     offset: u64,
     length: usize,
 }
 
-impl Whole for Kept {
-    fn text(&self) -> Result<String, String> {
+impl Whole for SpooledAttempt {
+    fn text(&self) -> io::Result<String> {
         let mut bytes = vec![0; self.length];
-        let read = self.file.read_exact_at(&mut bytes, self.offset);
-        read.map_err(|error| format!("an attempt cannot be read back: {error}"))?;
-        String::from_utf8(bytes).map_err(|error| format!("an attempt cannot be read back: {error}"))
+        self.file.read_exact_at(&mut bytes, self.offset)?;
+        String::from_utf8(bytes).map_err(io::Error::other)
     }
 }
 
@@ -51,7 +51,7 @@ impl Spool {
             }
             let text = serde_json::to_vec(attempt)?;
             self.file.write_all_at(&text, self.end)?;
-            let kept = Kept { file: self.file.clone(), offset: self.end, length: text.len() };
+            let kept = SpooledAttempt { file: self.file.clone(), offset: self.end, length: text.len() };
             self.end += text.len() as u64;
             *attempt = attempt.light(Elsewhere(Arc::new(kept)));
         }
@@ -62,12 +62,13 @@ impl Spool {
 /// Brings every attempt back whole.
 ///
 /// # Errors
-/// One cannot be read back, in words.
-pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), String> {
+/// One cannot be read back.
+pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Internal(format!("an attempt cannot be read back: {error}"));
     for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
         let Some(elsewhere) = attempt.elsewhere.take() else { continue };
-        let whole: Attempt = serde_json::from_str(&elsewhere.0.text()?)
-            .map_err(|error| format!("an attempt cannot be read back: {error}"))?;
+        let text = elsewhere.0.text().map_err(|error| failed(&error))?;
+        let whole: Attempt = serde_json::from_str(&text).map_err(|error| failed(&error))?;
         // What is in memory was judged last.
         *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
     }
@@ -117,6 +118,6 @@ mod tests {
         spool.put_away(&mut kept).unwrap();
         spool.file.set_len(3).unwrap();
         assert!(serde_json::to_string(&kept).is_err());
-        assert!(bring_back(&mut kept).unwrap_err().contains("cannot be read back"));
+        assert!(bring_back(&mut kept).unwrap_err().to_string().contains("cannot be read back"));
     }
 }

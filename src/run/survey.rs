@@ -17,13 +17,12 @@ use self::python::PythonOptions;
 use super::console::Console;
 use super::open::host_unsafe;
 use super::session::Session;
-use super::{Failure, Options, blank, calibrate, catching, locks, question};
+use super::{Failure, RunOptions, blank, calibrate, ending, locks, question};
 use crate::catalogue;
-use crate::clock;
 use crate::exit::Exit;
-use crate::report::{ExitCode, Report, Store, read};
+use crate::report::{Report, Store, read};
 use crate::scenario::Scenario;
-use crate::supervisor::{Interrupt, signal_name};
+use crate::supervisor::Interrupt;
 use crate::survey::document::{Document, Row};
 use crate::survey::{Survey, SurveyKind};
 
@@ -33,7 +32,7 @@ pub struct SurveyOptions {
     /// Which survey.
     pub kind: SurveyKind,
     /// Where, how often, on which libcudarts; `run.selectors` choose among the questions.
-    pub run: Options,
+    pub run: RunOptions,
     /// The folder of a survey to go on with.
     pub resume: Option<PathBuf>,
     /// How many masks to generate and compare with the rule, beside the listed ones.
@@ -81,19 +80,14 @@ const CONTROLS: [&str; 5] = [
 /// Asks, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options.run.json, false);
-    match catching(|| go(options, program, interrupt, &mut console)) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            console.failed(&failure.to_string(), failure.exit());
-            failure.exit()
-        }
-    }
+    ending::catching(|| go(options, program, interrupt, &mut console))
+        .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
 }
 
 /// A survey in progress.
 struct SurveyRun<'a> {
     options: &'a SurveyOptions,
-    run: Options,
+    run: RunOptions,
     session: Session,
     report: Report,
     /// Where the report and the survey go.
@@ -105,11 +99,11 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
     let mut run = options.run.clone();
     run.repeat = Some(options.repeat());
     // What cannot be asked is better known before the machine is touched.
-    select::check(options).map_err(Failure::Usage)?;
+    select::check(options)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
     let mut session = Session::set(&run, program, interrupt)?;
     if let Some(restrict) = &run.gpus {
-        session.check_gpus(restrict).map_err(Failure::Usage)?;
+        session.check_gpus(restrict)?;
     }
     let (mut report, folder) = match (&options.resume, stored) {
         (Some(folder), Some(survey)) => {
@@ -144,16 +138,18 @@ impl SurveyRun<'_> {
         Survey: From<Document<R>>,
     {
         let (items, left_out) = asked(&self)?;
-        let items = select::chosen(items, &self.run.selectors).map_err(Failure::Usage)?;
+        let items = select::chosen(items, &self.run.selectors)?;
         if self.options.resume.is_some() {
             // Who else is there may have changed since, and stamps of another boot mean nothing here.
             self.report.run.calibration.clear();
             self.calibrate();
         } else {
-            let exit = self.controls()?;
+            let store = Store::create(&self.run.out, &self.report.run.id)?;
+            let exit = self.controls(&store)?;
             if exit != Exit::Ok {
-                return Ok(self.refuse(exit));
+                return self.refuse(&store, exit);
             }
+            ending::write(&mut self.report, &store, exit)?;
         }
         self.console.header(&self.report, None);
         self.ask(&items, left_out)
@@ -164,30 +160,21 @@ impl SurveyRun<'_> {
         Ok(Store::at(&self.folder)?)
     }
 
-    /// Runs the instrument's controls, and closes the report that is about them.
-    fn controls(&mut self) -> Result<Exit, Failure> {
-        let store = Store::create(&self.run.out, &self.report.run.id)?;
+    /// Runs the instrument's controls, and notes in the report that is about them how they ended.
+    fn controls(&mut self, store: &Store) -> Result<Exit, Failure> {
         store.write(&self.report)?;
         self.calibrate();
         let names = CONTROLS.map(str::to_string);
         let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
-        self.session.use_runtime(0).map_err(Failure::Internal)?;
+        self.session.use_runtime(0);
         self.report.run.selectors = names.to_vec();
+        // A machine with one GPU cannot be asked about a second one.
+        self.report.run.allow_skip = Some("a control may need more GPUs than this machine has".to_string());
         for scenario in &scenarios {
             self.control(scenario);
             store.write(&self.report)?;
         }
-        let signal = self.session.supervisor.interrupt.signal();
-        self.report.run.interrupted = signal.map(signal_name);
-        self.report.complete = signal.is_none();
-        self.report.run.finished_at = Some(clock::utc());
-        self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
-        // A machine with one GPU cannot be asked about a second one.
-        self.report.run.allow_skip = Some("a control may need more GPUs than this machine has".to_string());
-        let exit = Exit::of_report(&self.report);
-        self.report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
-        store.write(&self.report)?;
-        Ok(exit)
+        Ok(ending::note(&mut self.report, &self.session))
     }
 
     fn calibrate(&mut self) {
@@ -215,15 +202,15 @@ impl SurveyRun<'_> {
     }
 
     /// The controls did not behave, so there is nothing to ask with.
-    fn refuse(&mut self, exit: Exit) -> Exit {
-        let path = self.folder.join("report.json");
+    fn refuse(mut self, store: &Store, exit: Exit) -> Result<Exit, Failure> {
         let why = match exit {
             Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
             Exit::Interrupted | Exit::Terminated => "interrupted before the first question",
             _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
         };
-        self.console.warn(&[why.to_string()]);
-        self.console.finish(&self.report, &path, exit)
+        let console = self.console;
+        console.warn(&[why.to_string()]);
+        ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), exit))
     }
 }
 

@@ -4,7 +4,7 @@ use cuda_pitfalls_calls::{Library, status};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t};
 
 use crate::clock;
 use crate::sample::{Process, Reading, SamplerEvent, Sweep};
@@ -21,13 +21,13 @@ pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
 }
 
 /// Handles of every GPU, in NVML order.
-pub(super) struct Gpus<'nvml> {
+pub(super) struct GpuHandles<'nvml> {
     nvml: &'nvml Nvml,
     devices: Vec<Device<'nvml>>,
 }
 
-impl<'nvml> Gpus<'nvml> {
-    pub(super) fn open(nvml: &'nvml Nvml) -> Result<Gpus<'nvml>, SamplerEvent> {
+impl<'nvml> GpuHandles<'nvml> {
+    pub(super) fn open(nvml: &'nvml Nvml) -> Result<GpuHandles<'nvml>, SamplerEvent> {
         let count = nvml.device_count().map_err(|error| unavailable(&error))?;
         if count == 0 {
             return Err(SamplerEvent::Unavailable {
@@ -37,7 +37,7 @@ impl<'nvml> Gpus<'nvml> {
         }
         let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
         let devices = devices.map_err(|error| unavailable(&error))?;
-        Ok(Gpus { nvml, devices })
+        Ok(GpuHandles { nvml, devices })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -71,7 +71,7 @@ impl<'nvml> Gpus<'nvml> {
         }
         match self.memory_v1(device) {
             Ok(used) => reading.v1_used_bytes = Some(used),
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo: {error}")),
+            Err(code) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo: {}", name_of(code))),
         }
         match processes(device) {
             Ok(processes) => reading.processes = Some(processes),
@@ -81,24 +81,24 @@ impl<'nvml> Gpus<'nvml> {
     }
 
     /// NVML v1 `used`, which counts the driver's reserve; the wrapper has only v2.
-    fn memory_v1(&self, device: &Device) -> Result<u64, String> {
-        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| FUNCTION_NOT_FOUND.to_string())?;
+    fn memory_v1(&self, device: &Device) -> Result<u64, nvmlReturn_t> {
+        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
         let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
         // SAFETY: the handle lives as long as the session, and the struct is v1's.
         match unsafe { function(device.handle(), &raw mut memory) } {
             0 => Ok(memory.used),
-            code => Err(name_of(code)),
+            code => Err(code),
         }
     }
 }
 
 /// What NVML says of a function that it lacks; the wrapper finds out before NVML can say so.
-const FUNCTION_NOT_FOUND: &str = "NVML_ERROR_FUNCTION_NOT_FOUND";
+const FUNCTION_NOT_FOUND: nvmlReturn_t = nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND;
 
 /// The wrapper's error under the name that NVML's own header gives it, which is the name people search for.
 fn name(error: NvmlError) -> String {
     match error {
-        NvmlError::FailedToLoadSymbol(_) => FUNCTION_NOT_FOUND.to_string(),
+        NvmlError::FailedToLoadSymbol(_) => name_of(FUNCTION_NOT_FOUND),
         error => name_of(nvmlReturn_t::from(error)),
     }
 }

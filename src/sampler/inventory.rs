@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::gpus::Gpus;
+use super::gpus::GpuHandles;
 use crate::mapped::mapped_nvml;
 use crate::sample::{Gpu, Inventory, SamplerEvent};
 
 /// Reads the facts that do not change during a run. Unavailable if it is unknown whether the
 /// library is real or simulated, because its answers would have no provenance.
-pub(super) fn take(nvml: &Nvml, gpus: &Gpus, init_ns: u64) -> SamplerEvent {
+pub(super) fn take(nvml: &Nvml, gpus: &GpuHandles, init_ns: u64) -> SamplerEvent {
     let Some(library) = mapped_nvml() else {
         let detail = "it is unknown whether the NVML that answered is real or simulated".to_string();
         return SamplerEvent::Unavailable { reason: "nvml_error".to_string(), detail };

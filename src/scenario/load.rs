@@ -100,21 +100,7 @@ impl<'r> File<'r, '_> {
         let no_control = self.controls(cases, cases_entry);
         let common =
             Common { gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)), needed_gpus: needs.gpus, hazards: &hazards };
-        let parameters = match get(self.entries, "parameters") {
-            Some(node) => match Parameters::read(self.reader, node) {
-                Some(parameters) => parameters,
-                None => {
-                    // The steps are looked at all the same, but for what parameters would fill in:
-                    // that would be blamed for their errors.
-                    parameters::leave_unfilled(self.reader, cases);
-                    for entry in cases {
-                        let _ = cases::case(self.reader, entry, &common);
-                    }
-                    return None;
-                }
-            },
-            None => Parameters::default(),
-        };
+        let parameters = self.parameters(cases, &common)?;
         let mut instances = Vec::new();
         for combination in parameters.combinations() {
             let filled = combination.filled(self.reader, cases);
@@ -143,6 +129,20 @@ impl<'r> File<'r, '_> {
             instances,
             sha256: sha256(self.reader.source),
         })
+    }
+
+    fn parameters(&mut self, cases: &[Entry], common: &Common<'_>) -> Option<Parameters> {
+        let Some(node) = get(self.entries, "parameters") else { return Some(Parameters::default()) };
+        let parameters = Parameters::read(self.reader, node);
+        if parameters.is_none() {
+            // The steps are looked at all the same, but for what parameters would fill in:
+            // that would be blamed for their errors.
+            parameters::leave_unfilled(self.reader, cases);
+            for entry in cases {
+                let _ = cases::case(self.reader, entry, common);
+            }
+        }
+        parameters
     }
 
     fn instance(

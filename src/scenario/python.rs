@@ -10,7 +10,7 @@ pub const INTERPRETER: &str = "python";
 
 /// One entry of `needs`: packages of which one will do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement(pub Vec<Package>);
+pub struct PackageRequirement(pub Vec<Package>);
 
 /// A package, and which of its versions will do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,29 +18,34 @@ pub struct Package {
     /// A distribution or a top-level module, or [`INTERPRETER`].
     pub name: String,
     /// The bounds, all of which must hold; any version will do if there are none.
-    bounds: Vec<Bound>,
+    bounds: Vec<VersionBound>,
 }
 
 /// A bound of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Bound {
+enum VersionBound {
     In(Range),
     NotIn(Range),
 }
 
-impl Requirement {
+/// What a need looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a package and its versions, such as `torch >= 2.0` or `cupy-cuda12x | cupy`")]
+pub struct RequirementError;
+
+impl PackageRequirement {
     /// Reads `torch >= 2.0, < 3`, or several such with ` | ` between.
     ///
     /// # Errors
     /// What a need looks like.
-    pub fn parse(text: &str) -> Result<Requirement, String> {
-        text.split('|').map(|one| Package::parse(one.trim())).collect::<Result<_, _>>().map(Requirement)
+    pub fn parse(text: &str) -> Result<PackageRequirement, RequirementError> {
+        text.split('|').map(|one| Package::parse(one.trim())).collect::<Result<_, _>>().map(PackageRequirement)
     }
 }
 
 /// Why an interpreter lacks what an entry of `needs` asks for, in words; none if it has it.
 pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
-    let Ok(Requirement(packages)) = Requirement::parse(text) else {
+    let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
     };
     let version = |package: &Package| match package.name.as_str() {
@@ -60,7 +65,8 @@ pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
 
 /// An interpreter with those of its packages alone that these needs name.
 pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpreter) -> Interpreter {
-    let packages = needs.filter_map(|need| Requirement::parse(need).ok()).flat_map(|Requirement(packages)| packages);
+    let packages =
+        needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
     let names: BTreeSet<String> = packages.map(|package| package.name).collect();
     let mut needed = found.clone();
     needed.packages.retain(|name, _| names.contains(name));
@@ -68,18 +74,17 @@ pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpre
 }
 
 impl Package {
-    fn parse(text: &str) -> Result<Package, String> {
-        let form = || "write a package and its versions, such as `torch >= 2.0` or `cupy-cuda12x | cupy`".to_string();
+    fn parse(text: &str) -> Result<Package, RequirementError> {
         let end = text.find(|c: char| "<>=! ".contains(c)).unwrap_or(text.len());
         let (name, bounds) = text.split_at(end);
         if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
             || !name.starts_with(|first: char| first.is_ascii_alphanumeric())
         {
-            return Err(form());
+            return Err(RequirementError);
         }
         let bounds = match bounds.trim() {
             "" => Vec::new(),
-            bounds => bounds.split(',').map(Bound::parse).collect::<Option<_>>().ok_or_else(form)?,
+            bounds => bounds.split(',').map(VersionBound::parse).collect::<Option<_>>().ok_or(RequirementError)?,
         };
         Ok(Package { name: name.to_string(), bounds })
     }
@@ -89,20 +94,20 @@ impl Package {
     pub fn holds(&self, version: &str) -> bool {
         let numbers = numbers(version);
         self.bounds.iter().all(|bound| match bound {
-            Bound::In(range) => range.matches(numbers),
-            Bound::NotIn(range) => !range.matches(numbers),
+            VersionBound::In(range) => range.matches(numbers),
+            VersionBound::NotIn(range) => !range.matches(numbers),
         })
     }
 }
 
-impl Bound {
-    fn parse(text: &str) -> Option<Bound> {
+impl VersionBound {
+    fn parse(text: &str) -> Option<VersionBound> {
         let text = text.trim();
         if let Some(version) = text.strip_prefix("!=") {
-            return Range::parse(&format!("={version}")).ok().map(Bound::NotIn);
+            return Range::parse(&format!("={version}")).ok().map(VersionBound::NotIn);
         }
         let text = text.strip_prefix("==").map_or(text.to_string(), |version| format!("={version}"));
-        Range::parse(&text).ok().map(Bound::In)
+        Range::parse(&text).ok().map(VersionBound::In)
     }
 }
 
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Package {
-        let Requirement(mut packages) = Requirement::parse(text).unwrap();
+        let PackageRequirement(mut packages) = PackageRequirement::parse(text).unwrap();
         assert_eq!(packages.len(), 1, "{text}");
         packages.remove(0)
     }
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn one_of_several_packages_will_do() {
-        let Requirement(packages) = Requirement::parse("cupy-cuda12x >= 13 | cupy").unwrap();
+        let PackageRequirement(packages) = PackageRequirement::parse("cupy-cuda12x >= 13 | cupy").unwrap();
         let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["cupy-cuda12x", "cupy"]);
     }
@@ -148,7 +153,7 @@ mod tests {
         for text in
             ["", "torch >=", "torch two", "torch >= 2.0.", "torch >= 2.0 | ", "torch ~= 2.0", "a b >= 1", "../x"]
         {
-            assert!(Requirement::parse(text).is_err(), "{text}");
+            assert!(PackageRequirement::parse(text).is_err(), "{text}");
         }
     }
 }

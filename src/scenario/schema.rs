@@ -18,72 +18,11 @@ pub fn file_schema() -> Value {
 
 /// The same with each part written wherever it stands.
 fn whole() -> Value {
-    let mut schema = object(
-        json!({
-            "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
-            "folklore": sentence("The common belief."),
-            "answer": sentence("What was measured, in a sentence or two."),
-            "remedy": sentence("The workaround: the order or call that works."),
-            "twin": {
-                "description": "The scenario that asks the same with CUDA calls alone, such as visibility/mask-after-cuinit.",
-                "type": "string", "pattern": "^[a-z0-9-]+/[a-z0-9-]+$",
-            },
-            "tags": {
-                "description": "Words to select by.",
-                "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },
-            },
-            "symptoms": {
-                "description": "The symptoms that people see; scenarios/symptoms.toml has the sentences.",
-                "type": "array", "uniqueItems": true, "items": { "enum": symptoms() },
-            },
-            "says": {
-                "description": "Messages and phrasings that people paste, where no other text of the file has them: `explain` finds the scenario by them.",
-                "type": "array", "uniqueItems": true, "items": { "type": "string", "minLength": 1, "maxLength": 160 },
-            },
-            "sources": { "description": "Where the question comes from.", "type": "array", "items": sentence("A link.") },
-            "needs": needs(),
-            "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),
-            "hazards": {
-                "description": "Dangers to other users of the machine.",
-                "type": "array", "items": { "enum": Hazard::LISTED.map(Hazard::name) },
-            },
-            "repeat": {
-                "description": "Attempts of each case.",
-                "type": "integer", "minimum": 1, "maximum": 100, "default": 5,
-            },
-            "step_timeout": duration("The most that one step may take, at most 120s.", "30s"),
-            "timeout": duration("The most that one attempt may take, at most 600s.", "120s"),
-            "nondeterministic": {
-                "description": "Whether a mixture of outcomes is an answer.",
-                "type": "boolean", "default": false,
-            },
-            "effect": {
-                "description": "The pitfall: it shows in an attempt when all of these hold.",
-                "type": "array", "minItems": 1, "items": reference("check"),
-            },
-            "expect": {
-                "description": "Which verdict is expected where; the first whose `when` matches counts.",
-                "type": "array", "items": reference("expectation"),
-            },
-            "expect_when": reference("when"),
-            "no_control": sentence("Why there can be no control."),
-            "parameters": {
-                "description": "Values to fill in for `${name}`; one instance for each combination.",
-                "type": "object",
-                "propertyNames": { "pattern": "^[a-z0-9_]+$" },
-                "additionalProperties": {
-                    "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": ["string", "integer"] },
-                },
-            },
-            "cases": {
-                "description": "The ordered lists of calls that are compared.",
-                "type": "object", "required": ["trap"], "maxProperties": 16,
-                "propertyNames": { "pattern": "^[a-z0-9_-]+$" },
-                "additionalProperties": reference("case"),
-            },
-        }),
-        &["question", "folklore", "effect", "cases"],
-    );
+    let mut properties = texts();
+    for (key, value) in measurement().as_object().into_iter().flatten() {
+        set(&mut properties, key, value.clone());
+    }
+    let mut schema = object(properties, &["question", "folklore", "effect", "cases"]);
     set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
     set(&mut schema, "$defs", definitions());
@@ -91,6 +30,79 @@ fn whole() -> Value {
     let control = json!({ "properties": { "cases": { "required": ["control"] } } });
     set(&mut schema, "oneOf", json!([control, { "required": ["no_control"] }]));
     schema
+}
+
+/// What a file says to people.
+fn texts() -> Value {
+    json!({
+        "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
+        "folklore": sentence("The common belief."),
+        "answer": sentence("What was measured, in a sentence or two."),
+        "remedy": sentence("The workaround: the order or call that works."),
+        "twin": {
+            "description": "The scenario that asks the same with CUDA calls alone, such as visibility/mask-after-cuinit.",
+            "type": "string", "pattern": "^[a-z0-9-]+/[a-z0-9-]+$",
+        },
+        "tags": {
+            "description": "Words to select by.",
+            "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" },
+        },
+        "symptoms": {
+            "description": "The symptoms that people see; scenarios/symptoms.toml has the sentences.",
+            "type": "array", "uniqueItems": true, "items": { "enum": symptoms() },
+        },
+        "says": {
+            "description": "Messages and phrasings that people paste, where no other text of the file has them: `explain` finds the scenario by them.",
+            "type": "array", "uniqueItems": true, "items": { "type": "string", "minLength": 1, "maxLength": 160 },
+        },
+        "sources": { "description": "Where the question comes from.", "type": "array", "items": sentence("A link.") },
+    })
+}
+
+/// What a file says of the measurement.
+fn measurement() -> Value {
+    json!({
+        "needs": needs(),
+        "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),
+        "hazards": {
+            "description": "Dangers to other users of the machine.",
+            "type": "array", "items": { "enum": Hazard::LISTED.map(Hazard::name) },
+        },
+        "repeat": {
+            "description": "Attempts of each case.",
+            "type": "integer", "minimum": 1, "maximum": 100, "default": 5,
+        },
+        "step_timeout": duration("The most that one step may take, at most 120s.", "30s"),
+        "timeout": duration("The most that one attempt may take, at most 600s.", "120s"),
+        "nondeterministic": {
+            "description": "Whether a mixture of outcomes is an answer.",
+            "type": "boolean", "default": false,
+        },
+        "effect": {
+            "description": "The pitfall: it shows in an attempt when all of these hold.",
+            "type": "array", "minItems": 1, "items": reference("check"),
+        },
+        "expect": {
+            "description": "Which verdict is expected where; the first whose `when` matches counts.",
+            "type": "array", "items": reference("expectation"),
+        },
+        "expect_when": reference("when"),
+        "no_control": sentence("Why there can be no control."),
+        "parameters": {
+            "description": "Values to fill in for `${name}`; one instance for each combination.",
+            "type": "object",
+            "propertyNames": { "pattern": "^[a-z0-9_]+$" },
+            "additionalProperties": {
+                "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": ["string", "integer"] },
+            },
+        },
+        "cases": {
+            "description": "The ordered lists of calls that are compared.",
+            "type": "object", "required": ["trap"], "maxProperties": 16,
+            "propertyNames": { "pattern": "^[a-z0-9_-]+$" },
+            "additionalProperties": reference("case"),
+        },
+    })
 }
 
 fn definitions() -> Value {

@@ -5,12 +5,17 @@ use super::Range;
 /// The comparisons, longest first so that `>=` is not read as `>`.
 const COMPARISONS: [&str; 5] = [">=", "<=", ">", "<", "="];
 
+/// What a range looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write one of `>=` `>` `<=` `<` `=` and a dotted number, such as `>= 12.0`")]
+pub struct RangeError;
+
 impl Range {
     /// Reads a range such as `>= 12.0`; the error says what a range looks like.
-    pub fn parse(text: &str) -> Result<Range, String> {
+    pub fn parse(text: &str) -> Result<Range, RangeError> {
         match split(text) {
             Some(_) => Ok(Range(text.to_string())),
-            None => Err("write one of `>=` `>` `<=` `<` `=` and a dotted number, such as `>= 12.0`".to_string()),
+            None => Err(RangeError),
         }
     }
 

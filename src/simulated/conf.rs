@@ -3,17 +3,19 @@
 use std::fmt::{Display, Write as _};
 use std::path::Path;
 
-use super::description::Description;
+use super::description::{Description, Impossible};
 
 /// The text of `machine.conf`. The description is a possible one.
-pub(super) fn of(machine: &str, node: &Description) -> Result<String, String> {
+pub(super) fn of(machine: &str, node: &Description) -> Result<String, Impossible> {
     let mut conf = String::from("# Written by cuda-pitfalls for the simulated machine beside it.\nformat = 1\n");
     let mut line = |key: &str, value: &dyn Display| {
         let value = value.to_string();
         if value.is_empty() || value.contains(char::is_control) {
-            return Err(format!("`{key}` must be one line of text, and not empty"));
+            return Err(Impossible::Line(key.to_string()));
         }
-        writeln!(conf, "{key} = {value}").map_err(|error| error.to_string())
+        // Writing to a text in memory cannot fail.
+        let _ = writeln!(conf, "{key} = {value}");
+        Ok(())
     };
     line("machine", &Path::new(machine).file_stem().unwrap_or_default().display())?;
     line("driver_version", &node.driver_version)?;

@@ -35,7 +35,7 @@ pub(super) struct Description {
     pub models: BTreeMap<String, Model>,
     /// In PCI order, which is NVML's order. None at all is a node whose driver finds no device.
     #[serde(default)]
-    pub gpu: Vec<Gpu>,
+    pub gpu: Vec<DescribedGpu>,
 }
 
 /// What all GPUs of one kind have in common.
@@ -81,7 +81,7 @@ pub(super) struct Model {
 /// One GPU.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Gpu {
+pub(super) struct DescribedGpu {
     pub model: String,
     pub uuid: String,
     pub pci_bus_id: String,
@@ -95,17 +95,59 @@ fn default_stack() -> u64 {
     1024
 }
 
+/// Why a description that reads well describes no possible machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum Impossible {
+    #[error("`{0}` must be one line of text, and not empty")]
+    Line(String),
+    #[error("`{0}` is not a driver version such as 580.159.04")]
+    DriverVersion(String),
+    #[error("`{key}` is {version}; versions are written like 13000 for 13.0")]
+    CudaVersion { key: &'static str, version: u32 },
+    #[error("`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more")]
+    Granularity { key: &'static str, bytes: u64 },
+    #[error("it has {0} GPUs, and {MAX_GPUS} is the most")]
+    TooManyGpus(usize),
+    #[error("the model `{name}`: {why}")]
+    Model { name: String, why: Box<Impossible> },
+    #[error("GPU {index} is of the model `{model}`, which is not described")]
+    UnknownModel { index: usize, model: String },
+    #[error("two GPUs have the uuid `{0}`")]
+    SameUuid(String),
+    #[error("GPU {index} (`{pci_bus_id}`) is not in PCI order")]
+    PciOrder { index: usize, pci_bus_id: String },
+    #[error("its name is longer than {} bytes", NAME_ROOM - 1)]
+    LongName,
+    #[error("`reserved_bytes` ({reserved}) leaves nothing of `total_bytes` ({total})")]
+    NoMemory { reserved: u64, total: u64 },
+    #[error("`{key}` ({bytes}) is more than the memory that programs get ({usable})")]
+    TooMuch { key: &'static str, bytes: u64, usable: u64 },
+    #[error("`context_bytes` is 0; every context takes memory")]
+    NoContextMemory,
+    #[error("`context_listed_bytes` is more than `context_bytes` ({0})")]
+    Listed(u64),
+    #[error("`{key}` is {count}; it must be 1 or more")]
+    Count { key: &'static str, count: u32 },
+    #[error("`{0}` is not a compute capability such as 9.0")]
+    Capability(String),
+    #[error("`{0}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits")]
+    Uuid(String),
+    #[error("`{0}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits")]
+    PciBusId(String),
+}
+
 impl Description {
     /// Refuses what reads well but cannot be.
-    pub(super) fn possible(&self) -> Result<(), String> {
+    pub(super) fn possible(&self) -> Result<(), Impossible> {
         if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("`{}` is not a driver version such as 580.159.04", self.driver_version));
+            return Err(Impossible::DriverVersion(self.driver_version.clone()));
         }
         for (key, version) in
             [("cuda_driver_version", self.cuda_driver_version), ("cuda_runtime_version", self.cuda_runtime_version)]
         {
             if !(1000..1_000_000).contains(&version) {
-                return Err(format!("`{key}` is {version}; versions are written like 13000 for 13.0"));
+                return Err(Impossible::CudaVersion { key, version });
             }
         }
         for (key, bytes) in [
@@ -113,14 +155,14 @@ impl Description {
             ("pool_granularity_bytes", self.pool_granularity_bytes),
         ] {
             if bytes < SMALLEST_UNIT_BYTES || !bytes.is_power_of_two() {
-                return Err(format!("`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more"));
+                return Err(Impossible::Granularity { key, bytes });
             }
         }
         if self.gpu.len() > MAX_GPUS {
-            return Err(format!("it has {} GPUs, and {MAX_GPUS} is the most", self.gpu.len()));
+            return Err(Impossible::TooManyGpus(self.gpu.len()));
         }
         for (name, model) in &self.models {
-            model.possible().map_err(|why| format!("the model `{name}`: {why}"))?;
+            model.possible().map_err(|why| Impossible::Model { name: name.clone(), why: Box::new(why) })?;
         }
         for (index, gpu) in self.gpu.iter().enumerate() {
             self.has_place(index, gpu)?;
@@ -129,38 +171,36 @@ impl Description {
     }
 
     /// The model of a GPU.
-    pub(super) fn model(&self, index: usize, gpu: &Gpu) -> Result<&Model, String> {
+    pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, Impossible> {
         let described = self.models.get(&gpu.model);
-        described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))
+        described.ok_or_else(|| Impossible::UnknownModel { index, model: gpu.model.clone() })
     }
 
     /// Whether a GPU can stand after the ones before it.
-    fn has_place(&self, index: usize, gpu: &Gpu) -> Result<(), String> {
+    fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), Impossible> {
         self.model(index, gpu)?;
         is_uuid(&gpu.uuid)?;
         is_pci_bus_id(&gpu.pci_bus_id)?;
         let before = self.gpu.get(..index).unwrap_or_default();
         if before.iter().any(|other| other.uuid == gpu.uuid) {
-            return Err(format!("two GPUs have the uuid `{}`", gpu.uuid));
+            return Err(Impossible::SameUuid(gpu.uuid.clone()));
         }
         // Both forms have fixed widths and the same case, so that the order of texts is the order of addresses.
         if before.last().is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id) {
-            return Err(format!("GPU {index} (`{}`) is not in PCI order", gpu.pci_bus_id));
+            return Err(Impossible::PciOrder { index, pci_bus_id: gpu.pci_bus_id.clone() });
         }
         Ok(())
     }
 }
 
 impl Model {
-    fn possible(&self) -> Result<(), String> {
+    fn possible(&self) -> Result<(), Impossible> {
         self.capability()?;
         if self.name.len() >= NAME_ROOM {
-            return Err(format!("its name is longer than {} bytes", NAME_ROOM - 1));
+            return Err(Impossible::LongName);
         }
         let usable = self.total_bytes.checked_sub(self.reserved_bytes).filter(|bytes| *bytes > 0);
-        let usable = usable.ok_or_else(|| {
-            format!("`reserved_bytes` ({}) leaves nothing of `total_bytes` ({})", self.reserved_bytes, self.total_bytes)
-        })?;
+        let usable = usable.ok_or(Impossible::NoMemory { reserved: self.reserved_bytes, total: self.total_bytes })?;
         for (key, bytes) in [
             ("init_bytes", self.init_bytes),
             ("context_bytes", self.context_bytes),
@@ -170,14 +210,14 @@ impl Model {
             ("heap_launch_bytes", self.heap_launch_bytes),
         ] {
             if bytes > usable {
-                return Err(format!("`{key}` ({bytes}) is more than the memory that programs get ({usable})"));
+                return Err(Impossible::TooMuch { key, bytes, usable });
             }
         }
         if self.context_bytes == 0 {
-            return Err("`context_bytes` is 0; every context takes memory".to_owned());
+            return Err(Impossible::NoContextMemory);
         }
         if self.listed() > self.context_bytes {
-            return Err(format!("`context_listed_bytes` is more than `context_bytes` ({})", self.context_bytes));
+            return Err(Impossible::Listed(self.context_bytes));
         }
         for (key, count) in [
             ("sm_count", self.sm_count),
@@ -186,7 +226,7 @@ impl Model {
         ] {
             // The library holds them in signed integers, as CUDA does.
             if !(1..=i32::MAX as u32).contains(&count) {
-                return Err(format!("`{key}` is {count}; it must be 1 or more"));
+                return Err(Impossible::Count { key, count });
             }
         }
         Ok(())
@@ -198,29 +238,29 @@ impl Model {
     }
 
     /// The compute capability in its parts.
-    pub(super) fn capability(&self) -> Result<(u16, u16), String> {
+    pub(super) fn capability(&self) -> Result<(u16, u16), Impossible> {
         let text = &self.compute_capability;
         let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        parts.ok_or_else(|| format!("`{text}` is not a compute capability such as 9.0"))
+        parts.ok_or_else(|| Impossible::Capability(text.clone()))
     }
 }
 
 /// Refuses what is no UUID in NVIDIA's form, in lower case, as NVML prints it.
-fn is_uuid(text: &str) -> Result<(), String> {
+fn is_uuid(text: &str) -> Result<(), Impossible> {
     let digits = text.strip_prefix("GPU-").unwrap_or_default();
     let lengths: Vec<_> = digits.split('-').map(str::len).collect();
     let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f' | '-');
     if lengths == [8, 4, 4, 4, 12] && digits.chars().all(is_digit) {
         return Ok(());
     }
-    Err(format!("`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))
+    Err(Impossible::Uuid(text.to_owned()))
 }
 
 /// Refuses what is no PCI address as NVML prints it.
-fn is_pci_bus_id(text: &str) -> Result<(), String> {
+fn is_pci_bus_id(text: &str) -> Result<(), Impossible> {
     let shape: String = text.chars().map(|c| if matches!(c, '0'..='9' | 'A'..='F') { 'X' } else { c }).collect();
     if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {
         return Ok(());
     }
-    Err(format!("`{text}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits"))
+    Err(Impossible::PciBusId(text.to_owned()))
 }

@@ -9,7 +9,7 @@ use super::conversation::{Conversation, Waited, Want};
 use super::launch::{fresh_process, missing_in, process_of};
 use super::output::Tail;
 use super::reading::incident;
-use super::{Supervisor, end, libraries};
+use super::{SHORT_GRACE_MS, Supervisor, TERM_GRACE_MS, end, libraries};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Command, Event};
@@ -39,7 +39,7 @@ pub enum SupervisorError {
 
 impl SupervisorError {
     /// An error of the system.
-    pub(super) fn system(error: std::io::Error) -> SupervisorError {
+    pub(crate) fn system(error: std::io::Error) -> SupervisorError {
         SupervisorError::System(error.to_string())
     }
 }
@@ -218,7 +218,8 @@ impl Supervisor {
             Waited::Failed(what) => incident(recording, Reason::System, what),
         }
         if !talk.ended {
-            let (sent, gone) = end::kill(&mut talk.child, self.interrupt.is_impatient());
+            let grace_ms = if self.interrupt.is_impatient() { SHORT_GRACE_MS } else { TERM_GRACE_MS };
+            let (sent, gone) = end::kill(&mut talk.child, grace_ms);
             recording.exit.sent.extend(sent);
             recording.exit.unkillable = !gone;
             talk.ended = gone;

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::SupervisorError;
 use super::end::timespec;
 use super::interrupt::Interrupt;
 use super::spawn::Child;
@@ -76,9 +77,8 @@ impl Conversation {
         let from = self.events.len();
         let mut is_late = false;
         loop {
-            match self.take() {
-                Ok(()) => {}
-                Err(nonsense) => return Waited::ProtocolError(nonsense),
+            if let Err(error) = self.take() {
+                return Waited::ProtocolError(error.to_string());
             }
             if self.is_satisfied(process, want, from) {
                 return Waited::Done;
@@ -120,17 +120,17 @@ impl Conversation {
     }
 
     /// Takes every line that has arrived in full.
-    fn take(&mut self) -> Result<(), String> {
+    fn take(&mut self) -> Result<(), SupervisorError> {
         for (name, channel) in &mut self.channels {
             loop {
                 match channel.take::<Event>() {
-                    Ok(Some(Event::Broken { message })) => return Err(message),
+                    Ok(Some(Event::Broken { message })) => return Err(SupervisorError::Protocol(message)),
                     Ok(Some(event)) => {
                         let process = (!name.is_empty()).then(|| name.clone());
                         self.events.push(ProcessEvent { process, event });
                     }
                     Ok(None) | Err(ChannelError::Closed) => break,
-                    Err(error) => return Err(error.to_string()),
+                    Err(error) => return Err(SupervisorError::Protocol(error.to_string())),
                 }
             }
         }

@@ -11,7 +11,7 @@ use rustix::process::{
 };
 
 use super::spawn::Child;
-use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SupervisorError, TERM_GRACE_MS};
+use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SHORT_GRACE_MS, SupervisorError};
 use crate::clock;
 
 /// Makes this process the parent of processes that lose theirs, so that none escapes by
@@ -67,14 +67,14 @@ pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
     Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
 }
 
-/// TERM, a grace, KILL of the whole group, and a bounded wait. Says which signals were sent, and
+/// TERM, a grace in milliseconds, KILL of the whole group, and a bounded wait. Says which signals were sent, and
 /// whether the process is gone.
-pub(super) fn kill(child: &mut Child, impatient: bool) -> (Vec<String>, bool) {
+pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
     let mut sent = vec!["SIGTERM".to_string()];
     let _ = kill_process_group(child.pid, Signal::TERM);
     // A stopped process gets no TERM until it goes on.
     let _ = kill_process_group(child.pid, Signal::CONT);
-    if has_ended(child, if impatient { 100 } else { TERM_GRACE_MS }) {
+    if has_ended(child, grace_ms) {
         return (sent, true);
     }
     sent.push("SIGKILL".to_string());
@@ -84,12 +84,12 @@ pub(super) fn kill(child: &mut Child, impatient: bool) -> (Vec<String>, bool) {
 
 /// Ends a helper process, and reaps it. False if it could not be ended.
 pub(super) fn finish(mut child: Child, milliseconds: u64) -> bool {
-    (has_ended(&mut child, milliseconds) || kill(&mut child, true).1) && reap(&child).is_some()
+    (has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1) && reap(&child).is_some()
 }
 
 /// Ends a helper process, reaps it, and returns the end of what it wrote to stderr.
 pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
-    let ended = has_ended(&mut child, milliseconds) || kill(&mut child, true).1;
+    let ended = has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1;
     if ended {
         reap(&child);
     }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::spawn::{self, Spawn};
-use super::{SupervisorError, end, environment, role, sampling};
+use super::{SupervisorError, end, environment, receive, role};
 use crate::channel::Channel;
 use crate::event::PROTOCOL;
 use crate::machine::Interpreter;
@@ -84,10 +84,11 @@ pub fn ask_python(
         role: role::COMMAND,
         arguments,
         environment,
+        folder: None,
         inherit: vec![theirs],
         capture: true,
     })?;
-    let found = sampling::receive_within(&mut channel, ANSWER_MS);
+    let found = receive::receive_within(&mut channel, ANSWER_MS);
     drop(channel);
     let said = end::finish_with_words(child, 1_000);
     found.map_err(|error| {

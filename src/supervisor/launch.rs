@@ -37,7 +37,8 @@ impl Supervisor {
         if let Program::Command(command) = &experiment.program {
             let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();
             let (role, inherit) = (role::COMMAND, Vec::new());
-            let child = spawn::start(Spawn { program, role, arguments, environment, inherit, capture: true })?;
+            let child =
+                spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
             return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
         }
         let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
@@ -60,7 +61,8 @@ impl Supervisor {
             }
             _ => (role::WORKER, arguments),
         };
-        let child = spawn::start(Spawn { program, role, arguments, environment, inherit, capture: true })?;
+        let child =
+            spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
         let mut talk = Conversation::new(child, channels);
         talk.say("", &prepare(experiment, set_aside, None));
         let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;

@@ -26,16 +26,14 @@ pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected:
         if takes_libcuda && is_ready && !libraries.iter().any(is_libcuda) {
             wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
         }
-        for library in libraries.drain(..) {
+        for library in &*libraries {
             // A framework brings a libcudart of its own; which driver it works on decides what its results are.
             let is_own = !is_ready && !makes_calls && library.name == Library::Runtime.name();
             if !is_own && expected.is_some_and(|expected| expected != Provenance::of(library.simulated)) {
                 wrong.push(format!("the worker mapped {}, which is not what this run is on", library.path));
             }
-            if !recording.libraries.contains(&library) {
-                recording.libraries.push(library);
-            }
         }
+        MappedLibrary::merge(&mut recording.libraries, libraries.drain(..));
     }
     wrong.into_iter().for_each(|detail| incident(recording, Reason::Protocol, detail));
 }

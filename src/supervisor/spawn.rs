@@ -23,6 +23,8 @@ pub(super) struct Spawn<'a> {
     /// Its arguments beside those of every process of a run.
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
+    /// The folder that it works in; ours if none.
+    pub(super) folder: Option<&'a Path>,
     /// The child's ends of channels; ours are closed once it runs.
     pub(super) inherit: Vec<Channel>,
     /// Whether to keep the end of what it prints. Otherwise stdout is dropped and stderr is ours.
@@ -66,6 +68,9 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     }
     arguments.extend(spawn.arguments);
     let mut command = duct::cmd(spawn.program, &arguments).full_env(&spawn.environment).stdin_null().unchecked();
+    if let Some(folder) = spawn.folder {
+        command = command.dir(folder);
+    }
     let (mut stdout, mut stderr) = (None, None);
     if spawn.capture {
         let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::message::{Incoming, Progress, Received};
+use super::message::{Arrival, Delivery, Incoming};
 use super::peers::{Peer, Peers};
 use crate::clock;
 use crate::supervisor::timespec;
@@ -33,17 +33,17 @@ pub(super) const FILES: u64 = (MOST_WAITING + MOST_INCOMING + MOST_AT_ONCE) as u
 
 /// Who was turned away.
 #[derive(Default)]
-struct Refused {
+struct Refusals {
     strangers: AtomicU64,
     gone: AtomicU64,
 }
 
 /// The gate.
 pub(super) struct Gate {
-    messages: Receiver<Box<Received>>,
+    messages: Receiver<Box<Delivery>>,
     /// Can be read when a message has come; shut when the thread is to stop.
     bell: UnixStream,
-    refused: Arc<Refused>,
+    refused: Arc<Refusals>,
 }
 
 impl Gate {
@@ -56,7 +56,7 @@ impl Gate {
         bell.set_nonblocking(true)?;
         rope.set_nonblocking(true)?;
         let (queue, messages) = sync_channel(MOST_WAITING);
-        let refused = Arc::new(Refused::default());
+        let refused = Arc::new(Refusals::default());
         let (incoming, room, peers) = (VecDeque::new(), vec![0; 64 << 10], Peers::new());
         let keeper = Keeper { listener, rope, queue, peers, refused: refused.clone(), incoming, room };
         // The program ends without waiting for it.
@@ -65,7 +65,7 @@ impl Gate {
     }
 
     /// The next message that has come; none if there is none.
-    pub(super) fn next(&self) -> Option<Box<Received>> {
+    pub(super) fn next(&self) -> Option<Box<Delivery>> {
         self.messages.try_recv().ok()
     }
 
@@ -75,7 +75,7 @@ impl Gate {
     }
 
     /// The next message after [`Gate::close`]; none if there will be none, or none has come by a deadline.
-    pub(super) fn rest(&self, deadline_ns: u64) -> Result<Box<Received>, IsLast> {
+    pub(super) fn rest(&self, deadline_ns: u64) -> Result<Box<Delivery>, IsLast> {
         let left = deadline_ns.saturating_sub(clock::now_ns());
         if left == 0 {
             return Err(IsLast(false));
@@ -116,9 +116,9 @@ pub(super) struct IsLast(pub(super) bool);
 struct Keeper {
     listener: UnixListener,
     rope: UnixStream,
-    queue: SyncSender<Box<Received>>,
+    queue: SyncSender<Box<Delivery>>,
     peers: Peers,
-    refused: Arc<Refused>,
+    refused: Arc<Refusals>,
     /// Connections whose message has not come as a whole, in the order of their coming.
     incoming: VecDeque<Incoming>,
     /// Where messages are read to.
@@ -178,12 +178,12 @@ impl Keeper {
     fn read(&mut self) -> Option<()> {
         for incoming in std::mem::take(&mut self.incoming) {
             match incoming.read(&mut self.room, clock::now_ns()) {
-                Progress::Whole(received) => {
+                Arrival::Whole(received) => {
                     self.queue.send(received).ok()?;
                     let _ = (&self.rope).write(&[0]);
                 }
-                Progress::More(incoming) => self.incoming.push_back(incoming),
-                Progress::Dropped => {}
+                Arrival::More(incoming) => self.incoming.push_back(incoming),
+                Arrival::Dropped => {}
             }
         }
         Some(())

@@ -30,19 +30,83 @@ const PASSABLE_BY_ALL: u32 = 0o001;
 
 /// A place that may be suited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Candidate {
     /// A folder of this user's, or of root's; made if it is not there.
     Own(PathBuf),
     /// A folder in which every user may make files, and remove only their own.
     Shared(PathBuf),
 }
 
+/// Why the folder of a trace cannot be made.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PlaceError {
+    /// It is not suited in any of the places.
+    #[error("no folder is safe to keep the libraries of the trace in: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Nowhere(Vec<PlaceError>),
+    /// The system refused it, or others could change what is in it.
+    #[error("{}: {why}", path.display())]
+    Refused {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said, or who could change it.
+        why: String,
+    },
+    /// A folder above it cannot be made.
+    #[error("{} cannot be made: {why}", path.display())]
+    NotMade {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The loader would take a part of its name for something else.
+    #[error("the name of {} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry", path.display())]
+    Name {
+        /// The folder.
+        path: PathBuf,
+        /// What the loader would take for something else.
+        character: char,
+    },
+    /// Somebody else's folder has its name.
+    #[error("{} is there, and is not this user's own folder", .0.display())]
+    Taken(PathBuf),
+    /// No code can be mapped from it.
+    #[error("{0}")]
+    NoExec(String),
+    /// A private folder cannot be made in it.
+    #[error("no folder could be made in {}: {why}", path.display())]
+    NoFolder {
+        /// The place.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// Its socket would have a name that is too long.
+    #[error("the path {} is too long for a socket", .0.display())]
+    TooLong(PathBuf),
+    /// The hook cannot be put beside it.
+    #[error("{} could not be written: {why}", path.display())]
+    Hook {
+        /// Its file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl PlaceError {
+    /// What the system refused about a path.
+    pub(super) fn refused(path: &Path, error: std::io::Error) -> PlaceError {
+        PlaceError::Refused { path: path.to_path_buf(), why: error.to_string() }
+    }
+}
+
 /// Tries what is to be done in one suited folder after the other, until it succeeds.
 ///
 /// # Errors
-/// Why it did not succeed in any of them, in words.
-pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, String>) -> Result<T, String> {
-    let mut refused: Vec<String> = Vec::new();
+/// Why it did not succeed in any of them.
+pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>) -> Result<T, PlaceError> {
+    let mut refused: Vec<PlaceError> = Vec::new();
     for place in places(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from)) {
         match open(&place).and_then(|folder| attempt(&folder)) {
             Ok(done) => return Ok(done),
@@ -50,52 +114,52 @@ pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, String>) -> 
             Err(why) => refused.push(why),
         }
     }
-    Err(format!("no folder is safe to keep the libraries of the trace in: {}", refused.join("; ")))
+    Err(PlaceError::Nowhere(refused))
 }
 
 /// The places in the order in which they are tried.
-fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Place> {
+fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
     let named = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let mut all: Vec<Place> = named("XDG_CACHE_HOME").map(Place::Own).into_iter().collect();
+    let mut all: Vec<Candidate> = named("XDG_CACHE_HOME").map(Candidate::Own).into_iter().collect();
     if is_root {
         // /run is empty after a restart, when no process names a library any more; on some systems nothing runs from it.
-        all.extend(["/run", "/var/lib"].map(|path| Place::Own(PathBuf::from(path))));
+        all.extend(["/run", "/var/lib"].map(|path| Candidate::Own(PathBuf::from(path))));
     }
-    all.extend(named("HOME").map(|home| Place::Own(home.join(".cache"))));
-    all.extend(named("XDG_RUNTIME_DIR").map(Place::Own));
+    all.extend(named("HOME").map(|home| Candidate::Own(home.join(".cache"))));
+    all.extend(named("XDG_RUNTIME_DIR").map(Candidate::Own));
     let shared = named("TMPDIR").into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from));
-    all.extend(shared.map(Place::Shared));
+    all.extend(shared.map(Candidate::Shared));
     all
 }
 
 /// The folder at a place, which is made if it is not there.
-fn open(place: &Place) -> Result<PathBuf, String> {
-    let (Place::Own(base) | Place::Shared(base)) = place;
-    if matches!(place, Place::Own(_)) && !base.exists() {
+fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
+    let (Candidate::Own(base) | Candidate::Shared(base)) = place;
+    if matches!(place, Candidate::Own(_)) && !base.exists() {
         let made = DirBuilder::new().mode(0o700).create(base);
-        made.map_err(|error| format!("{} cannot be made: {error}", base.display()))?;
+        made.map_err(|error| PlaceError::NotMade { path: base.clone(), why: error.to_string() })?;
     }
     // Without links, which others may own.
-    let base = fs::canonicalize(base).map_err(|error| format!("{}: {error}", base.display()))?;
+    let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
     if let Some(byte) = base.as_os_str().as_bytes().iter().find(|byte| b" :;$".contains(byte)) {
-        let why = "LD_PRELOAD and LD_LIBRARY_PATH cannot carry";
-        return Err(format!("the name of {} has a `{}`, which {why}", base.display(), char::from(*byte)));
+        let character = char::from(*byte);
+        return Err(PlaceError::Name { path: base, character });
     }
     for folder in base.ancestors() {
-        let data = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let data = fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
         // Root's program may become another user's, which must find its libraries.
         let why = unsafe_ancestor(&data).or_else(|| {
             let is_closed = geteuid().is_root() && data.mode() & PASSABLE_BY_ALL == 0;
             is_closed.then_some("other users may not pass through it")
         });
         if let Some(why) = why {
-            return Err(format!("{}: {why}", folder.display()));
+            return Err(PlaceError::Refused { path: folder.to_path_buf(), why: why.to_string() });
         }
     }
-    can_run(&base)?;
+    can_run(&base).map_err(|error| PlaceError::NoExec(error.to_string()))?;
     match place {
-        Place::Own(_) => own(&base.join(NAME)),
-        Place::Shared(_) => shared(&base),
+        Candidate::Own(_) => own(&base.join(NAME)),
+        Candidate::Shared(_) => shared(&base),
     }
 }
 
@@ -120,15 +184,15 @@ fn is_own(data: &Metadata) -> bool {
 }
 
 /// Makes the folder of a name, or takes the one that is there if it is this user's.
-fn own(path: &Path) -> Result<PathBuf, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+fn own(path: &Path) -> Result<PathBuf, PlaceError> {
+    let failed = |error: std::io::Error| PlaceError::refused(path, error);
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
     }
     if !is_own(&fs::symlink_metadata(path).map_err(failed)?) {
-        return Err(format!("{} is there, and is not this user's own folder", path.display()));
+        return Err(PlaceError::Taken(path.to_path_buf()));
     }
     fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(failed)?;
     Ok(path.to_path_buf())
@@ -136,7 +200,7 @@ fn own(path: &Path) -> Result<PathBuf, String> {
 
 /// Takes this user's folder in a folder of all users, or makes one. What others have made there under such a name is
 /// left alone.
-fn shared(base: &Path) -> Result<PathBuf, String> {
+fn shared(base: &Path) -> Result<PathBuf, PlaceError> {
     let prefix = format!("{SHARED_NAME}{}-", geteuid().as_raw());
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()));
@@ -146,7 +210,7 @@ fn shared(base: &Path) -> Result<PathBuf, String> {
         return Ok(found);
     }
     let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
-    let made = made.map_err(|error| format!("{}: {error}", base.display()))?.keep();
+    let made = made.map_err(|error| PlaceError::refused(base, error))?.keep();
     own(&made)
 }
 
@@ -171,16 +235,16 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         let name = base.path().join(NAME);
         std::os::unix::fs::symlink(&elsewhere, &name).unwrap();
-        assert!(open(&Place::Own(base.path().into())).unwrap_err().contains("not this user's own"));
+        assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
         fs::remove_file(&name).unwrap();
         fs::create_dir(&name).unwrap();
         fs::set_permissions(&name, Permissions::from_mode(0o777)).unwrap();
-        assert!(open(&Place::Own(base.path().into())).unwrap_err().contains("not this user's own"));
+        assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
         fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(open(&Place::Own(base.path().into())).unwrap(), name.canonicalize().unwrap());
+        assert_eq!(open(&Candidate::Own(base.path().into())).unwrap(), name.canonicalize().unwrap());
         if geteuid().is_root() {
             std::os::unix::fs::chown(&name, Some(65_534), None).unwrap();
-            assert!(open(&Place::Own(base.path().into())).unwrap_err().contains("not this user's own"));
+            assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
         } else {
             eprintln!("NOT TESTED: only root can make a folder of another user");
         }
@@ -191,31 +255,31 @@ mod tests {
         let base = base();
         let mode = |mode| fs::set_permissions(base.path(), Permissions::from_mode(mode)).unwrap();
         mode(0o777);
-        assert!(open(&Place::Shared(base.path().into())).unwrap_err().contains("others can write"));
+        assert!(open(&Candidate::Shared(base.path().into())).unwrap_err().to_string().contains("others can write"));
         mode(0o1777);
-        let first = open(&Place::Shared(base.path().into())).unwrap();
-        assert_eq!(first, open(&Place::Shared(base.path().into())).unwrap(), "one is made, and used again");
+        let first = open(&Candidate::Shared(base.path().into())).unwrap();
+        assert_eq!(first, open(&Candidate::Shared(base.path().into())).unwrap(), "one is made, and used again");
         // A link of that name is no folder of ours, and another is made.
         fs::remove_dir(&first).unwrap();
         std::os::unix::fs::symlink(base.path(), &first).unwrap();
-        assert_ne!(first, open(&Place::Shared(base.path().into())).unwrap());
+        assert_ne!(first, open(&Candidate::Shared(base.path().into())).unwrap());
     }
 
     #[test]
     fn what_cannot_be_carried_in_a_variable_is_refused() {
         let base = base();
         for name in ["a b", "a:b", "a;b", "a$b"] {
-            let place = Place::Own(base.path().join(name));
-            assert!(open(&place).unwrap_err().contains("cannot carry"), "{name}");
+            let place = Candidate::Own(base.path().join(name));
+            assert!(open(&place).unwrap_err().to_string().contains("cannot carry"), "{name}");
         }
     }
 
     #[test]
     fn a_user_has_a_folder_of_his_own_before_one_of_all_users() {
         let none = places(false, |_| None);
-        assert_eq!(none, [Place::Shared("/var/tmp".into()), Place::Shared("/tmp".into())]);
+        assert_eq!(none, [Candidate::Shared("/var/tmp".into()), Candidate::Shared("/tmp".into())]);
         let all = places(true, |name| (name == "HOME").then(|| "/root".into()));
-        assert_eq!(all[0], Place::Own("/run".into()));
+        assert_eq!(all[0], Candidate::Own("/run".into()));
         let relative = places(false, |name| (name == "XDG_CACHE_HOME").then(|| "cache".into()));
         assert_eq!(relative, none);
     }

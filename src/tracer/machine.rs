@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Options, TracerError};
+use super::{TraceOptions, TracerError};
 use crate::run::On;
 use crate::simulated::MachineError;
 use crate::supervisor::{self, SamplerClient};
@@ -12,7 +12,7 @@ use crate::{libraries, simulated};
 const DEFAULT: &str = "h200-x2";
 
 /// The libraries of the machine.
-pub(super) struct Machine {
+pub(super) struct TraceTarget {
     /// The real libcuda; none where there is none.
     pub(super) libcuda: Option<PathBuf>,
     /// The folder of links that the sampler finds NVML in.
@@ -25,14 +25,19 @@ pub(super) struct Machine {
     pub(super) sampler: Option<SamplerClient>,
 }
 
-impl Machine {
+impl TraceTarget {
     /// Finds the libraries in a process of its own, or lays out the simulated machine.
     ///
     /// # Errors
     /// The machine is not known, or it cannot be told whether its driver is real.
-    pub(super) fn find(program: &Path, options: &Options, private: &Path, home: &Path) -> Result<Machine, TracerError> {
+    pub(super) fn find(
+        program: &Path,
+        options: &TraceOptions,
+        private: &Path,
+        home: &Path,
+    ) -> Result<TraceTarget, TracerError> {
         if let On::Sim(name) = &options.on {
-            return Machine::simulated(name.as_deref().unwrap_or(DEFAULT), private);
+            return TraceTarget::simulated(name.as_deref().unwrap_or(DEFAULT), private);
         }
         let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
         let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
@@ -47,18 +52,18 @@ impl Machine {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
             sampler = started.filter(|started| started.inventory.is_ok());
             if sampler.is_none() {
-                return Machine::simulated(DEFAULT, private);
+                return TraceTarget::simulated(DEFAULT, private);
             }
         }
-        Ok(Machine { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
+        Ok(TraceTarget { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
     }
 
-    fn simulated(name: &str, private: &Path) -> Result<Machine, TracerError> {
+    fn simulated(name: &str, private: &Path) -> Result<TraceTarget, TracerError> {
         let links = simulated::lay_out(name, &private.join("machine")).map_err(|error| match error {
             MachineError::File { .. } => TracerError::Internal(error.to_string()),
             error => TracerError::Usage(format!("--on: {error}")),
         })?;
         let libcuda = Some(links.join("libcuda.so.1"));
-        Ok(Machine { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
+        Ok(TraceTarget { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
     }
 }

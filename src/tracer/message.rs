@@ -53,23 +53,23 @@ pub(super) struct Message {
     /// Whether its thread waits until it is answered.
     pub(super) parked: bool,
     #[serde(flatten)]
-    pub(super) said: Said,
+    pub(super) content: Content,
 }
 
 /// What it says.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Said {
+pub(super) enum Content {
     /// An event, as the document has it, but for UUIDs in hex.
     Event(What),
     /// Anything else.
-    Other(Other),
+    Notice(Notice),
 }
 
 /// A message that is no event.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Other {
+pub(super) enum Notice {
     /// A process counts from now on, in memory that comes with the message.
     Hello { devices: usize, lanes: usize, names: Vec<String> },
     /// A call is about to be made whose effect on memory is wanted.
@@ -81,7 +81,7 @@ pub(super) enum Other {
 }
 
 /// A message with who sent it, by the kernel's word. Dropping the connection lets its thread go on.
-pub(super) struct Received {
+pub(super) struct Delivery {
     pub(super) message: Message,
     /// The process in our PID namespace.
     pub(super) pid: u32,
@@ -110,9 +110,9 @@ pub(super) struct Incoming {
 }
 
 /// What has become of a connection.
-pub(super) enum Progress {
+pub(super) enum Arrival {
     /// The message has come.
-    Whole(Box<Received>),
+    Whole(Box<Delivery>),
     /// More is to come.
     More(Incoming),
     /// It is dropped.
@@ -127,7 +127,7 @@ impl Incoming {
     }
 
     /// Takes what has come, without waiting. `room` is where it is read to.
-    pub(super) fn read(mut self, room: &mut [u8], now_ns: u64) -> Progress {
+    pub(super) fn read(mut self, room: &mut [u8], now_ns: u64) -> Arrival {
         loop {
             let mut beside = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut beside = RecvAncillaryBuffer::new(&mut beside);
@@ -135,8 +135,8 @@ impl Incoming {
             let got = match recvmsg(&self.connection, &mut [IoSliceMut::new(room)], &mut beside, flags) {
                 Ok(got) => got.bytes,
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) if now_ns < self.deadline_ns => return Progress::More(self),
-                Err(_) => return Progress::Dropped,
+                Err(Errno::AGAIN) if now_ns < self.deadline_ns => return Arrival::More(self),
+                Err(_) => return Arrival::Dropped,
             };
             for part in beside.drain() {
                 if let RecvAncillaryMessage::ScmRights(fds) = part {
@@ -145,26 +145,26 @@ impl Incoming {
             }
             self.bytes.extend_from_slice(room.get(..got).unwrap_or_default());
             if got == 0 || self.bytes.len() > LONGEST {
-                return Progress::Dropped;
+                return Arrival::Dropped;
             }
             if self.bytes.last() == Some(&b'\n') {
-                return self.whole().map_or(Progress::Dropped, |received| Progress::Whole(Box::new(received)));
+                return self.whole().map_or(Arrival::Dropped, |received| Arrival::Whole(Box::new(received)));
             }
         }
     }
 
-    fn whole(self) -> Option<Received> {
+    fn whole(self) -> Option<Delivery> {
         let message: Message = serde_json::from_slice(&self.bytes).ok()?;
         if !message.is_valid() {
             return None;
         }
-        let counts = match &message.said {
-            Said::Other(Other::Hello { devices, lanes, names }) => {
+        let counts = match &message.content {
+            Content::Notice(Notice::Hello { devices, lanes, names }) => {
                 self.passed.filter(|fd| is_sealed(fd, counted_bytes(*devices, *lanes, names.len()))).map(File::from)
             }
             _ => None,
         };
-        Some(Received { message, pid: self.pid, counts, waiting: self.connection })
+        Some(Delivery { message, pid: self.pid, counts, waiting: self.connection })
     }
 }
 
@@ -184,25 +184,25 @@ impl Message {
     /// Whether it is one that the libraries could have sent.
     fn is_valid(&self) -> bool {
         let is_device = |device: i32| usize::try_from(device).is_ok_and(|device| device < MOST_DEVICES);
-        let is_right = match &self.said {
-            Said::Event(What::Init { variables, .. }) => variables.keys().all(|name| is_variable(name)),
-            Said::Event(What::Variable { name, .. }) => is_variable(name),
-            Said::Event(What::InitDone { visible, gpus }) => {
+        let is_right = match &self.content {
+            Content::Event(What::Init { variables, .. }) => variables.keys().all(|name| is_variable(name)),
+            Content::Event(What::Variable { name, .. }) => is_variable(name),
+            Content::Event(What::InitDone { visible, gpus }) => {
                 visible.is_none_or(|visible| visible as usize <= MOST_DEVICES)
                     && gpus.len() <= MOST_DEVICES
                     && gpus.iter().all(|gpu| is_uuid(gpu))
             }
-            Said::Event(What::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,
-            Said::Other(Other::Hello { devices, lanes, names }) => {
+            Content::Event(What::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,
+            Content::Notice(Notice::Hello { devices, lanes, names }) => {
                 *devices <= MOST_DEVICES
                     && (1..=MOST_LANES).contains(lanes)
                     && (1..=MOST_NAMES).contains(&names.len())
                     && names.iter().all(|name| is_word(name))
             }
-            Said::Event(_) | Said::Other(_) => true,
+            Content::Event(_) | Content::Notice(_) => true,
         };
         // Who says hello has not made a call.
-        let is_hello = matches!(self.said, Said::Other(Other::Hello { .. }));
+        let is_hello = matches!(self.content, Content::Notice(Notice::Hello { .. }));
         is_right
             && (is_word(&self.call) || (is_hello && self.call.is_empty()))
             && self.frames.len() <= MOST_FRAMES
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     /// What a message becomes that comes in one piece.
-    fn received(text: &str, passed: Option<OwnedFd>) -> Option<Received> {
+    fn received(text: &str, passed: Option<OwnedFd>) -> Option<Delivery> {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         Incoming { connection: ours, pid: 1, deadline_ns: 0, bytes: text.into(), passed }.whole()
     }
@@ -295,9 +295,9 @@ mod tests {
         let mut room = [0; 64];
         let incoming = Incoming::new(ours, 1, 0);
         std::io::Write::write_all(&mut &theirs, b" ").unwrap();
-        let Progress::More(incoming) = incoming.read(&mut room, PATIENCE_NS - 1) else { panic!("it is dropped") };
+        let Arrival::More(incoming) = incoming.read(&mut room, PATIENCE_NS - 1) else { panic!("it is dropped") };
         std::io::Write::write_all(&mut &theirs, b" ").unwrap();
-        assert!(matches!(incoming.read(&mut room, PATIENCE_NS), Progress::Dropped));
+        assert!(matches!(incoming.read(&mut room, PATIENCE_NS), Arrival::Dropped));
     }
 
     #[test]
@@ -310,9 +310,9 @@ mod tests {
             std::io::Write::write_all(&mut &theirs, &[b' '; 4096]).unwrap();
             sent += 4096;
             match incoming.read(&mut room, 0) {
-                Progress::More(more) => incoming = more,
-                Progress::Dropped => break,
-                Progress::Whole(_) => panic!("it is taken"),
+                Arrival::More(more) => incoming = more,
+                Arrival::Dropped => break,
+                Arrival::Whole(_) => panic!("it is taken"),
             }
             assert!(sent <= LONGEST, "{sent} bytes were taken");
         }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use super::guarded;
+use super::guarded::{self, PlaceError};
 use crate::folder::Folder;
-use crate::forwarding;
+use crate::forwarding::{self, ForwardingError};
 use crate::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside};
 
 /// The names in the folder (shim/src/post.rs).
@@ -29,7 +29,7 @@ const LONGEST: usize = 100;
 const WAITING: i32 = 4096;
 
 /// The folder.
-pub(super) struct Place {
+pub(super) struct TraceFolder {
     folder: Folder,
     /// The hook, which stays after the trace.
     hook: PathBuf,
@@ -40,27 +40,27 @@ pub(super) struct Place {
     tally: File,
 }
 
-impl Place {
+impl TraceFolder {
     /// Makes the folder where its name can never become another user's.
     ///
     /// # Errors
-    /// What the system refused, in words.
-    pub(super) fn create() -> Result<Place, String> {
+    /// What the system refused, or who could change every place.
+    pub(super) fn create() -> Result<TraceFolder, PlaceError> {
         guarded::within(|place| {
             // Root's program may become another user's; nobody else's can.
             let is_root = geteuid().is_root();
             let folder = Folder::create_in(place, is_root)
-                .map_err(|error| format!("no folder could be made in {}: {error}", place.display()))?;
+                .map_err(|error| PlaceError::NoFolder { path: place.to_path_buf(), why: error.to_string() })?;
             let path = folder.path();
             if path.as_os_str().len() > LONGEST {
-                return Err(format!("the path {} is too long for a socket", path.display()));
+                return Err(PlaceError::TooLong(path.to_path_buf()));
             }
-            let failed = |error: io::Error| format!("{}: {error}", path.display());
-            let hook = hook_beside(path).ok_or("the folder is in none")?;
-            keep(&hook).map_err(|error| format!("{} could not be written: {error}", hook.display()))?;
+            let failed = |error: io::Error| PlaceError::refused(path, error);
+            let hook = hook_beside(path).ok_or_else(|| failed(io::Error::other("the folder is in none")))?;
+            keep(&hook).map_err(|error| PlaceError::Hook { path: hook.clone(), why: error.to_string() })?;
             let listener = listen(&path.join(SOCKET_NAME), is_root).map_err(failed)?;
             let tally = tally(&path.join(TALLY_NAME)).map_err(failed)?;
-            Ok(Place { hook, search: None, listener, tally, folder })
+            Ok(TraceFolder { hook, search: None, listener, tally, folder })
         })
     }
 
@@ -68,8 +68,8 @@ impl Place {
     /// ask before each small operation.
     ///
     /// # Errors
-    /// What the system refused, in words.
-    pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool) -> Result<(), String> {
+    /// What the system refused, or what is wrong with the libcuda.
+    pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool) -> Result<(), ForwardingError> {
         let folder = self.path().join(CUDA_FOLDER);
         forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), all_calls)?;
         self.search = Some(folder);

@@ -27,7 +27,7 @@ const CROWD: u32 = 64;
 /// The processes that sent anything.
 #[derive(Default)]
 pub(super) struct Processes {
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, ProcessRecord>,
     /// Processes that mapped a libcuda and not ours, with what they run.
     elsewhere: BTreeMap<u32, String>,
     /// UUIDs of GPUs on which a process that is seen had a context.
@@ -57,7 +57,7 @@ struct Family {
 }
 
 #[derive(Default)]
-struct Known {
+struct ProcessRecord {
     /// What it runs: another program has other events.
     image: Option<Image>,
     pages: Vec<Page>,
@@ -118,7 +118,7 @@ impl Processes {
             return None;
         }
         let pages = std::mem::take(&mut known.pages);
-        *known = Known { image, pages, ..Known::default() };
+        *known = ProcessRecord { image, pages, ..ProcessRecord::default() };
         stacks.forget(pid);
         // A fork has the Python of its parent.
         let family = known.image.clone().map(|image| self.images.entry(image).or_default());
@@ -328,7 +328,7 @@ impl Processes {
     }
 }
 
-impl Known {
+impl ProcessRecord {
     /// Reads what the process counted, which can be read after its end too.
     fn counts(&self, pid: u32) -> Counts {
         let mut counts = Counts { t_ns: clock::now_ns(), pid, ..Counts::default() };

@@ -28,12 +28,12 @@ pub struct Ended {
 }
 
 /// A program under way.
-pub(super) struct Program {
+pub(super) struct TracedProgram {
     child: Child,
     pidfd: OwnedFd,
 }
 
-impl Program {
+impl TracedProgram {
     /// Starts a command with a changed environment. It has our terminal, our descriptors and our
     /// process group; if it is to be `apart`, neither input nor output, and it is killed when we end.
     pub(super) fn start(
@@ -41,7 +41,7 @@ impl Program {
         environment: &[(OsString, OsString)],
         caller: Caller,
         apart: bool,
-    ) -> Result<Program, TracerError> {
+    ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
         };
@@ -66,7 +66,7 @@ impl Program {
         }
         let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        Ok(Program { child, pidfd })
+        Ok(TracedProgram { child, pidfd })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -86,7 +86,7 @@ impl Program {
     }
 }
 
-impl AsFd for Program {
+impl AsFd for TracedProgram {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }

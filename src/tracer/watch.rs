@@ -11,13 +11,13 @@ struct Readings {
 
 /// When each GPU was read.
 #[derive(Debug, Default)]
-pub(super) struct Watch(Vec<Readings>);
+pub(super) struct MemoryWatch(Vec<Readings>);
 
-impl Watch {
+impl MemoryWatch {
     /// Begins with what was read before the program was started, in NVML order.
-    pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> Watch {
+    pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
         let readings = |used: &Option<u64>| Readings { last_ns: used.map(|_| now_ns), longest_ns: 0 };
-        Watch(used.iter().map(readings).collect())
+        MemoryWatch(used.iter().map(readings).collect())
     }
 
     /// Takes note of what the sampler read on its own.
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_longest_time_without_a_reading_is_kept() {
-        let mut watch = Watch::begin(&[Some(0), Some(0), None], 100);
+        let mut watch = MemoryWatch::begin(&[Some(0), Some(0), None], 100);
         watch.ran(&run(110, 90, &[0, 1]));
         // GPU 1 is not read in this one.
         watch.ran(&run(210, 90, &[0]));
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn changes_that_were_left_out_are_a_time_without_readings() {
-        let mut watch = Watch::begin(&[Some(0)], 0);
+        let mut watch = MemoryWatch::begin(&[Some(0)], 0);
         watch.ran(&FreeRun { truncated: true, ..run(5, 90, &[0]) });
         watch.read(&[Some(0)], 100);
         assert_eq!(watch.gaps(100), [Some(90)]);

@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::TracerError;
 use crate::trace::{self, Line, redacted};
 
 /// More events are counted and left out: a program that makes and destroys contexts for a day would
@@ -34,14 +35,14 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Makes the folder and the file. They are this user's alone: arguments and variables of a program may be secret.
-    pub(super) fn create(folder: &Path, redact: bool) -> Result<Writer, String> {
+    pub(super) fn create(folder: &Path, redact: bool) -> Result<Writer, TracerError> {
         let path = folder.join(trace::FILE);
         let file = folder
             .parent()
             .map_or(Ok(()), create_dir_all)
             .and_then(|()| DirBuilder::new().mode(0o700).create(folder))
             .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path));
-        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        let file = file.map_err(|error| TracerError::Document(format!("{}: {error}", path.display())))?;
         let (failed, events, memory, bytes, left_out, peaks) = (None, 0, 0, 0, 0, BTreeMap::new());
         Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, bytes, left_out, peaks })
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cuda_pitfalls_calls::{Call, Library, SIGNALS};
 
-use super::{Outcome, Thread, Worker, errno, lock};
+use super::{CallResult, Thread, Worker, errno, lock};
 use crate::channel::Channel;
 use crate::clock;
 use crate::event::{Status, Value};
@@ -60,7 +60,7 @@ const ACTIONS: &[(&str, Action)] = &[
 ];
 
 /// Makes a harness step.
-pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &Step) -> Outcome {
+pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &Step) -> CallResult {
     let started = clock::now_ns();
     let result = match ACTIONS.iter().find(|(name, _)| *name == call.name) {
         Some((_, action)) => action(worker, channel, step),
@@ -68,10 +68,10 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &
     };
     let elapsed_ns = clock::now_ns() - started;
     match result {
-        Ok(values) => Outcome { status: None, values, bytes: None, elapsed_ns },
+        Ok(values) => CallResult { status: None, values, bytes: None, elapsed_ns },
         Err(code) => {
             let status = Some(Status::named(Library::Libc, code));
-            Outcome { status, values: Values::new(), bytes: None, elapsed_ns }
+            CallResult { status, values: Values::new(), bytes: None, elapsed_ns }
         }
     }
 }

@@ -14,19 +14,19 @@ use cuda_pitfalls_calls::{
 };
 
 use self::argument::{Arena, argument, passed};
-use super::{Outcome, Worker, lock};
+use super::{CallResult, Worker, lock};
 use crate::clock;
 use crate::event::{Status, Value};
 use crate::scenario::Step;
 
 /// Makes the call of a step.
-pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> Outcome {
+pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     let mut arena = Arena::default();
     let mut arguments = Vec::with_capacity(call.params.len());
     for param in &call.params {
         match argument(worker, param, step, &mut arena) {
             Ok(argument) => arguments.push(argument),
-            Err(why) => return not_made(why),
+            Err(error) => return not_made(error.to_string()),
         }
     }
     let address = match &step.from {
@@ -51,20 +51,20 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> Outcome {
         _ => i64::from(result),
     };
     let (values, bytes) = if code == 0 { outputs(worker, call, step, &arguments) } else { Default::default() };
-    Outcome { status: Some(Status::named(call.library, code)), values, bytes, elapsed_ns }
+    CallResult { status: Some(Status::named(call.library, code)), values, bytes, elapsed_ns }
 }
 
 /// A step whose arguments could not be had: it is reported as such and no call is made.
-fn not_made(why: String) -> Outcome {
+fn not_made(why: String) -> CallResult {
     let values = BTreeMap::from([("not_made".to_string(), Value::Text(why))]);
-    Outcome { status: None, values, bytes: None, elapsed_ns: 0 }
+    CallResult { status: None, values, bytes: None, elapsed_ns: 0 }
 }
 
 /// What a function returned that returns a text. The simulated machine has a status even for these.
-fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> Outcome {
+fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
     if address == SIM_NOT_MODELLED as u64 {
         let status = Some(Status::named(call.library, SIM_NOT_MODELLED));
-        return Outcome { status, values: BTreeMap::new(), bytes: None, elapsed_ns };
+        return CallResult { status, values: BTreeMap::new(), bytes: None, elapsed_ns };
     }
     let at = address as *const std::ffi::c_char;
     let text = if at.is_null() {
@@ -75,7 +75,7 @@ fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> Outcome {
         String::from_utf8_lossy(text.get(..RETURNED_TEXT_BYTES).unwrap_or(text)).into_owned()
     };
     let values = BTreeMap::from([(RETURNED_TEXT.to_string(), Value::Text(text))]);
-    Outcome { status: None, values, bytes: None, elapsed_ns }
+    CallResult { status: None, values, bytes: None, elapsed_ns }
 }
 
 /// Reads the outputs of a call that succeeded, and binds its handle. Bytes for other processes come
@@ -222,11 +222,11 @@ mod tests {
     #[test]
     fn a_text_that_a_function_returns_is_read_and_a_status_of_the_simulated_machine_is_none() {
         let call = cuda_pitfalls_calls::find("cudaGetErrorName").expect("a call");
-        let of = |address: u64| returned_text(call, address, 1);
-        let read = of(c"cudaSuccess".as_ptr().addr() as u64);
+        let returned = |address: u64| returned_text(call, address, 1);
+        let read = returned(c"cudaSuccess".as_ptr().addr() as u64);
         assert_eq!((read.status, read.values.get("text")), (None, Some(&Value::Text("cudaSuccess".to_string()))));
-        assert_eq!(of(0).values.get("text"), Some(&Value::Text("NULL".to_string())));
-        let simulated = of(SIM_NOT_MODELLED as u64);
+        assert_eq!(returned(0).values.get("text"), Some(&Value::Text("NULL".to_string())));
+        let simulated = returned(SIM_NOT_MODELLED as u64);
         assert_eq!(simulated.status.map(|status| status.code), Some(SIM_NOT_MODELLED));
         assert!(simulated.values.is_empty(), "60000 is no address");
     }

@@ -11,17 +11,42 @@ use std::sync::{Mutex, OnceLock};
 use crate::mapped::{is_any_simulated, mapped};
 use cuda_pitfalls_calls::{Library, status::SIM_NOT_MODELLED};
 
-/// The address of a function, or what is missing, in words.
-pub(super) fn address(library: Library, name: &str) -> Result<usize, String> {
+/// What is missing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LoadError {
+    /// A library.
+    #[error("{}", .0.name())]
+    Library(Library),
+    /// A function of a library.
+    #[error("{name} ({})", library.name())]
+    Function {
+        /// Its name.
+        name: String,
+        /// The library, which is there.
+        library: Library,
+    },
+    /// Something that no library has.
+    #[error("{0} is not a function of a library")]
+    NoFunction(String),
+    /// A file that is no such library. What the loader said.
+    #[error("{0}")]
+    File(String),
+}
+
+/// The address of a function.
+///
+/// # Errors
+/// What is missing.
+pub(super) fn address(library: Library, name: &str) -> Result<usize, LoadError> {
     let open = match library {
         Library::Driver => driver()?,
         Library::Runtime => runtime()?,
         Library::Nvml => nvml()?,
         Library::Nvrtc | Library::Cublas | Library::Cufft | Library::Nccl => toolkit(library)?,
         Library::Libc => this(),
-        Library::Harness => return Err(format!("{name} is not a function of a library")),
+        Library::Harness => return Err(LoadError::NoFunction(name.to_string())),
     };
-    symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
+    symbol(open, name).ok_or_else(|| LoadError::Function { name: name.to_string(), library })
 }
 
 /// The address of a function in a library that is open.
@@ -67,7 +92,7 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
 
 /// A library of the toolkit. The simulated machine has none, and the machine's own would take it for
 /// a GPU.
-fn toolkit(library: Library) -> Result<&'static libloading::Library, String> {
+fn toolkit(library: Library) -> Result<&'static libloading::Library, LoadError> {
     static OPEN: Mutex<BTreeMap<Library, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
     let mut known = super::lock(&OPEN);
     if let Some(open) = known.get(&library) {
@@ -75,36 +100,36 @@ fn toolkit(library: Library) -> Result<&'static libloading::Library, String> {
     }
     let _ = driver()?;
     let found = if is_any_simulated() { None } else { library.files().first().and_then(|file| open(file)) };
-    let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or_else(|| library.name().to_string())?));
+    let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or(LoadError::Library(library))?));
     known.insert(library, found);
     Ok(found)
 }
 
 /// Runs something of cudarc that panics when a library is missing.
-fn quietly<T>(what: Library, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, String> {
+fn quietly<T>(what: Library, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, LoadError> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(open);
     std::panic::set_hook(hook);
-    opened.map_err(|_| what.name().to_string())
+    opened.map_err(|_| LoadError::Library(what))
 }
 
-fn driver() -> Result<&'static libloading::Library, String> {
+fn driver() -> Result<&'static libloading::Library, LoadError> {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
     quietly(Library::Driver, || unsafe { cudarc::driver::sys::culib() })
 }
 
-fn runtime() -> Result<&'static libloading::Library, String> {
+fn runtime() -> Result<&'static libloading::Library, LoadError> {
     // SAFETY: as above, for libcudart.
     quietly(Library::Runtime, || unsafe { cudarc::runtime::sys::culib() })
 }
 
-fn nvml() -> Result<&'static libloading::Library, String> {
+fn nvml() -> Result<&'static libloading::Library, LoadError> {
     static NVML: OnceLock<Option<libloading::Library>> = OnceLock::new();
     // SAFETY: as above, for NVML.
     NVML.get_or_init(|| unsafe { libloading::Library::new("libnvidia-ml.so.1") }.ok())
         .as_ref()
-        .ok_or_else(|| Library::Nvml.name().to_string())
+        .ok_or(LoadError::Library(Library::Nvml))
 }
 
 fn this() -> &'static libloading::Library {

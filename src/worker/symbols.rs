@@ -34,8 +34,12 @@ impl Symbols {
                 Ok(address) => {
                     addresses.insert(call.name, address);
                 }
-                Err(what) if !missing.contains(&what) => missing.push(what),
-                Err(_) => {}
+                Err(what) => {
+                    let what = what.to_string();
+                    if !missing.contains(&what) {
+                        missing.push(what);
+                    }
+                }
             }
         }
         (Symbols { addresses }, missing)

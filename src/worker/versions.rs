@@ -3,7 +3,8 @@
 
 use std::ffi::OsString;
 
-use super::{call, library};
+use super::call;
+use super::library::{self, LoadError};
 use crate::channel::Channel;
 use crate::event::Versions;
 use crate::mapped::mapped;
@@ -24,7 +25,7 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     };
     found.runtime = version(runtime, &mut found.missing);
     if let Err(what) = library::address(Library::Nvml, "nvmlInit_v2") {
-        found.missing.push(what);
+        found.missing.push(what.to_string());
     }
     let mapped = mapped();
     (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
@@ -32,23 +33,23 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     std::process::exit(0)
 }
 
-fn by_path(path: &OsString) -> Result<usize, String> {
+fn by_path(path: &OsString) -> Result<usize, LoadError> {
+    let failed = |error: libloading::Error| LoadError::File(error.to_string());
     // SAFETY: opening libcudart runs its constructors, as in any program that links it.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+    let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
     // SAFETY: only the address is taken.
-    let address = unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }
-        .map(|symbol| *symbol as usize)
-        .map_err(|error| error.to_string());
+    let address =
+        unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }.map(|symbol| *symbol as usize).map_err(failed);
     // The process ends soon, and the address must stay good until then.
     std::mem::forget(library);
     address
 }
 
-fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<i32> {
+fn version(address: Result<usize, LoadError>, missing: &mut Vec<String>) -> Option<i32> {
     let address = match address {
         Ok(address) => address,
         Err(what) => {
-            missing.push(what);
+            missing.push(what.to_string());
             return None;
         }
     };

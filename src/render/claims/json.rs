@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::words;
-use crate::claim::{Article, Assessment, Evidence, Finding, Ledger, Place, Read, Support, Weighed};
+use crate::claim::{Article, Assessment, ClaimAnswer, Evidence, Ledger, Place, Read, Support, Weighed};
 use crate::verdict::Provenance;
 
 /// The whole document.
@@ -60,7 +60,7 @@ fn claim(article: &Article, weighed: &Weighed, simulated: bool) -> Value {
 
 /// An entry per instance and report.
 fn supports(supports: &[Support]) -> Vec<Value> {
-    let answer = |support: &Support, answer: &Finding| {
+    let answer = |support: &Support, answer: &ClaimAnswer| {
         json!({
             "scenario": answer.instance,
             "verdict": answer.verdict.as_ref().map(|verdict| verdict.kind.name()),

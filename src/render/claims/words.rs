@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::claim::{Assessment, Evidence, Finding, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted};
+use crate::claim::{Assessment, ClaimAnswer, Evidence, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted};
 use crate::machine::Interpreter;
 use crate::render::facts;
 use crate::render::words::packages;
@@ -72,7 +72,7 @@ pub(super) fn mark(weighed: &Weighed, simulated: bool) -> &'static str {
 pub(super) fn found(support: &Support) -> Vec<String> {
     let groups = grouped(support.answers.iter().map(|answer| (said(answer, support), answer)));
     let several = groups.len() > 1;
-    let phrase = |(said, answers): (String, Vec<&Finding>)| {
+    let phrase = |(said, answers): (String, Vec<&ClaimAnswer>)| {
         let mut phrase = said;
         if several && support.expects.instances.len() > 1 {
             let mut instances: Vec<&str> = answers.iter().map(|answer| parameters(&answer.instance)).collect();
@@ -89,7 +89,7 @@ pub(super) fn found(support: &Support) -> Vec<String> {
 }
 
 /// One answer in words.
-fn said(answer: &Finding, support: &Support) -> String {
+fn said(answer: &ClaimAnswer, support: &Support) -> String {
     let Some(verdict) = &answer.verdict else { return "not measured".to_owned() };
     let mut said = facts::verdict(verdict);
     if verdict.kind.is_conclusive() && verdict.kind != wanted(support.expects.verdict) {

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::open::host_unsafe;
-use super::super::{Failure, question};
+use super::super::{Failure, ending, question};
 use super::progress::Progress;
 use super::{SurveyRun, exported, resume};
 use crate::catalogue::{Invalid, SelectError};
 use crate::clock;
+use crate::event::MappedLibrary;
 use crate::exit::Exit;
 use crate::observe::Scene;
 use crate::render::survey as render;
-use crate::report::{ExitCode, SchemaId};
-use crate::supervisor::signal_name;
+use crate::report::SchemaId;
 use crate::survey::calls::{self, CallRow};
 use crate::survey::document::{Document, Header, LeftOut, MAJOR, MINOR, Row};
 use crate::survey::env::{self, EnvRow};
@@ -78,18 +78,14 @@ impl SurveyRun<'_> {
                 break;
             }
             if place != Some(job.place) {
-                self.session.use_runtime(job.place).map_err(Failure::Internal)?;
+                self.session.use_runtime(job.place);
                 place = Some(job.place);
             }
             let Some(item) = items.get(job.item) else { continue };
             self.console.status(&format!("{} · {}", progress.left(), job.key));
             let Some(row) = self.row(item, job, &mut document.survey) else { break };
             document.rows.push(row);
-            for library in &self.session.machine.libraries {
-                if !document.machine.libraries.contains(library) {
-                    document.machine.libraries.push(library.clone());
-                }
-            }
+            MappedLibrary::merge(&mut document.machine.libraries, self.session.machine.libraries.iter().cloned());
             document.survey.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
             if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
@@ -187,14 +183,13 @@ impl SurveyRun<'_> {
     where
         Survey: From<Document<R>>,
     {
-        document.survey.interrupted = self.session.supervisor.interrupt.signal().map(signal_name);
-        document.survey.finished_at = Some(clock::utc());
-        let exit = Exit::of_survey(&document);
-        document.survey.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
-        let path = self.store()?.put(R::KIND.file(), &document)?;
-        let json = serde_json::to_string(&document).unwrap_or_default();
-        let survey = Survey::from(document);
-        let text = render::text(&survey, &path.to_string_lossy());
-        Ok(self.console.surveyed(&text, &json, exit))
+        let exit = ending::note(&mut document, &self.session);
+        let store = self.store()?;
+        ending::finish(&mut document, &store, exit, |document| {
+            let json = serde_json::to_string(document).unwrap_or_default();
+            let path = self.folder.join(R::KIND.file());
+            let text = render::text(&Survey::from(document.clone()), &path.to_string_lossy());
+            self.console.surveyed(&text, &json, exit)
+        })
     }
 }

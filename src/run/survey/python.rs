@@ -27,7 +27,7 @@ use crate::survey::python::{self, Control, INSTRUMENT, Line, List, PythonRow};
 use crate::text::counts::counted;
 use crate::verdict::Reason;
 use attempt::Attempts;
-use pool::Job;
+use pool::RowJob;
 
 /// What the command line says of `survey python` alone.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,8 @@ pub struct PythonOptions {
 
 /// How long a process of a row may run, unless the command line or the row says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a process of a control may run at least: a short limit for rows says nothing about the instrument.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// By default a quarter of the CPUs is used, and no more than this many: an interpreter that imports a framework
 /// takes a CPU, its tracer another, and the driver initialises one process after the other.
 const MOST_JOBS: usize = 16;
@@ -64,25 +66,47 @@ impl PythonOptions {
     }
 }
 
+/// Why there is no list of rows.
+#[derive(Debug, thiserror::Error)]
+pub enum RowsError {
+    /// The file cannot be read.
+    #[error("--rows {}: {source}", crate::text::escape::terminal(name))]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What is wrong with the list, with its place.
+    #[error("{}", .0.render(false))]
+    Invalid(SelectError),
+}
+
+impl From<Invalid> for RowsError {
+    fn from(invalid: Invalid) -> RowsError {
+        RowsError::Invalid(SelectError::Invalid(vec![invalid]))
+    }
+}
+
 /// The rows that are asked about.
 ///
 /// # Errors
-/// What is wrong with the list, with its place.
-pub fn list(rows: Option<&std::path::Path>) -> Result<List, String> {
-    let invalid = |invalid: Invalid| SelectError::Invalid(vec![invalid]).render(false);
-    let Some(path) = rows else { return python::built_in().map_err(invalid) };
+/// The file cannot be read, or is no list.
+pub fn list(rows: Option<&std::path::Path>) -> Result<List, RowsError> {
+    let Some(path) = rows else { return Ok(python::built_in()?) };
     let name = path.to_string_lossy();
     let text = input::read_text(path, python::MOST_BYTES as u64);
-    let text = text.map_err(|error| format!("--rows {}: {error}", crate::text::escape::terminal(&name)))?;
-    python::read(&name, &text).map_err(invalid)
+    let text = text.map_err(|source| RowsError::Unreadable { name: name.to_string(), source })?;
+    Ok(python::read(&name, &text)?)
 }
 
 impl SurveyRun<'_> {
     /// Asks every chosen line.
     pub(super) fn python(mut self) -> Result<Exit, Failure> {
         let options = self.options.python.clone();
-        let List { lines, left_out } = list(options.rows.as_deref()).map_err(Failure::Usage)?;
-        let lines = select::chosen(lines, &self.run.selectors).map_err(Failure::Usage)?;
+        let List { lines, left_out } =
+            list(options.rows.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let lines = select::chosen(lines, &self.run.selectors)?;
         let names: BTreeSet<String> = lines.iter().flat_map(Line::packages).collect();
         let names: Vec<String> = names.into_iter().collect();
         let program = self.session.program().to_path_buf();
@@ -148,11 +172,12 @@ impl SurveyRun<'_> {
         document: &mut Document<PythonRow>,
     ) -> Result<bool, Failure> {
         self.console.status("checking the instrument");
-        let jobs = controls.iter().map(|control| self.job(&control.line)).collect();
+        let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
+        let jobs = controls.iter().map(|control| at_least(self.job(&control.line))).collect();
         let mut rows = Vec::new();
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
-            pool::Event::Done(at, made) => rows.push((at, made)),
-            pool::Event::Tick => self.console.tick(),
+            pool::PoolEvent::Done(at, made) => rows.push((at, made)),
+            pool::PoolEvent::Tick => self.console.tick(),
         });
         rows.sort_by_key(|(at, _)| *at);
         for (at, made) in rows {
@@ -175,8 +200,8 @@ impl SurveyRun<'_> {
     }
 
     /// What is made of a line.
-    fn job(&self, line: &Line) -> Job {
-        Job { line: line.clone(), limit: self.options.python.limit(line) }
+    fn job(&self, line: &Line) -> RowJob {
+        RowJob { line: line.clone(), limit: self.options.python.limit(line) }
     }
 
     /// Asks the lines that have no row yet.
@@ -208,7 +233,7 @@ impl SurveyRun<'_> {
         let (mut written, mut failed) = (clock::now_ns(), None);
         let (console, store) = (&self.console, self.store()?);
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
-            pool::Event::Done(at, made) => {
+            pool::PoolEvent::Done(at, made) => {
                 let Some(line) = asked.get(at) else { return };
                 document.rows.push(PythonRow::of(line, Some(&about)).with(made));
                 document.survey.elapsed_ns = spent + (clock::now_ns() - started);
@@ -219,7 +244,7 @@ impl SurveyRun<'_> {
                     written = clock::now_ns();
                 }
             }
-            pool::Event::Tick => console.tick(),
+            pool::PoolEvent::Tick => console.tick(),
         });
         document.survey.attempts_ns += attempts.spent_ns();
         document.survey.host_unsafe = attempts.unkillable();

@@ -1,5 +1,6 @@
 //! Choosing among the questions of a survey, by name, glob or set.
 
+use super::super::Failure;
 use super::SurveyOptions;
 use crate::scenario::nearest;
 use crate::survey::python::Line;
@@ -7,8 +8,8 @@ use crate::survey::{Item, SurveyKind};
 use crate::text::escape;
 
 /// Refuses what makes no sense together, before anything is touched.
-pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {
-    let only = |kind: SurveyKind, what: &str| format!("{what} belongs to `survey {}`", kind.name());
+pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
+    let only = |kind: SurveyKind, what: &str| Failure::Usage(format!("{what} belongs to `survey {}`", kind.name()));
     if options.generate > 0 && options.kind != SurveyKind::Mask {
         return Err(only(SurveyKind::Mask, "--generate"));
     }
@@ -31,12 +32,11 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), String> {
         }
     }
     if python.rows.is_some() && !python.allow_code {
-        return Err("--rows: the file's lines are code that did not come with this program; read it, and allow it by \
-                    --allow code"
-            .to_string());
+        let why = "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code";
+        return Err(Failure::Usage(why.to_string()));
     }
     if options.kind == SurveyKind::Python && !options.run.libcudart.is_empty() {
-        return Err("--libcudart: a line of Python takes the libcudart of its framework".to_string());
+        return Err(Failure::Usage("--libcudart: a line of Python takes the libcudart of its framework".to_string()));
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ impl Choice for Line {
 
 /// The questions that the selectors mean, less those that a selector behind a `!` means; of all, if
 /// no selector stands without one.
-pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, String> {
+pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
     let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
     let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
     for selector in with.into_iter().chain(without) {
@@ -84,7 +84,7 @@ pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<V
         keep.iter_mut().zip(meant).filter(|(_, meant)| *meant).for_each(|(keep, _)| *keep = kept);
     }
     if !keep.contains(&true) {
-        return Err("the selectors leave nothing to ask".to_string());
+        return Err(Failure::Usage("the selectors leave nothing to ask".to_string()));
     }
     Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
 }
@@ -103,12 +103,12 @@ fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
     items.iter().map(is_meant).collect()
 }
 
-fn unknown<C: Choice>(items: &[C], selector: &str) -> String {
+fn unknown<C: Choice>(items: &[C], selector: &str) -> Failure {
     let keys = items.iter().map(Choice::key);
     let sets = items.iter().flat_map(Choice::groups);
     let near = nearest(selector, keys.chain(sets));
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    format!("this survey asks nothing about `{}`{near}", escape::terminal(selector))
+    Failure::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::survey::calls;
 
-    fn keys(selectors: &[&str]) -> Result<Vec<String>, String> {
+    fn keys(selectors: &[&str]) -> Result<Vec<String>, Failure> {
         let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
         let items = chosen(calls::items(1).expect("the recipes are read"), &selectors)?;
         Ok(items.into_iter().map(|item| item.question.key).collect())
@@ -139,8 +139,11 @@ mod tests {
 
     #[test]
     fn selectors_that_mean_nothing_are_refused() {
-        assert_eq!(keys(&["cuInot"]).unwrap_err(), "this survey asks nothing about `cuInot`; did you mean `cuInit`?");
-        assert!(keys(&["!cuInot"]).unwrap_err().contains("`cuInot`"));
-        assert_eq!(keys(&["cuInit", "!cuI*"]).unwrap_err(), "the selectors leave nothing to ask");
+        assert_eq!(
+            keys(&["cuInot"]).unwrap_err().to_string(),
+            "this survey asks nothing about `cuInot`; did you mean `cuInit`?"
+        );
+        assert!(keys(&["!cuInot"]).unwrap_err().to_string().contains("`cuInot`"));
+        assert_eq!(keys(&["cuInit", "!cuI*"]).unwrap_err().to_string(), "the selectors leave nothing to ask");
     }
 }

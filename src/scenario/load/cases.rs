@@ -45,7 +45,7 @@ struct Named {
 }
 
 /// What a name in a check stands for.
-pub(super) enum Found {
+pub(super) enum FoundStep {
     /// This step; its row, unless the step is in error.
     Step(Option<Row>),
     /// Several steps.
@@ -55,19 +55,19 @@ pub(super) enum Found {
 }
 
 impl Scope {
-    pub(super) fn find(&self, label: &str) -> Found {
+    pub(super) fn find(&self, label: &str) -> FoundStep {
         match self.steps.iter().find(|step| step.label == label) {
-            Some(step) if step.written.is_none() && self.repeated(label) => Found::Ambiguous,
-            Some(step) if step.written.is_none() && label.contains('#') => Found::Ambiguous,
-            Some(step) => Found::Step(step.row.clone()),
-            None if self.complete => Found::Nothing,
-            None => Found::Step(None),
+            Some(step) if step.written.is_none() && self.repeated(label) => FoundStep::Ambiguous,
+            Some(step) if step.written.is_none() && label.contains('#') => FoundStep::Ambiguous,
+            Some(step) => FoundStep::Step(step.row.clone()),
+            None if self.complete => FoundStep::Nothing,
+            None => FoundStep::Step(None),
         }
     }
 
     /// The labels that a check may use.
     pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().map(|step| step.label.as_str()).filter(|label| matches!(self.find(label), Found::Step(_)))
+        self.steps.iter().map(|step| step.label.as_str()).filter(|label| matches!(self.find(label), FoundStep::Step(_)))
     }
 
     fn repeated(&self, call: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Checks: what must hold at a step, or of how the worker ended.
 
-use super::cases::{Found, Scope};
+use super::cases::{FoundStep, Scope};
 use super::conditions;
 use super::parameters::Parameters;
 use crate::fact::{CheckReader, ExitCheck, FactKind, KINDS, Row};
@@ -76,12 +76,12 @@ fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &Place) 
     let mut kinds = Vec::new();
     for scope in scopes {
         match scope.find(label) {
-            Found::Step(kind) => kinds.extend(kind),
-            Found::Ambiguous => {
+            FoundStep::Step(kind) => kinds.extend(kind),
+            FoundStep::Ambiguous => {
                 let message = format!("`{label}` is ambiguous: several steps of `{}` make this call", scope.case);
                 reader.error(place, message, Some("label it: `label = \"…\"` beside the call".to_string()));
             }
-            Found::Nothing => {
+            FoundStep::Nothing => {
                 let message = format!("no step of `{}` has the label `{label}`", scope.case);
                 reader.error(place, message, suggest(label, scope.labels()));
             }

@@ -4,7 +4,7 @@ use super::diagnostic::suggest;
 use super::parameters::{Parameters, scalar};
 use super::reader::{Reader, get};
 use super::tree::{Data, Entry, Node, Place};
-use crate::scenario::python::Requirement;
+use crate::scenario::python::PackageRequirement;
 use crate::scenario::{Expectation, Expected, Hazard, Needs, Range, When};
 
 /// Reads `needs`.
@@ -80,9 +80,15 @@ pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> 
     let mut requirements = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
         let Some(text) = reader.text(node) else { continue };
-        match Requirement::parse(text) {
+        match PackageRequirement::parse(text) {
             Ok(_) => requirements.push(text.to_string()),
-            Err(help) => reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(help)),
+            Err(form) => {
+                reader.error(
+                    &node.place,
+                    format!("`{text}` is not a package and its versions"),
+                    Some(form.to_string()),
+                );
+            }
         }
     }
     requirements
@@ -120,8 +126,8 @@ fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
     let text = reader.text(node)?;
     match Range::parse(text) {
         Ok(range) => Some(range),
-        Err(help) => {
-            reader.error(&node.place, format!("`{text}` is not a range"), Some(help));
+        Err(form) => {
+            reader.error(&node.place, format!("`{text}` is not a range"), Some(form.to_string()));
             None
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::INSTRUMENT;
 use crate::catalogue::Invalid;
-use crate::scenario::python::{INTERPRETER, Requirement};
+use crate::scenario::python::{INTERPRETER, PackageRequirement};
 use crate::source::reader::{Reader, get};
 use crate::source::tree::{Entry, Node, Place};
 use crate::survey::document::LeftOut;
@@ -43,8 +43,8 @@ pub struct Line {
 impl Line {
     /// The packages that it names among its needs.
     pub fn packages(&self) -> BTreeSet<String> {
-        let needs = self.needs.iter().filter_map(|need| Requirement::parse(need).ok());
-        let names = needs.flat_map(|Requirement(packages)| packages).map(|package| package.name);
+        let needs = self.needs.iter().filter_map(|need| PackageRequirement::parse(need).ok());
+        let names = needs.flat_map(|PackageRequirement(packages)| packages).map(|package| package.name);
         names.filter(|name| name != INTERPRETER).collect()
     }
 }
@@ -140,10 +140,10 @@ fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Line> {
 
 fn need(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
     let text = reader.sentence(node)?;
-    match Requirement::parse(&text) {
+    match PackageRequirement::parse(&text) {
         Ok(_) => Some(text),
-        Err(help) => {
-            reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(help));
+        Err(form) => {
+            reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(form.to_string()));
             None
         }
     }

@@ -9,6 +9,27 @@ use crate::catalogue;
 use crate::scenario::{Scalar, Step};
 use crate::worker::{Worker, lock};
 
+/// Why an argument cannot be passed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{name} is not in {constants}")]
+    UnknownConstant { name: String, constants: &'static str },
+    #[error("no kernel {0}")]
+    UnknownKernel(String),
+    #[error("{0:?} is no number")]
+    NoNumber(String),
+    #[error("{0} takes no list")]
+    NoList(&'static str),
+    #[error("a kernel argument is no list")]
+    NestedList,
+    #[error("`{0}` was never bound")]
+    Unbound(String),
+    #[error("the image is no 64-bit ELF file")]
+    NoElf,
+}
+
 /// Memory that outlives the call: strings, kernel arguments, output buffers.
 #[derive(Default)]
 pub(super) struct Arena {
@@ -62,7 +83,7 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     registers
 }
 
-pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, String> {
+pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, ArgumentError> {
     let given = step.args.get(param.name);
     match param.kind {
         Kind::Fixed(value) => return Ok(value),
@@ -73,12 +94,13 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
         return match param.default {
             Some(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
             Some(value) => Ok(value as u64),
-            None => Err(format!("{} is missing", param.name)),
+            None => Err(ArgumentError::Missing(param.name)),
         };
     };
     match (param.kind, given) {
-        (Kind::Constant(of), Scalar::Text(name)) => {
-            of.value(name).map(|value| value as u64).ok_or_else(|| format!("{name} is not in {}", of.name))
+        (Kind::Constant(constants), Scalar::Text(name)) => {
+            let unknown = || ArgumentError::UnknownConstant { name: name.clone(), constants: constants.name };
+            constants.value(name).map(|value| value as u64).ok_or_else(unknown)
         }
         (Kind::Handle(_) | Kind::Pid, Scalar::Text(name)) => handle(worker, name),
         (Kind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
@@ -89,16 +111,16 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
         (Kind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
         (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
         (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
-        (Kind::Ptx, Scalar::Text(name)) => {
-            catalogue::kernel(name).map(|text| arena.text(text)).ok_or_else(|| format!("no kernel {name}"))
-        }
+        (Kind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
+            .map(|text| arena.text(text))
+            .ok_or_else(|| ArgumentError::UnknownKernel(name.clone())),
         (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
         (_, Scalar::Text(text)) => {
-            text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number"))
+            text.parse::<i64>().map(|value| value as u64).map_err(|_| ArgumentError::NoNumber(text.clone()))
         }
-        (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
+        (_, Scalar::List(_)) => Err(ArgumentError::NoList(param.name)),
     }
 }
 
@@ -120,14 +142,14 @@ fn filled_in(template: &Template, word: i64, arena: &mut Arena) -> u64 {
 }
 
 /// Bytes that a step bound, here or in another process.
-fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, String> {
+fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, ArgumentError> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
-    found.map(|found| arena.bytes(found)).ok_or_else(|| format!("`{name}` was never bound"))
+    found.map(|found| arena.bytes(found)).ok_or_else(|| ArgumentError::Unbound(name.to_string()))
 }
 
 /// A binary that a step linked, in a container.
-fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
     let at = address as *const u8;
     if at.is_null() {
         return Ok(0);
@@ -135,27 +157,27 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
     // SAFETY: cuLinkComplete bound the address of a whole binary, which lives as long as its linker
     // and is as long as its headers say.
     let binary = unsafe {
-        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or("the image is no 64-bit ELF file")?;
+        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or(ArgumentError::NoElf)?;
         std::slice::from_raw_parts(at, length)
     };
     Ok(arena.bytes(&fat_binary::around(binary)))
 }
 
-fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
+fn handle(worker: &Worker, name: &str) -> Result<u64, ArgumentError> {
     if let Some(value) = BUILT_IN_STREAMS.value(name) {
         return Ok(value as u64);
     }
-    lock(&worker.handles).get(name).copied().ok_or_else(|| format!("`{name}` was never bound"))
+    lock(&worker.handles).get(name).copied().ok_or_else(|| ArgumentError::Unbound(name.to_string()))
 }
 
 /// `void**`: a pointer to each argument's eight bytes.
-fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
+fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, ArgumentError> {
     let table = arena.buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
         let value = match value {
             Scalar::Int(value) => *value as u64,
             Scalar::Text(name) => handle(worker, name)?,
-            Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
+            Scalar::List(_) => return Err(ArgumentError::NestedList),
         };
         let cell = arena.buffer(8);
         // SAFETY: both are live buffers of the arena, large enough for these writes.

@@ -1,22 +1,17 @@
 //! One attempt of a row: its files, its tracer, and what came of it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use super::pool::Job;
+use super::pool::RowJob;
 use crate::clock;
-use crate::event::PROTOCOL;
 use crate::run::session::Session;
-use crate::supervisor::role;
+use crate::supervisor::{Errand, ErrandEnd, SupervisorError, role};
 use crate::survey::python::{Line, Made, Said, made};
 use crate::trace::Trace;
 use crate::verdict::Reason;
@@ -26,8 +21,8 @@ const ROW: &str = include_str!("row.py");
 const GRACE: Duration = Duration::from_secs(90);
 /// From SIGTERM to SIGKILL, for a tracer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a tracer is looked after.
-const TICK: Duration = Duration::from_millis(5);
+/// The GPUs that a process sees.
+const MASK: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Variables that name the folders of frameworks' caches: what one attempt compiled is no help to the next.
 const CACHES: [&str; 6] = [
@@ -101,13 +96,13 @@ impl Attempts {
 
     /// The attempts of a row that may run beside others: all, but the last of a row that makes contexts. None if the
     /// user stopped it.
-    pub(super) fn together(&self, job: &Job) -> Option<Vec<Made>> {
+    pub(super) fn together(&self, job: &RowJob) -> Option<Vec<Made>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
             if number > 1 && number == self.repeat && wants_to_be_alone(&attempts) {
                 break;
             }
-            attempts.push(self.one(job, self.jobs == 1)?);
+            attempts.push(self.attempt_unless_stopped(job, self.jobs == 1)?);
             // It would hang again, and each time until the limit.
             if attempts.last().is_some_and(hangs) {
                 break;
@@ -118,14 +113,14 @@ impl Attempts {
 
     /// Adds the attempt that runs alone, while nothing else does, for a row that makes contexts: one attempt beside
     /// others does not tell how much memory is its own. None if the user stopped it.
-    pub(super) fn alone(&self, job: &Job, mut attempts: Vec<Made>) -> Option<Vec<Made>> {
+    pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<Made>) -> Option<Vec<Made>> {
         if wants_to_be_alone(&attempts) {
-            attempts.push(self.one(job, true)?);
+            attempts.push(self.attempt_unless_stopped(job, true)?);
         }
         Some(attempts)
     }
 
-    fn one(&self, job: &Job, alone: bool) -> Option<Made> {
+    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool) -> Option<Made> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         if is_stopped() {
             return None;
@@ -133,7 +128,7 @@ impl Attempts {
         self.attempt(job, alone).filter(|_| !is_stopped())
     }
 
-    fn attempt(&self, job: &Job, alone: bool) -> Option<Made> {
+    fn attempt(&self, job: &RowJob, alone: bool) -> Option<Made> {
         let began = clock::now_ns();
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("row-{number}"));
@@ -161,64 +156,44 @@ impl Attempts {
     }
 
     /// Runs a tracer to its end. What it complained of, in words; None if it was stopped.
-    fn trace(&self, job: &Job, folder: &Path, trace: &Path) -> io::Result<Option<String>> {
-        lay_out(folder, &job.line)?;
-        let complaint = folder.join("complaint");
-        let mut command = Command::new(&self.program);
-        command.arg(role::TRACER);
-        command.args(["--parent".to_string(), std::process::id().to_string()]);
-        command.args(["--protocol".to_string(), PROTOCOL.to_string()]);
-        command.args(["--on", &self.on, "--limit-ms", &job.limit.as_millis().to_string()]);
-        command.arg("--folder").arg(trace).arg("--").arg(&self.python).arg(folder.join("row.py"));
-        command.current_dir(folder).envs(self.environment(&job.line, folder));
-        if self.mask.is_none() {
-            command.env_remove("CUDA_VISIBLE_DEVICES");
-        }
-        command.envs(&job.line.env).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&complaint)?);
-        let mut child = command.spawn()?;
-        let Some(status) = self.wait(&mut child, job.limit + GRACE)? else { return Ok(None) };
-        let said = fs::read_to_string(&complaint).unwrap_or_default();
-        let why =
-            if said.trim().is_empty() { format!("the tracer left with {status}") } else { said.trim().to_string() };
-        Ok(Some(why))
-    }
-
-    /// Waits for the end of a tracer; one that is too late, or is not wanted any more, is ended. None if it was stopped.
-    fn wait(&self, child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-        let began = Instant::now();
-        let mut asked: Option<Instant> = None;
-        loop {
-            if let Some(status) = child.try_wait()? {
-                return Ok(Some(status).filter(|_| !self.stop.load(Ordering::Relaxed)));
+    fn trace(&self, job: &RowJob, folder: &Path, trace: &Path) -> Result<Option<String>, SupervisorError> {
+        lay_out(folder, &job.line).map_err(SupervisorError::system)?;
+        let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
+        arguments.push(job.limit.as_millis().to_string().into());
+        arguments.extend([OsString::from("--folder"), trace.into(), "--".into()]);
+        arguments.extend([self.python.clone().into(), folder.join("row.py").into()]);
+        let tracer = Errand {
+            program: &self.program,
+            role: role::TRACER,
+            arguments,
+            environment: self.environment(&job.line, folder),
+            folder,
+            limit: job.limit + GRACE,
+            grace: PATIENCE,
+        };
+        match tracer.run(|| self.stop.load(Ordering::Relaxed))? {
+            ErrandEnd::Exited(status, words) if words.trim().is_empty() => {
+                Ok(Some(format!("the tracer left with {status}")))
             }
-            let is_unwanted = self.stop.load(Ordering::Relaxed) || began.elapsed() > limit;
-            match asked {
-                None if is_unwanted => {
-                    // It passes it on to its program, and tidies up.
-                    let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
-                    asked = Some(Instant::now());
-                }
-                Some(asked) if asked.elapsed() > 3 * PATIENCE => {
-                    self.unkillable.store(child.id(), Ordering::Relaxed);
-                    self.stop.store(true, Ordering::Relaxed);
-                    return Ok(None);
-                }
-                Some(asked) if asked.elapsed() > PATIENCE => child.kill()?,
-                _ => {}
+            ErrandEnd::Exited(_, words) => Ok(Some(words.trim().to_string())),
+            ErrandEnd::Stopped => Ok(None),
+            ErrandEnd::Unkillable(pid) => {
+                self.unkillable.store(pid, Ordering::Relaxed);
+                self.stop.store(true, Ordering::Relaxed);
+                Ok(None)
             }
-            std::thread::sleep(TICK);
         }
     }
 
-    /// What is set for a row beside the caller's environment.
+    /// The caller's environment, with what is set for a row.
     fn environment(&self, line: &Line, folder: &Path) -> BTreeMap<OsString, OsString> {
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
-        let mut environment: BTreeMap<OsString, OsString> = CACHES.iter().map(|name| cache(name)).collect();
+        environment.extend(CACHES.map(cache));
         environment.extend(self.modules.clone().map(|modules| (OsString::from(MODULES), modules)));
-        if let Some(mask) = self.mask.as_ref().filter(|_| !line.env.contains_key("CUDA_VISIBLE_DEVICES")) {
-            environment.insert(OsString::from("CUDA_VISIBLE_DEVICES"), OsString::from(mask));
-        }
+        environment.remove(OsStr::new(MASK));
+        environment.extend(self.mask.as_ref().map(|mask| (OsString::from(MASK), OsString::from(mask))));
+        environment.extend(line.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
         environment
     }
 }

@@ -18,7 +18,7 @@ const BATCH: usize = 4;
 
 /// A row to be asked.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct RowJob {
     /// The line.
     pub(super) line: Line,
     /// How long a process of it may run.
@@ -26,7 +26,7 @@ pub(super) struct Job {
 }
 
 /// What the caller is told.
-pub(super) enum Event {
+pub(super) enum PoolEvent {
     /// The row at this index is done.
     Done(usize, Vec<Made>),
     /// Time has passed.
@@ -37,22 +37,22 @@ pub(super) enum Event {
 ///
 /// Rows are asked in batches: the attempts of a batch that may run at once, then, one after the other, those that
 /// must run alone. To change between the two for every row would let all threads wait for the slowest each time.
-pub(super) fn run(attempts: &Attempts, jobs: Vec<Job>, interrupt: &mut Interrupt, mut tell: impl FnMut(Event)) {
-    let mut rows: VecDeque<Row> =
-        jobs.into_iter().enumerate().map(|(at, job)| Row { at, job, made: Vec::new() }).collect();
+pub(super) fn run(attempts: &Attempts, jobs: Vec<RowJob>, interrupt: &mut Interrupt, mut tell: impl FnMut(PoolEvent)) {
+    let mut rows: VecDeque<PoolRow> =
+        jobs.into_iter().enumerate().map(|(at, job)| PoolRow { at, job, made: Vec::new() }).collect();
     while !rows.is_empty() {
-        let batch: Vec<Row> = rows.drain(..rows.len().min(BATCH * attempts.jobs())).collect();
+        let batch: Vec<PoolRow> = rows.drain(..rows.len().min(BATCH * attempts.jobs())).collect();
         let mut left = Vec::new();
-        let together = |row: &Row| attempts.together(&row.job);
+        let together = |row: &PoolRow| attempts.together(&row.job);
         stage(attempts, attempts.jobs(), batch, together, interrupt, |done| match done {
             Some(row) if wants_to_be_alone(&row.made) => left.push(row),
-            Some(row) => tell(Event::Done(row.at, row.made)),
-            None => tell(Event::Tick),
+            Some(row) => tell(PoolEvent::Done(row.at, row.made)),
+            None => tell(PoolEvent::Tick),
         });
-        let alone = |row: &Row| attempts.alone(&row.job, row.made.clone());
+        let alone = |row: &PoolRow| attempts.alone(&row.job, row.made.clone());
         stage(attempts, 1, left, alone, interrupt, |done| match done {
-            Some(row) => tell(Event::Done(row.at, row.made)),
-            None => tell(Event::Tick),
+            Some(row) => tell(PoolEvent::Done(row.at, row.made)),
+            None => tell(PoolEvent::Tick),
         });
         if attempts.stop.load(Ordering::Relaxed) {
             break;
@@ -61,10 +61,10 @@ pub(super) fn run(attempts: &Attempts, jobs: Vec<Job>, interrupt: &mut Interrupt
 }
 
 /// A row and what was made of it so far.
-struct Row {
+struct PoolRow {
     /// Where the caller has it.
     at: usize,
-    job: Job,
+    job: RowJob,
     made: Vec<Made>,
 }
 
@@ -72,13 +72,13 @@ struct Row {
 fn stage(
     attempts: &Attempts,
     threads: usize,
-    rows: Vec<Row>,
-    ask: impl Fn(&Row) -> Option<Vec<Made>> + Sync,
+    rows: Vec<PoolRow>,
+    ask: impl Fn(&PoolRow) -> Option<Vec<Made>> + Sync,
     interrupt: &mut Interrupt,
-    mut tell: impl FnMut(Option<Row>),
+    mut tell: impl FnMut(Option<PoolRow>),
 ) {
     let threads = threads.min(rows.len());
-    let queue: Mutex<VecDeque<Row>> = Mutex::new(rows.into());
+    let queue: Mutex<VecDeque<PoolRow>> = Mutex::new(rows.into());
     let (done, all_done) = channel();
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -87,7 +87,7 @@ fn stage(
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 while let Some(row) = next() {
                     let Some(made) = ask(&row) else { break };
-                    if done.send(Row { made, ..row }).is_err() {
+                    if done.send(PoolRow { made, ..row }).is_err() {
                         break;
                     }
                 }
