@@ -193,8 +193,12 @@ mod tests {
     #[test]
     fn changes_about_one_step_are_compared_with_each_other() {
         let (x, y) = (Fact::Status(Token::of("X")), Fact::Status(Token::of("Y")));
-        let a = [change(1, "a", &[x.clone()]), change(2, "b", &[x.clone()]), Change::end(2, "SIGSEGV")];
-        let b = [change(2, "b", &[y.clone()]), change(3, "c", &[y]), Change::end(3, "SIGSEGV")];
+        let a = [
+            change(1, "a", std::slice::from_ref(&x)),
+            change(2, "b", std::slice::from_ref(&x)),
+            Change::end(2, "SIGSEGV"),
+        ];
+        let b = [change(2, "b", std::slice::from_ref(&y)), change(3, "c", &[y]), Change::end(3, "SIGSEGV")];
         let expected =
             [(Some(&a[0]), None), (Some(&a[1]), Some(&b[0])), (Some(&a[2]), Some(&b[2])), (None, Some(&b[1]))];
         assert_eq!(differing(&a, &b), expected);

@@ -157,7 +157,10 @@ mod tests {
         let change = |step, label: &str, facts: &[Fact]| Change { step, label: label.into(), facts: facts.to_vec() };
         let context = Fact::Contexts(gpus(&["gpu0"]));
         let first = change(1, "cuInit", &[Fact::Visible(gpus(&["gpu0", "gpu1"]))]);
-        assert_eq!(changes(&outcome(all.clone())), [first.clone(), change(3, "cudaFree", &[context.clone()])]);
+        assert_eq!(
+            changes(&outcome(all.clone())),
+            [first.clone(), change(3, "cudaFree", std::slice::from_ref(&context))]
+        );
         all[2].memory.get_mut("gpu0").unwrap().class = Some(Class::Touch);
         all[2].current = Some(NONE.into());
         let touch = Fact::Memory("gpu0".into(), Some(Class::Touch));
