@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::diagnosis::Finding;
 use crate::exit::Exit;
+use crate::fact;
 use crate::machine::Machine;
 use crate::report::{Report, ScenarioReport, SchemaId};
 use crate::survey::Survey;
@@ -92,10 +93,13 @@ pub struct Change {
     pub step: Option<String>,
     /// The fact, such as `status`.
     pub fact: String,
-    /// What it is in A, in words.
+    /// What it is in A, in words; empty where `changes` has it.
     pub a: String,
-    /// What it is in B, in words.
+    /// What it is in B, in words; empty where `changes` has it.
     pub b: String,
+    /// What was seen at a step in A and in B, where a compact report was compared: a rendering makes the words.
+    #[serde(skip)]
+    pub changes: Option<[Option<fact::Change>; 2]>,
     /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<[Share; 2]>,
@@ -159,7 +163,7 @@ enum Relation {
 
 impl Change {
     fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> Change {
-        Change { case: None, step: None, fact: fact.to_string(), a: a.into(), b: b.into(), seen: None }
+        Change { case: None, step: None, fact: fact.to_string(), a: a.into(), b: b.into(), changes: None, seen: None }
     }
 
     /// The facts that differ, by their names. One that only one of them has is `absent` in the other.

@@ -7,6 +7,7 @@
 
 mod bytes;
 mod calls;
+mod change;
 pub mod changes;
 mod contexts;
 mod current;
@@ -16,11 +17,13 @@ mod initialised;
 mod look;
 mod matcher;
 mod memory;
+pub(crate) mod sentence;
 mod status;
 mod value;
 mod visible;
 pub mod words;
 
+pub use change::{Change, Fact, RowFact, Token, differing};
 pub use exit::ExitCheck;
 pub use gpus::{GpuList, GpuNames};
 pub use look::{Look, Sight, Truth};

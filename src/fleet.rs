@@ -6,22 +6,26 @@
 //! here says that it is wrong. A document has no clock, and of a machine only what its report says.
 
 mod answer;
+mod change;
 mod diff;
 mod expect;
 mod gather;
 mod merge;
 mod pool;
+mod rank;
 mod rows;
 mod spread;
 #[cfg(test)]
 mod tests;
 
 pub use answer::Refused;
+pub use change::{CaseChange, FactDiffers};
 pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff, schema as diff_schema};
 pub use expect::names;
 pub use gather::gather;
 pub use merge::{Words, merge};
 pub use pool::{Pool, Rule};
+pub use rank::Rank;
 
 use std::collections::BTreeMap;
 
@@ -36,7 +40,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-fleet";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 1;
+pub const MINOR: u32 = 2;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -241,8 +245,8 @@ pub struct Usual {
 pub struct Outcome {
     /// The verdict.
     pub kind: Kind,
-    /// The facts of each case, a line each, such as `trap 2 cudaSetDevice: cudaSuccess, context on gpu1`.
-    pub facts: Vec<String>,
+    /// What each case showed, step by step.
+    pub facts: Vec<CaseChange>,
     /// How many machines.
     pub machines: usize,
 }
@@ -306,17 +310,6 @@ pub enum What {
         /// The reasons that their reports give, each with how often.
         reasons: BTreeMap<String, usize>,
     },
-}
-
-/// One fact that is not the usual one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FactDiffers {
-    /// What it is about: `trap 2 cudaSetDevice`.
-    pub of: String,
-    /// What is usual; empty where the usual outcome has no such fact.
-    pub usual: String,
-    /// What these machines show.
-    pub these: String,
 }
 
 /// The JSON Schema of the document, generated from these types.

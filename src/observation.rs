@@ -152,7 +152,7 @@ fn larger(a: Option<i64>, b: Option<i64>) -> Option<i64> {
 
 /// A change in device memory, in classes relative to what one context was measured to cost on the
 /// same GPU in the same run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Within the noise of the null control.

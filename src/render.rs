@@ -8,6 +8,7 @@
 
 pub mod answer;
 pub mod applicable;
+pub mod change;
 pub mod claims;
 pub mod compare;
 pub mod explain;

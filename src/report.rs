@@ -23,6 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibration;
+use crate::fact::Change;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
@@ -37,9 +38,13 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 6;
+pub const MINOR: u32 = 7;
 /// What a reader of a compact report must know: without attempts there is nothing to judge anew.
 pub const COMPACT: &str = "compact";
+/// What else it must know since 1.7: what was seen is told as facts, and not in sentences.
+pub const FACTS: &str = "facts";
+/// Everything that this version understands of what a document may ask for.
+pub const UNDERSTOOD: [&str; 2] = [COMPACT, FACTS];
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +53,8 @@ pub const COMPACT: &str = "compact";
 pub struct Report {
     /// Which document this is.
     pub schema: SchemaId,
-    /// What a reader must know, or else refuse the document: `compact` in a compact one (since 1.5).
+    /// What a reader must know, or else refuse the document: `compact` in a compact one (since 1.5), and
+    /// `facts` (since 1.7).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_understand: Vec<String>,
     /// Whether a real driver answered.
@@ -261,9 +267,9 @@ pub struct Outcome {
     /// What was seen; figures that vary are those of the first such attempt. Left out of a compact report.
     #[serde(default, skip_serializing_if = "is_left_out")]
     pub observation: Observation,
-    /// What changed from step to step, a line for each step at which anything did. Compact reports only.
+    /// What changed from step to step, for each step at which anything did; sentences up to 1.6. Compact reports only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub facts: Vec<String>,
+    pub facts: Vec<Change>,
     /// By GPU the change of largest size in its memory, where there was one; null where it could not be read.
     /// Compact reports only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -277,7 +283,7 @@ impl Outcome {
     }
 
     /// What changed from step to step, as a compact report has it.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn changes(&self) -> Vec<Change> {
         if self.is_compact() { self.facts.clone() } else { changes(&self.observation) }
     }
 

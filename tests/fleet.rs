@@ -4,7 +4,7 @@ use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -202,7 +202,7 @@ fn what_changed_between_two_audits_is_told() {
 
 /// A compact report of every scenario is small: of the largest committed report, and of a simulated run.
 #[test]
-fn a_compact_report_of_all_is_at_most_200_kb() {
+fn a_compact_report_of_all_is_at_most_240_kb() {
     let scratch = Scratch::new();
     let largest = root().join("reports/shared-gpus/all-idle.json.gz");
     let of = |path: &Path| {
@@ -210,10 +210,10 @@ fn a_compact_report_of_all_is_at_most_200_kb() {
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         ran.stdout.len()
     };
-    assert!(of(&largest) <= 200_000, "{} bytes", of(&largest));
+    assert!(of(&largest) <= 240_000, "{} bytes", of(&largest));
     let (ran, _) = scratch.simulate("sim:h200-x2", &["all", "!framework/*"], &["--quick", "--compact"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stdout.len() <= 200_000, "{} bytes", ran.stdout.len());
+    assert!(ran.stdout.len() <= 240_000, "{} bytes", ran.stdout.len());
     assert!(ran.json()["scenarios"].as_array().is_some_and(|all| all.len() > 200));
 }
 
@@ -238,9 +238,67 @@ fn a_name_that_is_not_there_replaces_nothing() {
     }
 }
 
+/// Files of six machines: three with the one document, three with the other.
+fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
+    // Masks have them too, in capitals and shortened to their first digits.
+    let digits = |gpu: &Value| gpu["uuid"].as_str().expect("a UUID")["GPU-".len()..][..8].to_owned();
+    let digits: Vec<String> = one["machine"]["gpus"].as_array().expect("GPUs").iter().map(digits).collect();
+    let write = |machine: usize| {
+        let mut document = if machine < 3 { one.clone() } else { other.clone() };
+        document["run"]["labels"] = json!({"node": format!("node-{machine}")});
+        let mut text = document.to_string();
+        for (at, digits) in digits.iter().enumerate() {
+            let other = format!("{machine:04x}{at:04x}");
+            text = text.replace(digits, &other).replace(&digits.to_uppercase(), &other);
+        }
+        let path = scratch.path().join(format!("node-{machine}.json"));
+        fs::write(&path, text).expect("a file of our own");
+        path.to_string_lossy().into_owned()
+    };
+    (0..6).map(write).collect()
+}
+
+/// Up to 1.6 a compact report kept sentences. `tests/fleet/sentences.json.gz` is what that version wrote of a committed
+/// run: beside what is written today of the same run nothing differs, and nothing that is compared is a sentence.
+#[test]
+fn sentences_and_facts_of_one_run_do_not_differ() {
+    let scratch = Scratch::new();
+    let mut text = String::new();
+    let file = fs::File::open(root().join("tests/fleet/sentences.json.gz")).expect("it is committed");
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("text");
+    let old: Value = serde_json::from_str(&text).expect("JSON");
+    let whole = root().join("reports/shared-gpus/all-idle.json.gz");
+    let ran = scratch.run(&["render", "--as", "compact", &whole.to_string_lossy()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let new = ran.json();
+    let is_sentence = |text: &str| text.contains("context on gpu") || text.contains("sees gpu");
+    assert!(is_sentence(&text) && !is_sentence(&ran.stdout));
+
+    let inputs = six_nodes(&scratch, &old, &new);
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    merge(&scratch, &inputs).ended(0, "ok");
+    let fleet = merged(&scratch);
+    assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 6)]));
+    assert_eq!(differences(&fleet), Vec::<String>::new());
+    assert!(!is_sentence(&fleet.to_string()) && !fleet.to_string().contains("opaque"));
+
+    let ran = scratch.run(&["compare", inputs[0], inputs[5]]);
+    ran.ended(0, "ok");
+    // One that is not the same is found, whatever it is told by.
+    let sentence = "4 cudaSetDevice: context on gpu0";
+    assert!(text.contains(sentence), "the words of 1.6");
+    fs::write(
+        inputs[0],
+        fs::read_to_string(inputs[0]).expect("a file").replace(sentence, "4 cudaSetDevice: no context"),
+    )
+    .expect("a file of our own");
+    scratch.run(&["compare", inputs[0], inputs[5]]).ended(1, "unexpected");
+    merge(&scratch, &inputs).ended(0, "ok");
+    assert!(!differences(&merged(&scratch)).is_empty());
+}
+
 /// Half of a fleet was measured by the first version that wrote reports, and half by a later one than this. A whole
-/// report is judged and told anew, so that it agrees with a compact one of today. Compact ones of two versions agree as
-/// far as both write the same words.
+/// report is judged and told anew, so that it agrees with a compact one of today.
 #[test]
 fn reports_of_two_versions_are_one_fleet() {
     let scratch = Scratch::new();
@@ -253,21 +311,7 @@ fn reports_of_two_versions_are_one_fleet() {
     new["schema"]["minor"] = json!(99);
     new["run"]["version"] = json!("99.0.0");
     new["run"]["what_this_version_does_not_know"] = json!({"a": 1});
-    // Masks have them too, in capitals and shortened to their first digits.
-    let digits = |gpu: &Value| gpu["uuid"].as_str().expect("a UUID")["GPU-".len()..][..8].to_owned();
-    let digits: Vec<String> = new["machine"]["gpus"].as_array().expect("GPUs").iter().map(digits).collect();
-    for machine in 0..6 {
-        let mut document = if machine < 3 { old.clone() } else { new.clone() };
-        document["run"]["labels"] = json!({"node": format!("node-{machine}")});
-        let mut text = document.to_string();
-        for (at, digits) in digits.iter().enumerate() {
-            let other = format!("{machine:04x}{at:04x}");
-            text = text.replace(digits, &other).replace(&digits.to_uppercase(), &other);
-        }
-        fs::write(scratch.path().join(format!("node-{machine}.json")), text).expect("a file of our own");
-    }
-    let inputs: Vec<String> =
-        (0..6).map(|it| scratch.path().join(format!("node-{it}.json")).to_string_lossy().into()).collect();
+    let inputs = six_nodes(&scratch, &old, &new);
     let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
     merge(&scratch, &inputs).ended(0, "ok");
     let fleet = merged(&scratch);

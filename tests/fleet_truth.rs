@@ -83,7 +83,7 @@ fn in_order(fleet: &Fleet) {
         let counts: Vec<usize> = usual.outcomes.iter().map(|outcome| outcome.machines).collect();
         assert!(counts.windows(2).all(|pair| pair[0] >= pair[1]), "{counts:?}");
     }
-    // A verdict, then facts, then no answer, then bytes; of one kind what more machines show.
+    // A verdict, then facts, then no answer, then bytes; of one kind a smaller share of the machines before a larger.
     let weight = |difference: &cuda_pitfalls::fleet::Difference| {
         let kind = match difference.what {
             What::Outcome { verdict_differs: true, .. } => 0,
@@ -91,15 +91,16 @@ fn in_order(fleet: &Fleet) {
             What::NoAnswer { .. } => 2,
             What::Bytes { .. } => 3,
         };
-        (kind, difference.machines.len())
+        let these = difference.machines.len() as f64;
+        (kind, these / (these + difference.usual_machines as f64))
     };
-    let weights: Vec<(i32, usize)> = fleet.differences.iter().map(weight).collect();
+    let weights: Vec<(i32, f64)> = fleet.differences.iter().map(weight).collect();
     for pair in weights.windows(2) {
-        let ((kind, machines), (next, fewer)) = (pair[0], pair[1]);
-        assert!(kind < next || (kind == next && machines >= fewer), "{pair:?}");
+        let ((kind, share), (next, larger)) = (pair[0], pair[1]);
+        assert!(kind < next || (kind == next && share <= larger), "{pair:?}");
     }
-    let differ = |pair: &[(i32, usize)]| pair[0].0 == pair[1].0 && pair[0].1 > pair[1].1;
-    assert!(weights.windows(2).any(differ), "no two of one kind differ in how many machines: {weights:?}");
+    let differ = |pair: &[(i32, f64)]| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1;
+    assert!(weights.windows(2).any(differ), "no two of one kind differ in their share: {weights:?}");
 }
 
 #[test]

@@ -7,4 +7,4 @@ mod report_page;
 mod trace_page;
 
 // The fixtures name these as a part of the program does.
-use cuda_pitfalls::{diagnosis, fleet, policy, report, sample, trace, verdict};
+use cuda_pitfalls::{diagnosis, fact, fleet, policy, report, sample, trace, verdict};

@@ -52,7 +52,7 @@ pub(super) fn compare(arguments: CompareArguments) -> Exit {
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = match compared {
-        Ok(comparison) => comparison,
+        Ok(comparison) => render::compare::worded(comparison),
         Err(why) => return fail(&why, Exit::Usage, json),
     };
     comparison.a.name = a.to_string_lossy().into_owned();

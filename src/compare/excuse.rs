@@ -1,7 +1,7 @@
 //! Differences that follow from the machines: they are not differences in behaviour.
 
 use super::differing::{About, Differing, Was};
-use crate::fact::words;
+use crate::fact::{self, Fact, Token};
 use crate::machine::Machine;
 use crate::observation::{Observation, StepObservation};
 use crate::plan::Plan;
@@ -9,35 +9,40 @@ use crate::report::ScenarioReport;
 use crate::scenario::Class;
 
 /// What the two machines are by themselves. A call that tells it behaves the same on both.
-pub(super) struct Own(Vec<(&'static str, [String; 2])>);
+pub(super) struct Own(Vec<(&'static str, [Token; 2])>);
 
 impl Own {
     pub(super) fn new(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Own {
-        let number = |number: Option<i32>| number.map(|number| number.to_string());
+        let number = |number: Option<i32>| number.map(|number| Token::Int(number.into()));
+        let text = |text: &Option<String>| text.as_deref().map(Token::of);
         let facts = [
-            ("the number of GPUs", machines.map(|machine| Some(machine.gpus.len().to_string()))),
+            ("the number of GPUs", machines.map(|machine| Some(Token::Int(machine.gpus.len() as i64)))),
             ("the version of libcudart", both.map(|it| number(it.libcudart.as_ref().and_then(|it| it.number)))),
-            ("the driver's version", machines.map(|machine| machine.driver_version.clone())),
+            ("the driver's version", machines.map(|machine| text(&machine.driver_version))),
             ("the driver's CUDA version", machines.map(|machine| number(machine.cuda_driver_version))),
-            ("NVML's version", machines.map(|machine| machine.nvml_version.clone())),
+            ("NVML's version", machines.map(|machine| text(&machine.nvml_version))),
         ];
         let known = facts.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?])));
         Own(known.filter(|(_, [a, b])| a != b).collect())
     }
 
-    /// What two lines tell about the machines, if they differ in one value and tell nothing else.
-    pub(super) fn of_words(&self, a: &str, b: &str) -> Option<&'static str> {
-        let explained = |(_, [of_a, of_b]): &&(&str, [String; 2])| {
-            let value = |own: &str| format!("={own}");
-            a.contains(&value(of_a)) && a.replacen(&value(of_a), &value(of_b), 1) == b
-        };
-        self.0.iter().find(explained).map(|(what, _)| *what)
+    /// What two changes at a step tell about the machines, if they differ in one value and in nothing else.
+    pub(super) fn of_change(&self, a: &fact::Change, b: &fact::Change) -> Option<&'static str> {
+        let mut differing = a.facts.iter().zip(&b.facts).filter(|(a, b)| a != b);
+        let (Fact::Value(name, of_a), Fact::Value(also, of_b)) = differing.next()? else { return None };
+        if name != also || differing.next().is_some() || a.facts.len() != b.facts.len() {
+            return None;
+        }
+        self.find([of_a.clone(), of_b.clone()])
     }
 
     /// What a fact tells about the machines, if it tells nothing else.
     fn of(&self, fact: &Differing) -> Option<&'static str> {
         let (Was::Output(of_a), Was::Output(of_b)) = (fact.a, fact.b) else { return None };
-        let both = [of_a, of_b].map(words::value);
+        self.find([of_a, of_b].map(Token::from))
+    }
+
+    fn find(&self, both: [Token; 2]) -> Option<&'static str> {
         self.0.iter().find(|(_, own)| *own == both).map(|(what, _)| *what)
     }
 }

@@ -6,7 +6,7 @@ use super::differing::{Differing, differing};
 use super::excuse::{Excuses, Own};
 use super::pair::Item;
 use super::{Change, Difference, Relation, Share};
-use crate::fact::changes::differing_lines;
+use crate::fact;
 use crate::machine::Machine;
 use crate::observe::Observation;
 use crate::plan::Plan;
@@ -86,13 +86,13 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     }
 }
 
-/// Whether only lines are left of what a scenario showed.
+/// Whether only facts are left of what a scenario showed.
 fn is_compact(scenario: &ScenarioReport) -> bool {
     scenario.cases.iter().flat_map(|case| &case.outcomes).any(Outcome::is_compact)
 }
 
-/// As [`compare`], where one of the two is compact or both: by the lines that a compact report keeps. What
-/// follows from the machines they tell only where a line is about the machine itself.
+/// As [`compare`], where one of the two is compact or both: by the facts that a compact report keeps. What
+/// follows from the machines they tell only where a value is about the machine itself.
 fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let own = Own::new(both, machines);
@@ -107,28 +107,30 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
         let Some(counterpart) = b.cases.iter().find(|known| known.name == case.name) else { continue };
         let is_mixture =
             both.iter().all(|it| it.nondeterministic || it.plan.as_ref().is_some_and(|it| it.nondeterministic));
-        let [of_a, of_b] = [case, counterpart].map(|case| -> Vec<(u32, Vec<String>)> {
-            case.outcomes.iter().map(|outcome| (outcome.count, outcome.lines())).collect()
+        type Counted = (u32, Vec<fact::Change>);
+        let [of_a, of_b] = [case, counterpart].map(|case| -> Vec<Counted> {
+            case.outcomes.iter().map(|outcome| (outcome.count, outcome.changes())).collect()
         });
-        let has = |all: &[(u32, Vec<String>)], lines: &Vec<String>| all.iter().any(|(_, known)| known == lines);
-        let only_a = of_a.iter().find(|(_, lines)| !has(&of_b, lines));
-        let only_b = of_b.iter().find(|(_, lines)| !has(&of_a, lines));
-        let is_shared = of_a.iter().any(|(_, lines)| has(&of_b, lines));
+        let has = |all: &[Counted], changes: &[fact::Change]| all.iter().any(|(_, known)| known == changes);
+        let only_a = of_a.iter().find(|(_, changes)| !has(&of_b, changes));
+        let only_b = of_b.iter().find(|(_, changes)| !has(&of_a, changes));
+        let is_shared = of_a.iter().any(|(_, changes)| has(&of_b, changes));
         let (Some(first_a), Some(first_b)) = (of_a.first(), of_b.first()) else { continue };
         if (only_a.is_none() && only_b.is_none()) || (is_mixture && is_shared) {
             continue;
         }
-        let ((count_a, lines_a), (count_b, lines_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
-        let share = |count: u32, all: &[(u32, Vec<String>)]| Share {
+        let ((count_a, changes_a), (count_b, changes_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
+        let share = |count: u32, all: &[Counted]| Share {
             count: count.into(),
             of: all.iter().map(|(count, _)| u64::from(*count)).sum(),
         };
         let seen = Some([share(*count_a, &of_a), share(*count_b, &of_b)]);
-        let differing = differing_lines(lines_a, lines_b);
-        let why = |(_, a, b): &(String, String, String)| own.of_words(a, b);
+        let differing = fact::differing(changes_a, changes_b);
+        let why = |(a, b): &(Option<&fact::Change>, Option<&fact::Change>)| own.of_change((*a)?, (*b)?);
         let Some(first) = differing.iter().find(|it| why(it).is_none()).or(differing.first()) else { continue };
-        let (step, a, b) = first.clone();
-        let change = Change { case: Some(case.name.clone()), step: Some(step), seen, ..Change::new("shows", a, b) };
+        let step = first.0.or(first.1).map(|change| change.label.clone()).filter(|label| !label.is_empty());
+        let changes = Some([first.0.cloned(), first.1.cloned()]);
+        let change = Change { case: Some(case.name.clone()), step, changes, seen, ..Change::new("shows", "", "") };
         match why(first) {
             None => changed.push(change),
             Some(what) => {

@@ -1,56 +1,32 @@
-//! What changed from step to step of an outcome, in short lines that are the same wherever the same was seen.
+//! What changed from step to step of an outcome: the same wherever the same was seen.
 //!
-//! A line says what cannot be foretold from the lines above it. A process that begins to see a GPU touches it,
-//! and a context becomes the current one and takes what a context costs: that is told only where it is not so.
-//! Two outcomes with the same lines showed the same, but for memory that other processes hide.
+//! It says what cannot be foretold from the steps before. A process that begins to see a GPU touches it, and a
+//! context becomes the current one and takes what a context costs: that is told only where it is not so. Two
+//! outcomes with the same changes showed the same, but for memory that other processes hide.
 
 use std::collections::BTreeMap;
 
-use super::words;
+use super::{Change, Fact, words};
 use crate::event::Value;
 use crate::observation::{Class, Hidden, MemoryObservation, Observation, StepObservation};
 
 /// A handle that was given, as values say it.
 const BOUND: &str = "bound";
 
-/// The lines, such as `2 cudaSetDevice: sees gpu0, context on gpu0`: the number of the step, its label, and what
-/// changed with it. A step without a change has none.
-pub fn changes(outcome: &Observation) -> Vec<String> {
+/// What changed with each step, and how the attempt ended if not with 0. A step without a change has none.
+pub fn changes(outcome: &Observation) -> Vec<Change> {
     let mut known = Known::default();
-    let told = |(place, step): (usize, &StepObservation)| {
-        let words = known.tell(step);
-        (!words.is_empty()).then(|| format!("{} {}: {}", place + 1, step.label, words.join(", ")))
-    };
-    let mut lines: Vec<String> = outcome.steps.iter().enumerate().filter_map(told).collect();
+    let numbered = (1..).zip(&outcome.steps);
+    let each =
+        numbered.map(|(number, step)| Change { step: number, label: step.label.clone(), facts: known.facts(step) });
+    let mut changes: Vec<Change> = each.filter(|change| !change.facts.is_empty()).collect();
     if outcome.end != "0" {
-        lines.push(format!("end: {} after {} steps", outcome.end, outcome.steps.len()));
+        changes.push(Change::end(u32::try_from(outcome.steps.len()).unwrap_or(u32::MAX), &outcome.end));
     }
-    lines
+    changes
 }
 
-/// What a line is about and what it says: `2 cudaSetDevice` and `context on gpu0`.
-pub fn parts(line: &str) -> (&str, &str) {
-    line.split_once(": ").unwrap_or((line, ""))
-}
-
-/// What two lists of lines differ in, line by line: what it is about, and what either says of it, empty where it
-/// says nothing. In the order of the first.
-pub fn differing_lines(a: &[String], b: &[String]) -> Vec<(String, String, String)> {
-    let said = |all: &[String], about: &str| {
-        let line = all.iter().map(|line| parts(line)).find(|(known, _)| *known == about);
-        line.map(|(_, words)| words.to_owned()).unwrap_or_default()
-    };
-    let mut about: Vec<&str> = Vec::new();
-    for (name, _) in a.iter().chain(b).map(|line| parts(line)) {
-        if !about.contains(&name) {
-            about.push(name);
-        }
-    }
-    let each = about.into_iter().map(|name| (name.to_owned(), said(a, name), said(b, name)));
-    each.filter(|(_, a, b)| a != b).collect()
-}
-
-/// What the lines so far say.
+/// What the steps so far say.
 #[derive(Default)]
 struct Known {
     initialised: Option<bool>,
@@ -61,45 +37,40 @@ struct Known {
 }
 
 impl Known {
-    /// What a step changed, and what is known after it.
-    fn tell(&mut self, step: &StepObservation) -> Vec<String> {
-        let mut told = Vec::new();
+    /// What a step changed; it is known after it.
+    fn facts(&mut self, step: &StepObservation) -> Vec<Fact> {
+        let mut facts = Vec::new();
         if !step.returned {
-            told.push("did not return".to_owned());
+            facts.push(Fact::DidNotReturn);
         }
-        told.extend(step.status.as_ref().filter(|status| status.code != 0).map(words::status));
+        facts.extend(step.status.as_ref().filter(|status| status.code != 0).map(|status| Fact::Status(status.into())));
         let is_bound = |value: &Value| matches!(value, Value::Text(text) if text == BOUND);
         // What a call says about every process on a GPU is about those of others too.
         let values = step.values.iter().filter(|(_, value)| step.shared.is_none() && !is_bound(value));
-        told.extend(values.map(|(name, value)| format!("{name}={}", words::value(value))));
+        facts.extend(values.map(|(name, value)| Fact::Value(name.clone(), value.into())));
         let mut foretold = self.current.clone();
-        self.process(step, &mut told, &mut foretold);
+        self.process(step, &mut facts, &mut foretold);
         if step.current != foretold {
-            told.push(format!("current {}", step.current.as_deref().unwrap_or("unknown")));
+            facts.push(Fact::Current(step.current.clone()));
         }
         self.current.clone_from(&step.current);
         for (gpu, memory) in words::in_order(&step.memory) {
-            self.memory(gpu, memory, &mut told);
+            facts.extend(self.memory(gpu, memory));
         }
-        told
+        facts
     }
 
     /// Whether the driver is initialised, what the process sees, and where it has contexts.
-    fn process(&mut self, step: &StepObservation, told: &mut Vec<String>, foretold: &mut Option<String>) {
+    fn process(&mut self, step: &StepObservation, facts: &mut Vec<Fact>, foretold: &mut Option<String>) {
         let sees_other = step.visible != self.visible;
         let first_idle = self.initialised.is_none() && step.initialised == Some(false);
         if step.initialised != self.initialised && !first_idle && !(sees_other && step.initialised == Some(true)) {
-            told.push(match step.initialised {
-                Some(true) => "driver initialised".to_owned(),
-                Some(false) => "driver not initialised".to_owned(),
-                None => "driver not asked".to_owned(),
-            });
+            facts.push(Fact::Initialised(step.initialised));
         }
         self.initialised = step.initialised;
         let listed = |gpus: Option<&Vec<String>>| gpus.cloned().unwrap_or_default();
         if sees_other {
-            let gpus = step.visible.as_deref();
-            told.push(gpus.map_or_else(|| "sees unknown".to_owned(), |gpus| format!("sees {}", words::gpus(gpus))));
+            facts.push(Fact::Visible(step.visible.clone()));
             let before = listed(self.visible.as_ref());
             for gpu in step.visible.iter().flatten().filter(|gpu| !before.contains(gpu)) {
                 let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
@@ -115,13 +86,9 @@ impl Known {
             self.visible.clone_from(&step.visible);
         }
         if step.contexts != self.contexts {
+            facts.push(Fact::Contexts(step.contexts.clone()));
             let before = listed(self.contexts.as_ref());
             let now = listed(step.contexts.as_ref());
-            match &step.contexts {
-                None => told.push("contexts unknown".to_owned()),
-                Some(gpus) if gpus.is_empty() => told.push("no context".to_owned()),
-                Some(gpus) => told.push(format!("context on {}", gpus.join(","))),
-            }
             for gpu in before.iter().filter(|gpu| !now.contains(gpu)) {
                 self.classes.insert(gpu.clone(), Some(Class::Touch));
                 if foretold.as_ref() == Some(gpu) {
@@ -136,17 +103,16 @@ impl Known {
         }
     }
 
-    fn memory(&mut self, gpu: &str, memory: &MemoryObservation, told: &mut Vec<String>) {
+    fn memory(&mut self, gpu: &str, memory: &MemoryObservation) -> Option<Fact> {
         let is_small = memory.class.is_some_and(|class| class <= Class::Touch);
         // What others on the GPU hide is no fact: it would differ from machine to machine with them.
         if memory.hidden == Some(Hidden::Uncalibrated) || (memory.hidden.is_some() && is_small) {
-            return;
+            return None;
         }
         let class = self.classes.entry(gpu.to_owned()).or_insert(Some(Class::None));
-        if *class != memory.class {
-            told.push(format!("{gpu} {}", memory.class.map_or("not read", Class::name)));
-            *class = memory.class;
-        }
+        let is_new = *class != memory.class;
+        *class = memory.class;
+        is_new.then(|| Fact::Memory(gpu.to_owned(), memory.class))
     }
 }
 
@@ -155,6 +121,7 @@ const NONE: &str = "none";
 
 #[cfg(test)]
 mod tests {
+    use super::super::Token;
     use super::*;
     use crate::event::Status;
     use crate::observation::Shared;
@@ -180,31 +147,39 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_cannot_be_foretold() {
+    fn only_what_cannot_be_foretold_is_told() {
         let mut all = vec![
             step("cuInit", &[], Class::Touch),
             step("count", &[], Class::Touch),
             step("cudaFree", &["gpu0"], Class::Context),
         ];
-        assert_eq!(changes(&outcome(all.clone())), ["1 cuInit: sees gpu0,gpu1", "3 cudaFree: context on gpu0"]);
+        let gpus = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let change = |step, label: &str, facts: &[Fact]| Change { step, label: label.into(), facts: facts.to_vec() };
+        let context = Fact::Contexts(gpus(&["gpu0"]));
+        let first = change(1, "cuInit", &[Fact::Visible(gpus(&["gpu0", "gpu1"]))]);
+        assert_eq!(
+            changes(&outcome(all.clone())),
+            [first.clone(), change(3, "cudaFree", std::slice::from_ref(&context))]
+        );
         all[2].memory.get_mut("gpu0").unwrap().class = Some(Class::Touch);
         all[2].current = Some(NONE.into());
+        let touch = Fact::Memory("gpu0".into(), Some(Class::Touch));
         assert_eq!(
-            changes(&outcome(all.clone()))[1],
-            "3 cudaFree: context on gpu0, current none, gpu0 touch",
+            changes(&outcome(all.clone()))[1].facts,
+            [context, Fact::Current(Some(NONE.into())), touch],
             "a context that takes nothing is told"
         );
         all[1].status = Some(Status { code: 101, name: Some("CUDA_ERROR_INVALID_DEVICE".into()) });
         all[1].values.insert("stream".into(), Value::Text(BOUND.into()));
         all[1].values.insert("count".into(), Value::Int(2));
-        let text = changes(&Observation { end: "SIGSEGV".into(), ..outcome(all) });
-        assert_eq!(text[1], "2 count: CUDA_ERROR_INVALID_DEVICE, count=2");
-        assert_eq!(text[3], "end: SIGSEGV after 3 steps");
-        assert_eq!(parts(&text[1]), ("2 count", "CUDA_ERROR_INVALID_DEVICE, count=2"));
+        let all = changes(&Observation { end: "SIGSEGV".into(), ..outcome(all) });
+        let status = Fact::Status(Token::Text("CUDA_ERROR_INVALID_DEVICE".into()));
+        assert_eq!(all[1], change(2, "count", &[status, Fact::Value("count".into(), Token::Int(2))]));
+        assert_eq!(all[3], Change::end(3, "SIGSEGV"));
     }
 
     #[test]
-    fn every_fact_of_an_outcome_is_in_the_lines() {
+    fn every_fact_of_an_outcome_is_in_the_changes() {
         let steps = || {
             vec![
                 step("a", &[], Class::Touch),
@@ -213,8 +188,8 @@ mod tests {
             ]
         };
         let plain = changes(&outcome(steps()));
-        type Change = fn(&mut StepObservation);
-        let all: [Change; 8] = [
+        type Alter = fn(&mut StepObservation);
+        let all: [Alter; 8] = [
             |step| step.returned = false,
             |step| step.status.as_mut().unwrap().code = 7,
             |step| step.initialised = Some(false),
@@ -234,21 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_held_against_each_other_by_what_they_are_about() {
-        let lines = |all: &[&str]| all.iter().map(|line| line.to_string()).collect::<Vec<_>>();
-        let (a, b) = (lines(&["1 a: x", "2 b: y"]), lines(&["2 b: z", "3 c: w"]));
-        let text = |a: &str, b: &str, c: &str| (a.to_string(), b.to_string(), c.to_string());
-        assert_eq!(differing_lines(&a, &b), [text("1 a", "x", ""), text("2 b", "y", "z"), text("3 c", "", "w")]);
-        assert!(differing_lines(&a, &a).is_empty());
-    }
-
-    #[test]
     fn what_others_on_a_gpu_hide_is_not_told() {
         let mut all = vec![step("cuInit", &[], Class::None)];
-        assert_eq!(changes(&outcome(all.clone())), ["1 cuInit: sees gpu0,gpu1, gpu0 none"]);
+        assert_eq!(changes(&outcome(all.clone()))[0].facts[1..], [Fact::Memory("gpu0".into(), Some(Class::None))]);
         all[0].memory.get_mut("gpu0").unwrap().hidden = Some(Hidden::Prepaid);
         all[0].values.insert("count".into(), Value::Int(2));
         all[0].shared = Some(Shared::Listed);
-        assert_eq!(changes(&outcome(all)), ["1 cuInit: sees gpu0,gpu1"]);
+        let changes = changes(&outcome(all));
+        assert_eq!((changes.len(), changes[0].facts.len()), (1, 1), "it sees GPUs, and nothing else is told");
     }
 }

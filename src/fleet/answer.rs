@@ -10,8 +10,9 @@ use serde::Deserialize;
 
 use super::rows;
 use super::{Bucket, Key};
+use crate::fact::Change;
 use crate::judge;
-use crate::report::{self, COMPACT, Report};
+use crate::report::{self, Report, UNDERSTOOD};
 use crate::survey::{Survey, SurveyKind};
 use crate::text::counts::tally;
 use crate::trace;
@@ -27,7 +28,7 @@ const MOST_WARNINGS: usize = 20;
 const DISTURBED_OF: u64 = 20;
 /// A compact report says so near to its beginning, in this way.
 const HEAD_BYTES: usize = 256;
-const WRITTEN: &[u8] = br#""must_understand":["compact"]"#;
+const WRITTEN: &[u8] = br#""must_understand":["compact""#;
 /// How the time of a run is written: `2026-11-20T17:49:29Z`.
 const TIME: &str = "0000-00-00T00:00:00Z";
 
@@ -103,8 +104,8 @@ pub(super) enum Shown<'t> {
 pub(super) struct Case<'t> {
     /// The case's name; empty for rows.
     pub name: Cow<'t, str>,
-    /// The lines of every distinct outcome, sorted: how often each was seen is a matter of chance.
-    pub outcomes: Vec<Vec<Text<'t>>>,
+    /// What every distinct outcome showed, sorted: how often each was seen is a matter of chance.
+    pub outcomes: Vec<Vec<Change>>,
     /// The largest change of memory by GPU in the most frequent outcome; none where it could not be read.
     pub figures: Vec<(Text<'t>, Option<i64>)>,
 }
@@ -237,8 +238,8 @@ struct CompactCase<'t> {
 struct CompactOutcome<'t> {
     #[serde(default)]
     count: u32,
-    #[serde(default, borrow)]
-    facts: Vec<Text<'t>>,
+    #[serde(default)]
+    facts: Vec<Change>,
     #[serde(default, borrow)]
     used_bytes: BTreeMap<Text<'t>, Option<i64>>,
 }
@@ -276,7 +277,7 @@ pub(super) fn document(text: &[u8]) -> Result<Document, Refused> {
 fn check_head(schema: &HeadSchema<'_>, must_understand: &[Text<'_>]) -> Result<bool, Refused> {
     let name = schema.name.as_ref().map(|name| &*name.0).unwrap_or_default();
     let unsupported = |why: String| Err(Refused { bucket: Bucket::Unsupported, why });
-    if let Some(what) = must_understand.iter().chain(&schema.must_understand).find(|it| it.0 != COMPACT) {
+    if let Some(what) = must_understand.iter().chain(&schema.must_understand).find(|it| !UNDERSTOOD.contains(&&*it.0)) {
         return unsupported(format!("it requires `{}`, which this program does not support", what.0));
     }
     let is_survey = SurveyKind::ALL.iter().any(|kind| kind.schema() == name);
@@ -437,10 +438,10 @@ fn is_of_the_run(reason: Reason) -> bool {
 fn case(case: CompactCase<'_>, by_chance: bool) -> Case<'_> {
     let mut outcomes = case.outcomes;
     let used = outcomes.first_mut().map(|top| std::mem::take(&mut top.used_bytes)).unwrap_or_default();
-    let mut lines: Vec<Vec<Text>> = outcomes.into_iter().map(|outcome| outcome.facts).collect();
-    lines.sort();
-    lines.dedup();
-    Case { name: case.name.0, outcomes: lines, figures: used.into_iter().filter(|_| !by_chance).collect() }
+    let mut shown: Vec<Vec<Change>> = outcomes.into_iter().map(|outcome| outcome.facts).collect();
+    shown.sort();
+    shown.dedup();
+    Case { name: case.name.0, outcomes: shown, figures: used.into_iter().filter(|_| !by_chance).collect() }
 }
 
 /// What machines must have in common.

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::change::differing as differing_facts;
 use super::{Difference, FactDiffers, Fleet, Group, Key, MAJOR, Outcome, Usual, What};
-use crate::fact::changes::differing_lines;
 use crate::report::SchemaId;
 use crate::verdict::{Kind, Provenance};
 
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
 /// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 0;
+const MINOR: u32 = 1;
 
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -170,13 +170,12 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
             let Some(then) = known.get(question).filter(|then| then.kind != now.kind || then.facts != now.facts) else {
                 continue;
             };
-            let differing = differing_lines(&then.facts, &now.facts).into_iter();
             changed.push(UsualChanged {
                 question: question.to_owned(),
                 old: Size { machines: then.machines, ..size(before) },
                 new: Size { machines: now.machines, ..size(after) },
                 verdicts: (then.kind != now.kind).then_some([then.kind, now.kind]),
-                facts: differing.map(|(of, usual, these)| FactDiffers { of, usual, these }).collect(),
+                facts: differing_facts(&then.facts, &now.facts),
             });
         }
     }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::change::differing as differing_facts;
 use super::pool::{Answer, Answers, Kept, Pool, Same, UNREAD};
 use super::spread::{FEWEST, differs, spread};
 use super::{
-    Bucket, Difference, Expected, FactDiffers, Fleet, Group, Key, MAJOR, MINOR, Machine, NotMerged, Outcome, Question,
-    SCHEMA, Spread, Usual, What,
+    Bucket, Difference, Expected, Fleet, Group, Key, MAJOR, MINOR, Machine, NotMerged, Outcome, Question, SCHEMA,
+    Spread, Usual, What,
 };
-use crate::fact::changes::differing_lines;
 use crate::report::SchemaId;
 
 /// The labels that name a machine, the first first.
@@ -83,17 +83,7 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         differences: Vec::new(),
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
-    let by_weight = |it: &Difference| {
-        let rank = match &it.what {
-            What::Outcome { verdict_differs: true, .. } => 0,
-            What::Outcome { .. } => 1,
-            What::NoAnswer { .. } => 2,
-            What::Bytes { .. } => 3,
-        };
-        (rank, std::cmp::Reverse(it.machines.len()), it.group, it.question)
-    };
-    fleet.differences.sort_by_key(by_weight);
-    fleet
+    fleet.ranked()
 }
 
 fn group(key: &Key, machines: &BTreeSet<usize>) -> Group {
@@ -548,7 +538,7 @@ impl Asked<'_> {
             let what = What::Outcome {
                 outcome: place,
                 verdict_differs: same.kind != first.kind,
-                facts: facts(&first.facts, &same.facts),
+                facts: differing_facts(&first.facts, &same.facts),
             };
             differs_in(given.iter().map(|given| given.machine).collect(), of_first.len(), what);
         }
@@ -572,11 +562,6 @@ impl Asked<'_> {
 
 fn outcome(same: &Same, machines: usize) -> Outcome {
     Outcome { kind: same.kind, facts: same.facts.clone(), machines }
-}
-
-fn facts(usual: &[String], these: &[String]) -> Vec<FactDiffers> {
-    let differing = differing_lines(usual, these).into_iter();
-    differing.map(|(of, usual, these)| FactDiffers { of, usual, these }).collect()
 }
 
 /// Machines on one side of the median, and their figures.

@@ -5,11 +5,13 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::answer::{Answered, Digest, Refused, Shown};
-use super::{Bucket, Input, Key, MOST_EXAMPLES, NotMerged};
+use super::{Bucket, CaseChange, Input, Key, MOST_EXAMPLES, NotMerged};
 use crate::verdict::{Kind, Provenance};
 
 /// Different answers are kept up to this size together. Those of a thousand different machines take a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
+/// An answer takes so many times its text.
+const FACTS_BYTES: usize = 6;
 /// A figure that could not be read.
 pub(super) const UNREAD: i64 = i64::MIN;
 /// What takes part in none of a name, so that it can stand between two.
@@ -71,8 +73,8 @@ pub(super) struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Same {
     pub(super) kind: Kind,
-    /// The lines of all cases, each behind its case's name.
-    pub(super) facts: Vec<String>,
+    /// What all cases showed.
+    pub(super) facts: Vec<CaseChange>,
 }
 
 /// The name of a question, and what is said of it.
@@ -248,10 +250,12 @@ impl Answers {
                 let mut facts = Vec::new();
                 let mut about = Vec::new();
                 for case in cases {
-                    let of = if case.name.is_empty() { String::new() } else { format!("{} ", case.name) };
-                    for (at, lines) in case.outcomes.iter().enumerate().filter(|_| !by_chance) {
-                        let which = if at == 0 { String::new() } else { format!("(or {}) ", at + 1) };
-                        facts.extend(lines.iter().map(|line| format!("{of}{which}{}", line.0)));
+                    for (outcome, changes) in (1..).zip(&case.outcomes).filter(|_| !by_chance) {
+                        facts.extend(changes.iter().map(|change| CaseChange {
+                            case: case.name.clone().into_owned(),
+                            outcome,
+                            change: change.clone(),
+                        }));
                     }
                     let slash = if case.name.is_empty() { "" } else { "/" };
                     about.extend(case.figures.iter().map(|(gpu, _)| format!("{}{slash}{}", case.name, gpu.0)));
@@ -260,8 +264,8 @@ impl Answers {
             }
         };
         let at = u32::try_from(self.all.len()).ok()?;
-        // The text is kept twice: as it was written, to be found again, and as it is told.
-        self.bytes += 2 * code.len() + size_of::<Answer>();
+        // It is kept twice: as text, to be found again, and as facts, which take a few times as much.
+        self.bytes += FACTS_BYTES * code.len() + size_of::<Answer>();
         self.known.insert(code.into(), at);
         let (asked, libcudart) = (answer.asked.clone().into_owned(), answer.libcudart.clone().into_owned());
         self.all.push(Answer { name, asked, libcudart, shown, figures });
@@ -287,10 +291,7 @@ fn encode(answer: &Answered<'_>, code: &mut Vec<u8>) {
             for case in cases {
                 add(&case.name, 3);
                 if !by_chance {
-                    for lines in &case.outcomes {
-                        lines.iter().for_each(|line| add(&line.0, 1));
-                        add("", 2);
-                    }
+                    add(&serde_json::to_string(&case.outcomes).unwrap_or_default(), 2);
                 }
                 add("", 3);
                 case.figures.iter().for_each(|(gpu, _)| add(&gpu.0, 1));

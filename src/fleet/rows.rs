@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::answer::{Answered, Case, Shown, Text};
+use crate::fact::{Change, RowFact};
 use crate::survey::Survey;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
@@ -30,10 +31,10 @@ fn answer<R: Told>(row: &R) -> Option<Answered<'static>> {
         Some(unmeasured) => Shown::Nothing(unmeasured.reason.name()),
         None if !row.is_conclusive() => Shown::Nothing("attempts_disagree".to_owned()),
         None => {
-            let lines = row.facts().into_iter().map(|(name, value)| text(format!("{name}: {value}"))).collect();
+            let changes = row.facts().into_iter().map(Change::row).collect();
             let figures =
                 row.bytes().into_iter().enumerate().map(|(at, bytes)| (text(format!("gpu{at}")), Some(bytes)));
-            let case = Case { name: Cow::Borrowed(""), outcomes: vec![lines], figures: figures.collect() };
+            let case = Case { name: Cow::Borrowed(""), outcomes: vec![changes], figures: figures.collect() };
             Shown::Answer { kind: Kind::Reproduced, by_chance: false, cases: vec![case] }
         }
     };
@@ -63,7 +64,7 @@ trait Told: Row {
     fn asked(&self) -> String;
 
     /// What it showed, by fact.
-    fn facts(&self) -> Vec<(&'static str, String)>;
+    fn facts(&self) -> Vec<RowFact>;
 
     /// Memory, from the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
     fn bytes(&self) -> Vec<i64> {
@@ -80,11 +81,11 @@ impl Told for CallRow {
         format!("{} visible, after {}", self.visible_gpus, self.before.join(" "))
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<RowFact> {
         vec![
-            ("reads the mask", yes(self.freezes_visibility)),
-            ("context on", listed(self.context_on.as_deref())),
-            ("returned", self.status.clone().unwrap_or_else(|| "nothing".to_owned())),
+            RowFact::ReadsMask(self.freezes_visibility),
+            RowFact::ContextOn(self.context_on.clone()),
+            RowFact::Returned(self.status.clone()),
         ]
     }
 
@@ -99,11 +100,11 @@ impl Told for MaskRow {
         format!("{} {:?}", self.predicted.status, self.predicted.gpus)
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<RowFact> {
         vec![
-            ("cuInit", self.status.clone().unwrap_or_default()),
-            ("GPUs", listed(self.gpus.as_deref())),
-            ("as the rule says", yes(self.as_predicted)),
+            RowFact::CuInit(self.status.clone().unwrap_or_default()),
+            RowFact::Gpus(self.gpus.clone()),
+            RowFact::AsPredicted(self.as_predicted),
         ]
     }
 }
@@ -113,11 +114,8 @@ impl Told for EnvRow {
         format!("{} {}", self.value, self.observable)
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("has an effect", yes(self.has_effect)),
-            ("is read at", self.latched_at.clone().unwrap_or_else(|| "unknown".to_owned())),
-        ]
+    fn facts(&self) -> Vec<RowFact> {
+        vec![RowFact::HasEffect(self.has_effect), RowFact::LatchedAt(self.latched_at.clone())]
     }
 }
 
@@ -126,15 +124,14 @@ impl Told for PythonRow {
         format!("{:?} {:?} {:?}", self.before, self.ask, self.env)
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        let place = |at: &Option<String>| at.as_deref().map_or_else(|| "nowhere".to_owned(), without_line);
+    fn facts(&self) -> Vec<RowFact> {
         vec![
-            ("reads the mask", yes(self.reads_mask)),
-            ("calls cuInit", yes(self.calls_cuinit)),
-            ("at", place(&self.at)),
-            ("context on", listed(self.context_on.as_deref())),
-            ("raises", self.raised.as_ref().map_or_else(|| "nothing".to_owned(), |raised| raised.kind.clone())),
-            ("process ends with", self.left.clone().unwrap_or_else(|| "exit code 0".to_owned())),
+            RowFact::ReadsMask(self.reads_mask),
+            RowFact::CallsCuinit(self.calls_cuinit),
+            RowFact::CalledAt(self.at.as_deref().map(without_line)),
+            RowFact::ContextOn(self.context_on.clone()),
+            RowFact::Raises(self.raised.as_ref().map(|raised| raised.kind.clone())),
+            RowFact::Left(self.left.clone()),
         ]
     }
 
@@ -147,16 +144,4 @@ fn descending(bytes: Option<&[i64]>) -> Vec<i64> {
     let mut bytes = bytes.unwrap_or_default().to_vec();
     bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
     bytes
-}
-
-fn yes(fact: Option<bool>) -> String {
-    fact.map_or("unknown", |holds| if holds { "yes" } else { "no" }).to_owned()
-}
-
-fn listed(gpus: Option<&[u32]>) -> String {
-    match gpus {
-        None => "unknown".to_owned(),
-        Some([]) => "none".to_owned(),
-        Some(gpus) => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-    }
 }

@@ -6,6 +6,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fact::{self, Fact};
+use crate::render::change;
 
 const MIB: i64 = 1 << 20;
 
@@ -63,7 +65,12 @@ fn told(fleet: &Fleet) -> Vec<(String, Vec<String>, String)> {
     let name = |at: &usize| fleet.machines[*at].name.clone();
     let what = |what: &What| match what {
         What::Outcome { verdict_differs, facts, .. } => {
-            let facts = facts.iter().map(|it| format!("{}: {} / {}", it.of, it.usual, it.these));
+            let facts = facts.iter().map(|it| {
+                let words = |seen: &Option<fact::Change>| seen.as_ref().map(change::words).unwrap_or_default();
+                let about = it.usual.as_ref().or(it.these.as_ref()).map(change::about).unwrap_or_default();
+                let which = if it.outcome > 1 { format!("(or {}) ", it.outcome) } else { String::new() };
+                format!("{} {which}{about}: {} / {}", it.case, words(&it.usual), words(&it.these))
+            });
             let verdict = if *verdict_differs { "verdict" } else { "facts" };
             [verdict.to_string()].into_iter().chain(facts).collect::<Vec<_>>().join("; ")
         }
@@ -87,7 +94,9 @@ fn machines_that_show_the_same_do_not_differ() {
     let group = &fleet.groups[0];
     let key = Key { gpus: "1x H".into(), driver: "580.1".into(), libcudart: "13.0".into(), mig: false, shared: false };
     assert_eq!(group.key, key);
-    assert_eq!(group.usual[0].outcomes[0].facts, ["trap 1 a: context on gpu0"]);
+    let facts = vec![Fact::Contexts(Some(vec!["gpu0".into()]))];
+    let seen = fact::Change { step: 1, label: "a".into(), facts };
+    assert_eq!(group.usual[0].outcomes[0].facts, [CaseChange { case: "trap".into(), outcome: 1, change: seen }]);
     assert_eq!((group.usual[0].outcomes[0].machines, group.usual[0].used_bytes["trap/gpu0"].count), (5, 5));
     let words: Vec<&str> = fleet.questions.iter().map(|question| question.question.as_str()).collect();
     assert_eq!(words, ["Does it?", ""], "the program's words, and none of what it does not know");
@@ -319,7 +328,7 @@ fn a_report_of_the_future_replaces_none_and_is_not_current() {
 }
 
 #[test]
-fn what_more_machines_show_differently_comes_first() {
+fn a_verdict_comes_first_and_then_what_few_of_many_show() {
     let mut all = fleet_of(12);
     let other = |all: &mut Vec<Value>, at: usize, question: usize, line: &str| {
         all[at]["scenarios"][question]["cases"][0]["outcomes"][0]["facts"] = json!([line]);
@@ -332,8 +341,8 @@ fn what_more_machines_show_differently_comes_first() {
     let fleet = merged(&all);
     let order: Vec<(String, usize)> =
         told(&fleet).into_iter().map(|(name, machines, _)| (name, machines.len())).collect();
-    let wanted = [("context/two", 1), ("context/two", 3), ("context/one", 1)];
-    assert_eq!(order, wanted.map(|(name, count)| (name.to_string(), count)), "a verdict, then the most machines");
+    let wanted = [("context/two", 1), ("context/one", 1), ("context/two", 3)];
+    assert_eq!(order, wanted.map(|(name, count)| (name.to_string(), count)), "a verdict, then the fewest of many");
 }
 
 #[test]

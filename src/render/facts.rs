@@ -5,6 +5,7 @@
 use crate::fact::words::{self, in_order};
 use crate::fact::{FactKind, KINDS, Look, Told, Unasked};
 use crate::observation::{Class, MemoryObservation, StepObservation};
+use crate::render::change;
 use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
 use crate::scenario::Check;
 use crate::text::units;
@@ -94,7 +95,7 @@ pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
 
 /// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
 fn kept(outcome: &Outcome) -> Vec<String> {
-    let mut facts = outcome.facts.clone();
+    let mut facts: Vec<String> = outcome.facts.iter().map(change::sentence).collect();
     let memory: Vec<String> = largest_change(outcome)
         .into_iter()
         .map(|(gpu, bytes)| format!("{gpu} {}", units::delta_or_unread(bytes)))

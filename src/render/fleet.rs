@@ -28,7 +28,7 @@ pub enum FleetForm {
     Markdown,
     /// A file for the textfile collector of a Prometheus node exporter.
     Prometheus,
-    /// The document itself, its differences in the order in which every form shows them.
+    /// The document itself, its differences in the order in which every form shows them, the most important first.
     Json,
     /// A row for each machine that differs or is missing, for spreadsheets.
     Csv,
@@ -42,7 +42,7 @@ pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) 
         FleetForm::Html => html::fleet(fleet, docs),
         FleetForm::Markdown => markdown::fleet(fleet, docs),
         FleetForm::Prometheus => prometheus::fleet(fleet),
-        FleetForm::Json => serde_json::to_string(&words::ordered(fleet)).unwrap_or_default() + "\n",
+        FleetForm::Json => serde_json::to_string(fleet).unwrap_or_default() + "\n",
         FleetForm::Csv => csv::fleet(fleet),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::{COMPACT, CaseReport, Outcome, Report, Run, ScenarioReport, SchemaId};
+use super::{CaseReport, MINOR, Outcome, Report, Run, ScenarioReport, SchemaId, UNDERSTOOD};
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
 use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
@@ -15,8 +15,10 @@ use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 ///
 /// A compact report is its own compact form.
 pub fn compact(report: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> Report {
+    let schema = SchemaId { minor: report.schema.minor.max(MINOR), ..report.schema.clone() };
+    let must_understand = UNDERSTOOD.map(str::to_owned).to_vec();
     if report.run.compact {
-        return report.clone();
+        return Report { schema, must_understand, ..report.clone() };
     }
     let mut run = report.run.clone();
     run.compact = true;
@@ -24,8 +26,8 @@ pub fn compact(report: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> 
         calibrated.attempts.clear();
     }
     Report {
-        schema: report.schema.clone(),
-        must_understand: vec![COMPACT.to_owned()],
+        schema,
+        must_understand,
         provenance: report.provenance,
         run,
         machine: report.machine.clone(),
@@ -135,12 +137,12 @@ pub fn document(compact: &Report) -> impl Serialize {
     }
 }
 
-/// Takes out what is null or empty, but for figures that could not be read.
+/// Takes out what is null or empty, but for figures and facts that could not be read.
 fn prune(value: &mut Json) {
     match value {
         Json::Object(parts) => {
             for (name, part) in parts.iter_mut() {
-                if name != "used_bytes" {
+                if !matches!(name.as_str(), "used_bytes" | "facts") {
                     prune(part);
                 }
             }

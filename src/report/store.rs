@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{COMPACT, MAJOR, Report, SCHEMA, ScenarioReport, compact, document};
+use super::{MAJOR, Report, SCHEMA, ScenarioReport, UNDERSTOOD, compact, document};
 use crate::input;
 use crate::text::escape::terminal;
 
@@ -153,9 +153,8 @@ impl Stored {
         // The rest is read past, and kept nowhere: a document may be a thousand times as large in
         // memory as it is on disk.
         let head: Head = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-        if let Some(what) =
-            head.must_understand.iter().chain(&head.schema.must_understand).find(|what| *what != COMPACT)
-        {
+        let mut required = head.must_understand.iter().chain(&head.schema.must_understand);
+        if let Some(what) = required.find(|what| !UNDERSTOOD.contains(&what.as_str())) {
             return Err(unreadable(format!("it requires `{what}`, which this program does not support")));
         }
         Ok(Stored { path, text, name: head.schema.name, major: head.schema.major })

@@ -46,7 +46,7 @@ fn parse_address(text: &str) -> Result<String, String> {
 /// # Errors
 /// Why it is none, in words that say what makes one.
 pub(super) fn read(path: &Path) -> Result<Fleet, String> {
-    let parsed = |stored: Stored| stored.parse(fleet::SCHEMA, fleet::MAJOR);
+    let parsed = |stored: Stored| stored.parse(fleet::SCHEMA, fleet::MAJOR).map(Fleet::ranked);
     Stored::open(path).and_then(parsed).map_err(|error| match error {
         StoreError::Unreadable { why, .. } => {
             let path = terminal(&path.to_string_lossy());

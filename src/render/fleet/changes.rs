@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
+use crate::fact;
 use crate::fleet::{Change, Fleet, FleetDiff, Size, What};
 use crate::text::counts::{counted, tally};
 use crate::text::escape::{shorten, terminal};
 use crate::text::lines::{WIDTH, sentence};
 use crate::verdict::Provenance;
 
+use super::super::change;
 use super::super::tally::SIMULATED;
 use super::words::{self, key};
 
@@ -89,7 +91,11 @@ pub fn text(diff: &FleetDiff) -> String {
     }
     for one in diff.usual.iter().take(MOST) {
         let verdicts = one.verdicts.map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
-        let facts = one.facts.iter().take(2).map(|it| format!("{}: {} -> {}", it.of, told(&it.usual), told(&it.these)));
+        let facts = one
+            .facts
+            .iter()
+            .take(2)
+            .map(|it| format!("{}: {} -> {}", words::about(it), told(&it.usual), told(&it.these)));
         let words: Vec<String> = verdicts.into_iter().chain(facts).map(|it| shorten(&it, LONGEST)).collect();
         let numbers = format!("{} then, {} now", counted(one.old.machines, "machine"), one.new.machines);
         let replaced = replaced(&one.old, &one.new);
@@ -124,8 +130,8 @@ fn head(provenance: Provenance) -> String {
     if provenance == Provenance::Simulated { format!("{SIMULATED}\n") } else { String::new() }
 }
 
-fn told(fact: &str) -> &str {
-    if fact.is_empty() { "nothing" } else { fact }
+fn told(seen: &Option<fact::Change>) -> String {
+    seen.as_ref().map_or_else(|| "nothing".to_owned(), change::words)
 }
 
 fn replaced(old: &Size, new: &Size) -> String {

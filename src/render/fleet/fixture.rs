@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::fact::{Change, Fact, Token};
 use crate::fleet::{
-    Bucket, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, MAJOR, MINOR, Machine, NotMerged, Outcome,
-    Question, SCHEMA, Spread, Usual, What,
+    Bucket, CaseChange, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, MAJOR, MINOR, Machine, NotMerged,
+    Outcome, Question, SCHEMA, Spread, Usual, What,
 };
 use crate::report::SchemaId;
 use crate::verdict::{Kind, Provenance};
@@ -38,8 +39,15 @@ fn key(libcudart: &str) -> Key {
     }
 }
 
+fn contexts(gpus: &[&str]) -> Change {
+    let gpus = gpus.iter().map(|gpu| (*gpu).to_owned()).collect();
+    let facts = vec![Fact::Status(Token::Text("cudaSuccess".to_owned())), Fact::Contexts(Some(gpus))];
+    Change { step: 2, label: "cudaSetDevice".to_owned(), facts }
+}
+
 fn outcome(kind: Kind, machines: usize) -> Outcome {
-    Outcome { kind, facts: vec!["trap 2 cudaSetDevice: cudaSuccess, context on gpu1".to_owned()], machines }
+    let fact = CaseChange { case: "trap".to_owned(), outcome: 1, change: contexts(&["gpu1"]) };
+    Outcome { kind, facts: vec![fact], machines }
 }
 
 fn usual(question: usize, outcomes: Vec<Outcome>) -> Usual {
@@ -53,9 +61,10 @@ fn figures(bytes: i64, count: usize) -> Spread {
 /// Another outcome.
 fn differs(question: usize, machines: Vec<usize>, usual_machines: usize, verdict_differs: bool) -> Difference {
     let fact = FactDiffers {
-        of: "trap 2 cudaSetDevice".to_owned(),
-        usual: "cudaSuccess, context on gpu1".to_owned(),
-        these: "cudaSuccess, no context".to_owned(),
+        case: "trap".to_owned(),
+        outcome: 1,
+        usual: Some(contexts(&["gpu1"])),
+        these: Some(contexts(&[])),
     };
     let what = What::Outcome { outcome: 1, verdict_differs, facts: vec![fact] };
     Difference { group: 0, question, machines, usual_machines, what }
@@ -91,7 +100,7 @@ fn question(name: &str, question: &str, page: Option<&str>) -> Question {
     Question { name: name.to_owned(), question: question.to_owned(), page: page.map(str::to_owned), is_row }
 }
 
-/// Six machines in two groups: one difference of each kind, in the wrong order, a machine that is alone, and one that is
+/// Six machines in two groups: one difference of each kind, a machine that is alone, and one that is
 /// missing.
 pub(crate) fn fleet() -> Fleet {
     let machines = (1..=6).map(|place| machine(&format!("node-{place}"), place)).collect();
@@ -141,7 +150,7 @@ pub(crate) fn fleet() -> Fleet {
     let mut fleet = document(machines, questions, groups, differences);
     fleet.expected =
         Some(Expected { machines: 7, missing: vec!["node-7".to_owned()], unexpected: vec!["node-6".to_owned()] });
-    fleet
+    fleet.ranked()
 }
 
 /// A fleet of which every text does what it can, and every place leads nowhere.
@@ -169,7 +178,8 @@ pub(crate) fn hostile() -> Fleet {
     for difference in &mut fleet.differences {
         if let What::Outcome { outcome, facts, .. } = &mut difference.what {
             *outcome = usize::MAX;
-            facts.push(FactDiffers { of: EVIL.into(), usual: EVIL.into(), these: EVIL.into() });
+            let evil = Some(Change { step: 1, label: EVIL.into(), facts: vec![Fact::Opaque(EVIL.into())] });
+            facts.push(FactDiffers { case: EVIL.into(), outcome: 1, usual: evil.clone(), these: evil });
         }
     }
     let mut lost = differs(usize::MAX, vec![usize::MAX], usize::MAX / 2, true);

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::fleet::Fleet;
 use crate::render::prometheus::{Sample, family, provenance};
 
-use super::words::{self, Rank};
+use super::words;
+use crate::fleet::Rank;
 
 /// A difference by its labels: the question, in what, and the group.
 type Series<'a> = (&'a str, &'static str, [String; 3], [bool; 2]);

@@ -203,7 +203,7 @@ fn outcomes(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
                     question(fleet, usual.question),
                     integer(place),
                     Cell::Text(outcome.kind.name()),
-                    Cell::Own(outcome.facts.join("\n")),
+                    Cell::Own(outcome.facts.iter().map(words::sentence).collect::<Vec<_>>().join("\n")),
                     integer(outcome.machines),
                 ]);
                 row

@@ -2,36 +2,17 @@
 //!
 //! Nothing is escaped here; each form escapes what it prints.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fleet::{Bucket, Difference, Fleet, Group, Key, Outcome, Question, Spread, Usual, What};
-use crate::render::tally;
+use crate::fact::Change;
+use crate::fleet::{Bucket, CaseChange, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
+use crate::fleet::{Rank, Spread, Usual, What};
+use crate::render::{change, tally};
 use crate::text::counts::counted;
 use crate::text::units;
 use crate::verdict::{Kind, Provenance};
 
-/// In what machines differ, what matters most first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    Verdict,
-    Fact,
-    NoAnswer,
-    Bytes,
-}
-
 impl Rank {
-    pub(super) const ALL: [Rank; 4] = [Rank::Verdict, Rank::Fact, Rank::NoAnswer, Rank::Bytes];
-
-    pub(super) fn of(what: &What) -> Rank {
-        match what {
-            What::Outcome { verdict_differs: true, .. } => Rank::Verdict,
-            What::Outcome { .. } => Rank::Fact,
-            What::NoAnswer { .. } => Rank::NoAnswer,
-            What::Bytes { .. } => Rank::Bytes,
-        }
-    }
-
     /// The word in tables and metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -108,33 +89,8 @@ pub(super) fn told(fleet: &Fleet) -> Vec<Told<'_>> {
             usual.entry((place, one.question)).or_insert(one);
         }
     }
-    let mut differences: Vec<&Difference> = fleet.differences.iter().collect();
-    differences.sort_by(|a, b| by_weight(a, b));
     let one = |difference| tell(fleet, difference, usual.get(&(difference.group, difference.question)));
-    differences.into_iter().map(one).collect()
-}
-
-/// The document with its differences in the order in which they are shown.
-pub(super) fn ordered(fleet: &Fleet) -> Fleet {
-    let mut ordered = fleet.clone();
-    ordered.differences.sort_by(by_weight);
-    ordered
-}
-
-/// What matters most comes first: a verdict before a fact, an answer that is missing, and bytes; a few machines of
-/// many before a group that is split; then a larger group before a smaller one.
-fn by_weight(a: &Difference, b: &Difference) -> Ordering {
-    let share = |it: &Difference| {
-        let these = it.machines.len() as f64;
-        these / (these + it.usual_machines as f64).max(1.0)
-    };
-    let all = |it: &Difference| it.machines.len() + it.usual_machines;
-    let by = |it: &Difference| (it.question, it.group);
-    Rank::of(&a.what)
-        .cmp(&Rank::of(&b.what))
-        .then(share(a).total_cmp(&share(b)))
-        .then(all(b).cmp(&all(a)))
-        .then(by(a).cmp(&by(b)))
+    fleet.differences.iter().map(one).collect()
 }
 
 fn tell<'a>(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&&'a Usual>) -> Told<'a> {
@@ -161,8 +117,8 @@ fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec
     match what {
         What::Outcome { outcome, verdict_differs, facts } => {
             let first = verdict_differs.then(|| side("verdict", word(0), word(*outcome)));
-            let or_none = |text: &str| if text.is_empty() { "no such fact".to_owned() } else { text.to_owned() };
-            let facts = facts.iter().map(|fact| side(&fact.of, or_none(&fact.usual), or_none(&fact.these)));
+            let words = |seen: &Option<Change>| seen.as_ref().map_or_else(|| "no such fact".to_owned(), change::words);
+            let facts = facts.iter().map(|fact| side(&about(fact), words(&fact.usual), words(&fact.these)));
             first.into_iter().chain(facts).collect()
         }
         What::Bytes { figure, usual, these } => {
@@ -174,6 +130,22 @@ fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec
             vec![side("verdict", word(0), format!("no answer: {}", reasons.join(", ")))]
         }
     }
+}
+
+/// What a fact that differs is about: `trap 2 cudaSetDevice`.
+pub(super) fn about(fact: &FactDiffers) -> String {
+    let seen = fact.usual.as_ref().or(fact.these.as_ref());
+    of_case(&fact.case, fact.outcome, seen.map(change::about).unwrap_or_default())
+}
+
+/// What a case showed, in a sentence: `trap 2 cudaSetDevice: context on gpu1`.
+pub(super) fn sentence(fact: &CaseChange) -> String {
+    of_case(&fact.case, fact.outcome, change::sentence(&fact.change))
+}
+
+fn of_case(case: &str, outcome: u32, words: String) -> String {
+    let which = if outcome == 1 { String::new() } else { format!("(or {outcome}) ") };
+    if case.is_empty() { words } else { format!("{case} {which}{words}") }
 }
 
 fn several(times: usize, what: &str) -> String {

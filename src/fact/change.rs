@@ -1,0 +1,229 @@
+//! What was seen at a step of an attempt, as compact reports keep it and machines are compared by it.
+//!
+//! These are facts without words: `render` alone makes sentences of them.
+
+use std::fmt;
+use std::mem::{Discriminant, discriminant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::event;
+use crate::observation::Class;
+
+/// What changed at one step, or how the attempt ended, or what a row of a survey says. In JSON it is an array of
+/// its three parts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "Stored")]
+pub struct Change {
+    /// The number of the step, from 1; of an end, how many steps there were; of a row, 0.
+    pub step: u32,
+    /// The label of the step; empty for an end and for a row.
+    pub label: String,
+    /// What was seen, in the order of [`Fact`].
+    pub facts: Vec<Fact>,
+}
+
+/// A change as documents have it.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes the documents: `Change` is read and written by hand")]
+enum Stored {
+    /// The number of the step, its label, and what was seen.
+    Facts(u32, String, Vec<Fact>),
+    /// A sentence, in reports up to 1.6.
+    Sentence(String),
+}
+
+/// One thing that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// The call did not return.
+    DidNotReturn,
+    /// It returned this error: its C name, or its number where it has none.
+    Status(Token),
+    /// An output of it: the name and the value.
+    Value(String, Token),
+    /// Whether the driver is initialised; null where it was not asked.
+    Initialised(Option<bool>),
+    /// The GPUs that the process sees, in CUDA order; null where the driver would not say.
+    Visible(Option<Vec<String>>),
+    /// The visible GPUs whose primary context is active; null where the driver would not say.
+    Contexts(Option<Vec<String>>),
+    /// The GPU of the thread's current context, or `none`; null where the driver would not say.
+    Current(Option<String>),
+    /// A GPU, and the class of the change in its memory; null where it could not be read.
+    Memory(String, Option<Class>),
+    /// How the attempt ended: `exit 3`, `SIGSEGV`, `deadline`.
+    End(String),
+    /// What a row of a survey says.
+    Row(RowFact),
+    /// Words of an older document that this version cannot read.
+    Opaque(String),
+}
+
+/// One thing that a row of a survey says. What could not be measured is null.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RowFact {
+    /// Whether the mask is read by then.
+    ReadsMask(Option<bool>),
+    /// Whether `cuInit` is called.
+    CallsCuinit(Option<bool>),
+    /// The place in the program that calls it; null for nowhere.
+    CalledAt(Option<String>),
+    /// The GPUs with a context.
+    ContextOn(Option<Vec<u32>>),
+    /// The status of the call; null where it has none.
+    Returned(Option<String>),
+    /// The status of `cuInit`; empty where it was not called.
+    CuInit(String),
+    /// The GPUs that are visible.
+    Gpus(Option<Vec<u32>>),
+    /// Whether that is what the rule of masks says.
+    AsPredicted(Option<bool>),
+    /// Whether the variable has an effect.
+    HasEffect(Option<bool>),
+    /// The call at which it is read once.
+    LatchedAt(Option<String>),
+    /// The exception; null for none.
+    Raises(Option<String>),
+    /// How the process ended, where that is not exit code 0.
+    Left(Option<String>),
+}
+
+/// A number, or text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Token {
+    /// An integer.
+    Int(i64),
+    /// Anything else.
+    Text(String),
+}
+
+impl Token {
+    /// Text that says an integer is that integer: sentences of older reports do not tell one from the other.
+    pub fn of(text: &str) -> Token {
+        match text.parse::<i64>() {
+            Ok(value) if value.to_string() == text => Token::Int(value),
+            _ => Token::Text(text.to_owned()),
+        }
+    }
+}
+
+impl From<&event::Value> for Token {
+    fn from(value: &event::Value) -> Token {
+        match value {
+            event::Value::Int(value) => Token::Int(*value),
+            event::Value::Float(value) => Token::of(&value.to_string()),
+            event::Value::Text(text) => Token::of(text),
+        }
+    }
+}
+
+impl From<&event::Status> for Token {
+    fn from(status: &event::Status) -> Token {
+        status.name.as_ref().map_or(Token::Int(status.code), |name| Token::Text(name.clone()))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Token::Int(value) => value.fmt(f),
+            Token::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// What a change is about: those about the same are compared with each other.
+#[derive(PartialEq, Eq)]
+enum Place<'c> {
+    Step(u32, &'c str),
+    Whole(Option<Discriminant<Fact>>, Option<Discriminant<RowFact>>),
+}
+
+impl Change {
+    /// How an attempt ended, after so many steps.
+    pub fn end(steps: u32, end: &str) -> Change {
+        Change { step: steps, label: String::new(), facts: vec![Fact::End(end.to_owned())] }
+    }
+
+    /// What a row of a survey says.
+    pub fn row(fact: RowFact) -> Change {
+        Change { step: 0, label: String::new(), facts: vec![Fact::Row(fact)] }
+    }
+
+    fn place(&self) -> Place<'_> {
+        if !self.label.is_empty() {
+            return Place::Step(self.step, &self.label);
+        }
+        let row = match self.facts.first() {
+            Some(Fact::Row(row)) => Some(discriminant(row)),
+            _ => None,
+        };
+        Place::Whole(self.facts.first().map(discriminant), row)
+    }
+}
+
+/// In what two lists of changes differ: what each of them has there, in the order of the first.
+pub fn differing<'c>(a: &'c [Change], b: &'c [Change]) -> Vec<(Option<&'c Change>, Option<&'c Change>)> {
+    let find = |all: &'c [Change], place: &Place<'_>| all.iter().find(|change| change.place() == *place);
+    let in_a = a.iter().map(|change| (Some(change), find(b, &change.place())));
+    let only_b = b.iter().filter(|change| find(a, &change.place()).is_none()).map(|change| (None, Some(change)));
+    in_a.chain(only_b).filter(|(a, b)| a != b).collect()
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.step, &self.label, &self.facts).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(step: u32, label: &str, facts: &[Fact]) -> Change {
+        Change { step, label: label.to_owned(), facts: facts.to_vec() }
+    }
+
+    #[test]
+    fn changes_about_one_step_are_compared_with_each_other() {
+        let (x, y) = (Fact::Status(Token::of("X")), Fact::Status(Token::of("Y")));
+        let a = [
+            change(1, "a", std::slice::from_ref(&x)),
+            change(2, "b", std::slice::from_ref(&x)),
+            Change::end(2, "SIGSEGV"),
+        ];
+        let b = [change(2, "b", std::slice::from_ref(&y)), change(3, "c", &[y]), Change::end(3, "SIGSEGV")];
+        let expected =
+            [(Some(&a[0]), None), (Some(&a[1]), Some(&b[0])), (Some(&a[2]), Some(&b[2])), (None, Some(&b[1]))];
+        assert_eq!(differing(&a, &b), expected);
+        assert!(differing(&a, &a).is_empty());
+        let rows = |yes| [RowFact::ReadsMask(Some(yes)), RowFact::Raises(None)].map(Change::row);
+        assert_eq!(differing(&rows(true), &rows(false)), [(Some(&rows(true)[0]), Some(&rows(false)[0]))]);
+    }
+
+    #[test]
+    fn a_change_is_read_as_it_is_written() {
+        let facts = [
+            Fact::DidNotReturn,
+            Fact::Status(Token::Int(999)),
+            Fact::Value("count".into(), Token::Int(2)),
+            Fact::Visible(None),
+            Fact::Contexts(Some(vec!["gpu0".into()])),
+            Fact::Memory("gpu0".into(), Some(Class::Touch)),
+        ];
+        let text = serde_json::to_string(&change(2, "b", &facts)).unwrap();
+        let expected = concat!(
+            r#"[2,"b",["did_not_return",{"status":999},{"value":["count",2]},{"visible":null},"#,
+            r#"{"contexts":["gpu0"]},{"memory":["gpu0","touch"]}]]"#
+        );
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change(2, "b", &facts));
+        assert!(serde_json::from_str::<Change>(r#"[2,"b"]"#).is_err());
+    }
+}
