@@ -3,6 +3,7 @@
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 
 /// A test, and what this machine lacks to run it; none if it lacks nothing.
+#[derive(Clone)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,
     pub(crate) missing: Option<String>,

@@ -1,4 +1,4 @@
-//! The page about `export`, with three reproducers whole, what cannot be written, and how the others ended on a
+//! The page about `export`, with the calls of three reproducers, what cannot be written, and how the others ended on a
 //! GPU beside the verdict of `run`.
 
 use std::error::Error;
@@ -98,6 +98,18 @@ fn on_gpus(measured: &[Measurement]) -> Result<String, Box<dyn Error>> {
     ))
 }
 
+/// The part of a reproducer that is its question's own: its cases and its effect, without what runs and measures them.
+/// None if it is not where the emitter puts it.
+fn calls(text: &str, language: Language) -> Option<&str> {
+    let (first, after) = match language {
+        Language::C => ("/* trap: ", "#define QUESTION "),
+        Language::Python => ("QUESTION = ", "if __name__ == "),
+    };
+    let (_, part) = text.split_at_checked(text.rfind(&format!("\n{first}"))? + 1)?;
+    let (part, _) = part.split_at_checked(part.find(&format!("\n{after}"))?)?;
+    Some(part)
+}
+
 /// The page.
 ///
 /// # Errors
@@ -127,7 +139,9 @@ pub fn page(scenarios: &[Scenario], measured: &[Measurement]) -> Result<String, 
             instances().find(|(_, instance)| instance.name == name).ok_or_else(|| format!("there is no {name}"))?;
         let program = Program::of(scenario, instance, None)?;
         text = text.replace(&format!("{{{{{key}.name}}}}"), name);
-        text = text.replace(&format!("{{{{{key}.text}}}}"), &reproducer(&program, language)?);
+        let whole = reproducer(&program, language)?;
+        let calls = calls(&whole, language).ok_or_else(|| format!("the reproducer of {name} has no calls"))?;
+        text = text.replace(&format!("{{{{{key}.text}}}}"), calls);
     }
     Ok(text)
 }

@@ -127,7 +127,7 @@ fn every_link_of_a_page_leads_somewhere() {
                     || text.contains(&format!("id=\"{anchor}\""))
                     || text.to_lowercase().contains(&heading)
             });
-            if !(made.contains_key(&target) || root().join(&target).is_file()) || !anchors {
+            if !(made.contains_key(&target) || root().join(&target).exists()) || !anchors {
                 dead.push(format!("{page}: {link}"));
             }
         }

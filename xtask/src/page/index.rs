@@ -1,6 +1,6 @@
-//! The index: by symptom, by subject and by catalogue number.
+//! The index: by symptom and by catalogue number. The folders beside it are the subjects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use cuda_pitfalls::scenario::{Scenario, symptom};
@@ -37,13 +37,14 @@ pub fn index(scenarios: &[Scenario]) -> String {
     for one in &named {
         bullet(&mut out, &link(&prose(&one.sentence), &format!("#{}", one.id)));
     }
-    let further = [("By subject", "by-subject"), ("By catalogue number", "by-catalogue-number")];
-    let further: Vec<String> = further.iter().map(|(words, to)| link(words, &format!("#{to}"))).collect();
-    paragraph(&mut out, &format!("Or look here: {}.", further.join(", ").to_lowercase()));
+    let subjects: BTreeSet<&str> = scenarios.iter().filter_map(|one| one.name.split('/').next()).collect();
+    let subjects: Vec<String> = subjects.iter().map(|one| link(one, one)).collect();
+    let number = link("catalogue number", "#by-catalogue-number");
+    paragraph(&mut out, &format!("Or look by subject ({}) or by {number}.", subjects.join(", ")));
     for one in named {
         by_symptom(&mut out, one, scenarios);
     }
-    by_subject(&mut out, scenarios);
+    without_symptom(&mut out, scenarios);
     by_number(&mut out, scenarios);
     out
 }
@@ -89,19 +90,12 @@ fn question(scenario: &Scenario) -> String {
     link(&prose(&scenario.question), &format!("{}.md", scenario.name))
 }
 
-fn by_subject(out: &mut String, scenarios: &[Scenario]) {
-    out.push_str("\n## By subject\n");
-    let mut subjects: BTreeMap<&str, Vec<&Scenario>> = BTreeMap::new();
-    for scenario in scenarios {
-        let subject = scenario.name.split('/').next().unwrap_or_default();
-        subjects.entry(subject).or_default().push(scenario);
+fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
+    let mut of = scenarios.iter().filter(|scenario| scenario.symptoms.is_empty()).peekable();
+    if of.peek().is_some() {
+        out.push_str("\n## About the instrument itself\n\n");
     }
-    for (subject, scenarios) in subjects {
-        let _ = writeln!(out, "\n### {}\n", escaped(subject));
-        for scenario in scenarios {
-            bullet(out, &question(scenario));
-        }
-    }
+    of.for_each(|scenario| bullet(out, &question(scenario)));
 }
 
 fn by_number(out: &mut String, scenarios: &[Scenario]) {

@@ -1,28 +1,24 @@
 //! The files of `deploy/slurm` on a real Slurm: three nodes on this machine, with the simulated machine as their
 //! GPUs. Where Slurm is not installed each trial is ignored, with what is missing.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod cluster;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use cuda_pitfalls::verdict::Provenance;
 use serde_json::Value;
 
+use crate::common::trials::Test;
+use crate::common::{PROGRAM, as_if_measured, eventually, root, script};
 use cluster::Cluster;
-use common::trials::{self, Test};
-use common::{PROGRAM, as_if_measured, eventually, root, script};
 
 /// Longer than a node takes for what these tests ask of it.
 const LONGEST: Duration = Duration::from_secs(60);
 
-fn main() -> ExitCode {
+pub(crate) fn tests() -> Vec<Test> {
     let missing = cluster::missing();
     let tests: [(&str, fn()); 5] = [
         ("every_node_has_a_report", every_node_has_a_report),
@@ -31,9 +27,7 @@ fn main() -> ExitCode {
         ("a_health_check_comments_its_node", a_health_check_comments_its_node),
         ("a_health_check_drains_only_if_told_to", a_health_check_drains_only_if_told_to),
     ];
-    let tests = tests.map(|(name, run)| Test { name, missing: missing.clone(), run });
-    // They wait for Slurm most of the time.
-    trials::run(tests.into(), Some(4)).exit_code()
+    tests.map(|(name, run)| Test { name, missing: missing.clone(), run }).into()
 }
 
 /// The names of the files below a folder, at any depth, hidden ones too.
@@ -187,7 +181,7 @@ fn checked(cluster: &Cluster, node: &str) {
 }
 
 const AS_EXPECTED: &str = "tests/selftest/clean.toml";
-const NOT_AS_EXPECTED: &str = "tests/slurm/not-as-expected.toml";
+const NOT_AS_EXPECTED: &str = "tests/deploy/slurm/not-as-expected.toml";
 
 fn a_health_check_comments_its_node() {
     let cluster = Cluster::start(3, |at| {

@@ -3,30 +3,30 @@
 //!
 //! `rendered/` has what Helm makes of the chart, because Helm is not on every machine. Where it is, it is run again.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use jsonschema::Validator;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use common::trials::{self, Test};
-use common::{PROGRAM, Scratch, eventually, root, script};
+use crate::common::trials::{self, Test};
+use crate::common::{PROGRAM, Scratch, bless, eventually, root, script};
+use crate::read;
 
 /// Longer than a check takes on the simulated machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// What is committed of the chart's rendering, and the values by which it differs from the chart's own.
-const RENDERED: [(&str, &str); 2] =
-    [("both.yaml", r#"{"daemonSet":{"enabled":true}}"#), ("changed.yaml", include_str!("changed.values.json"))];
+const RENDERED: [(&str, &str); 2] = [
+    ("both.yaml", r#"{"daemonSet":{"enabled":true}}"#),
+    ("changed.yaml", include_str!("kubernetes/changed.values.json")),
+];
 
-fn main() -> ExitCode {
+pub(crate) fn tests() -> Vec<Test> {
     let tests: [(&'static str, fn()); 7] = [
         ("manifests_are_valid", manifests_are_valid),
         ("wrong_manifests_are_not", wrong_manifests_are_not),
@@ -39,11 +39,7 @@ fn main() -> ExitCode {
     let mut tests: Vec<Test> = tests.map(|(name, run)| Test { name, missing: None, run }).into();
     let missing = trials::missing("helm");
     tests.push(Test { name: "helm_renders_what_is_committed", missing, run: helm_renders_what_is_committed });
-    trials::run(tests, None).exit_code()
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    tests
 }
 
 /// The documents of a YAML file.
@@ -52,11 +48,11 @@ fn documents(text: &str) -> Vec<Value> {
 }
 
 fn deploy(name: &str) -> PathBuf {
-    root().join("deploy/kubernetes").join(name)
+    crate::deploy("kubernetes").join(name)
 }
 
 fn rendered(name: &str) -> PathBuf {
-    root().join("tests/kubernetes/rendered").join(name)
+    root().join("tests/deploy/kubernetes/rendered").join(name)
 }
 
 /// The only document of a plain manifest.
@@ -68,7 +64,7 @@ fn manifest(name: &str) -> Value {
 
 /// Kubernetes' own schemas; fields that it does not know are wrong.
 fn schema() -> Validator {
-    let schema = serde_json::from_str(include_str!("schema.json")).expect("the schema is JSON");
+    let schema = serde_json::from_str(include_str!("kubernetes/schema.json")).expect("the schema is JSON");
     jsonschema::validator_for(&schema).expect("the schema can be used")
 }
 
@@ -125,7 +121,7 @@ fn the_chart_says_what_the_manifests_say() {
         assert!(
             read(&rendered(name)).lines().next().is_some_and(|line| line.ends_with(&chart)),
             "the chart has changed (SHA-256 {chart}): render {name} again, with Helm on PATH, by \
-             CUDA_PITFALLS_BLESS=1 cargo test --test kubernetes"
+             CUDA_PITFALLS_BLESS=1 cargo test --test deploy"
         );
     }
     let by_kind = |documents: Vec<Value>| -> BTreeMap<String, Value> {
@@ -141,7 +137,7 @@ fn the_chart_says_what_the_manifests_say() {
 
 /// The hash of the chart's files, by their paths and contents, and of the values by which it is rendered.
 fn sha256_of_chart() -> String {
-    let mut files: Vec<PathBuf> = vec![root().join("tests/kubernetes/changed.values.json")];
+    let mut files: Vec<PathBuf> = vec![root().join("tests/deploy/kubernetes/changed.values.json")];
     let mut folders = vec![deploy("chart")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder of the repository").flatten() {
@@ -172,7 +168,7 @@ fn helm_renders_what_is_committed() {
             .expect("helm starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).expect("helm prints text");
-        if common::bless() {
+        if bless() {
             let head = format!("# What Helm makes of the chart whose SHA-256 is {}", sha256_of_chart());
             fs::write(rendered(name), format!("{head}\n{text}")).expect("it can be written");
         }
