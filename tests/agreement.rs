@@ -134,3 +134,14 @@ fn a_comparison_has_the_programs_before_and_after_an_exec() {
         .collect();
     assert_eq!(changes, [("(unset), 1", "(unset)")]);
 }
+
+#[test]
+fn the_variables_that_cuinit_reads_are_those_that_the_survey_measured() {
+    let variables = cuda_pitfalls::summary::embedded().variables;
+    let at_init = variables.iter().filter(|facts| facts.read_at.as_deref() == Some("cuInit"));
+    let mut measured: Vec<&str> = at_init.map(|facts| facts.variable.as_str()).collect();
+    let mut listed = cuda_pitfalls::trace::history::READ_BY_CUINIT.to_vec();
+    measured.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, measured);
+}

@@ -36,7 +36,8 @@ fn every_claim_has_its_row() {
 #[test]
 fn rows_are_in_our_own_words() {
     for article in articles() {
-        let file = fs::read_to_string(root().join(format!("claims/{}.toml", article.name))).expect("an article's file");
+        let file = fs::read_to_string(root().join(format!("scenarios/claims/{}.toml", article.name)))
+            .expect("an article's file");
         // The title and the author's name are how a reader finds the text.
         let cited = |line: &&str| line.starts_with("title ") || line.starts_with("author ");
         let ours: String = file.lines().filter(|line| !cited(line)).collect();

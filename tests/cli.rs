@@ -358,7 +358,7 @@ fn schemas_are_printed() {
     }
 }
 
-/// Exit codes are explained in one place, `src/exit.rs`; the others repeat it word by word.
+/// Exit codes are explained in one place, `src/answers/exit.rs`; the others repeat it word by word.
 #[test]
 fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
     use cuda_pitfalls::exit::Exit;

@@ -1,9 +1,8 @@
 //! `fleet render` on the command line, and the page of a fleet in a real browser.
 
 use crate::common;
-#[allow(dead_code, reason = "this test program uses a part of it")]
-#[path = "../src/render/fleet/fixture.rs"]
-mod fixture;
+
+use cuda_pitfalls::render::fleet::fixture;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

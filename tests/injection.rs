@@ -1,5 +1,5 @@
 //! The simulated driver and `CUDA_INJECTION64_PATH`: when the hook of the named library is called, and by whom. What the real driver
-//! does stands in `sim/src/model/behaviour.rs`.
+//! does stands in `src/fake/sim/model/behaviour.rs`.
 
 use crate::common;
 

@@ -23,13 +23,13 @@ use common::committed_reports;
 )]
 #[path = "."]
 mod machine {
-    #[path = "../sim/src/machine/gpu.rs"]
+    #[path = "../src/fake/sim/machine/gpu.rs"]
     pub mod gpu;
 }
 #[allow(missing_docs, unreachable_pub, reason = "the simulated driver's own file")]
 #[path = "."]
 mod model {
-    #[path = "../sim/src/model/mask.rs"]
+    #[path = "../src/fake/sim/model/mask.rs"]
     pub mod mask;
 }
 

@@ -47,7 +47,7 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("survey-python", "reports/survey-python.schema.json"),
         ("trace", "reports/trace.schema.json"),
         ("trace-summary", "reports/trace-summary.schema.json"),
-        ("diagnosis", "diagnoses/diagnosis.schema.json"),
+        ("diagnosis", "scenarios/diagnoses/diagnosis.schema.json"),
     ] {
         let printed = printed(of);
         let file = root().join(path);
@@ -87,7 +87,7 @@ fn every_scenario_that_comes_with_the_program_validates() {
 fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
     let validator = validator("diagnosis");
     let mut seen = 0;
-    for entry in fs::read_dir(root().join("diagnoses")).expect("the folder of rules can be read").flatten() {
+    for entry in fs::read_dir(root().join("scenarios/diagnoses")).expect("the folder of rules can be read").flatten() {
         if entry.path().extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
@@ -97,7 +97,7 @@ fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
         seen += 1;
     }
     assert!(seen >= 13, "only {seen} rules");
-    let good = fs::read_to_string(root().join("diagnoses/late-mask.toml")).expect("a rule can be read");
+    let good = fs::read_to_string(root().join("scenarios/diagnoses/late-mask.toml")).expect("a rule can be read");
     let refuses = |damage: fn(&mut Value)| {
         let mut rule = to_json(&good);
         damage(&mut rule);

@@ -5,7 +5,7 @@
 //! treats co-tenants, not how a driver does; the reports of real machines show that.
 
 use crate::common;
-#[path = "../examples/co_tenant/play.rs"]
+#[path = "examples/co_tenant/play.rs"]
 mod play;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! Stored traces on the command line, and the page of a trace in a real browser.
 
 use crate::common;
-#[allow(dead_code, reason = "this test program uses a part of it")]
-#[path = "../src/render/trace/fixture.rs"]
-mod fixture;
+
+use cuda_pitfalls::trace::fixture::programs as fixture;
 
 use std::fs;
 use std::path::PathBuf;

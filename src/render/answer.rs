@@ -15,8 +15,8 @@ pub use question::{is_yes_or_no, question};
 
 use std::collections::HashSet;
 
-use crate::report::{CaseReport, Report, ScenarioReport};
-use crate::verdict::{Kind, Reason, Verdict};
+use cuda_pitfalls_core::report::{CaseReport, Report, ScenarioReport};
+use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
 
 use super::facts;
 use super::full::Style;

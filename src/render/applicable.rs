@@ -1,9 +1,9 @@
 //! What a machine cannot answer, in one line.
 
-use crate::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
 
-use crate::text::counts::tally;
-use crate::text::escape::terminal;
+use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::escape::terminal;
 
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: how many questions there are that
 /// this machine cannot answer, and what each group of them needs. None where there are none.
@@ -56,7 +56,7 @@ const MOST_GROUPS: usize = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn groups_are_counted_and_the_largest_comes_first() {

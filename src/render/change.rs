@@ -2,9 +2,9 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::fact::words::gpus as listed;
-use crate::fact::{Change, Fact, RowFact, Token};
-use crate::observation::Class;
+use cuda_pitfalls_core::fact::words::gpus as listed;
+use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token};
+use cuda_pitfalls_core::observation::Class;
 
 /// A change in a sentence: `2 cudaSetDevice: sees gpu0, context on gpu0`.
 pub fn sentence(change: &Change) -> String {

@@ -5,7 +5,7 @@ mod markdown;
 mod text;
 mod words;
 
-use crate::claim::{Evidence, Ledger};
+use cuda_pitfalls_answers::claim::{Evidence, Ledger};
 
 /// What the claims can be printed as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::compare::{Change, Comparison, Difference, Only, Side};
-use crate::survey::keyed;
-use crate::text::counts::grouped;
-use crate::text::escape;
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::compare::{Change, Comparison, Difference, Only, Side};
+use cuda_pitfalls_answers::survey::keyed;
+use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// The lines that a screen has.
 const MOST_LINES: usize = 40;
@@ -182,9 +182,10 @@ fn totals(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::reports;
-    use crate::render::fixture;
-    use crate::report::Report;
+    use crate::fixture;
+    use cuda_pitfalls_answers::compare::{reports, traces};
+    use cuda_pitfalls_core::report::Report;
+    use cuda_pitfalls_trace::fixture::programs;
 
     fn lines(a: &Report, b: &Report) -> Vec<String> {
         text(&reports(a, b, None).unwrap()).lines().map(str::to_string).collect()
@@ -202,7 +203,7 @@ mod tests {
     fn what_differs_is_told_in_the_words_of_the_step() {
         let (a, mut b) = (fixture::report(), fixture::report());
         let steps = &mut b.scenarios[0].cases[0].outcomes[0].observation.steps;
-        steps[0].values.insert("count".into(), crate::event::Value::Int(1));
+        steps[0].values.insert("count".into(), cuda_pitfalls_core::event::Value::Int(1));
         b.machine.driver_version = Some("590.1".into());
         let lines = lines(&a, &b);
         let expected = [
@@ -233,7 +234,7 @@ mod tests {
             scenario.name = format!("visibility/number-{number}");
             a.scenarios.push(scenario.clone());
             let steps = &mut scenario.cases[0].outcomes[0].observation.steps;
-            steps[0].values.insert("count".into(), crate::event::Value::Int(100 + number));
+            steps[0].values.insert("count".into(), cuda_pitfalls_core::event::Value::Int(100 + number));
             b.scenarios.push(scenario);
             for (report, name) in [(&mut a, "one"), (&mut b, "other")] {
                 report.scenarios.push(template.clone());
@@ -270,5 +271,17 @@ mod tests {
             assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
             assert!(!text.contains('\u{202e}') && !text.lines().any(|line| line.trim_start().starts_with("::")));
         }
+    }
+
+    #[test]
+    fn hostile_traces_are_compared_on_one_screen() {
+        let (findings, _) = programs::hostile_findings();
+        for (a, b) in [(programs::hostile(), programs::trace()), (programs::trace(), programs::hostile())] {
+            let shown = text(&traces([&a, &b], [&findings, &findings]));
+            assert!(shown.lines().count() <= 40 && shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown}");
+        }
+        let large = (programs::large(200, 4_000, 1_000), programs::large(7, 500, 10));
+        let shown = text(&traces([&large.0, &large.1], [&[], &[]]));
+        assert!(shown.lines().count() <= 40, "{shown}");
     }
 }

@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use cuda_pitfalls_calls::Effect;
 
 use super::{lines as program, listing, versions};
-use crate::explain::{Answer, Explanation, Fact, Word, word};
-use crate::scenario::{Case, Scalar, Scenario, Step, is_workaround};
-use crate::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
-use crate::text::escape::terminal;
-use crate::text::lines;
-use crate::text::units;
+use cuda_pitfalls_answers::explain::{Answer, Explanation, Fact, Word, word};
+use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
+use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines;
+use cuda_pitfalls_core::text::units;
 
 /// The widest that text is laid out.
 const WIDEST: usize = 100;
@@ -277,8 +277,9 @@ fn memory(used: Option<&[i64]>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::{Explainer, Query};
-    use crate::{catalogue, summary};
+    use cuda_pitfalls_answers::explain::{Explainer, Query};
+    use cuda_pitfalls_answers::summary;
+    use cuda_pitfalls_core::catalogue;
 
     fn shown(words: &str, width: usize) -> String {
         let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());

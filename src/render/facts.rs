@@ -2,15 +2,15 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::fact::words::{self, in_order};
-use crate::fact::{FactKind, KINDS, Look, Told, Unasked};
-use crate::observation::{Class, MemoryObservation, StepObservation};
-use crate::render::change;
-use crate::report::{Attempt, CaseReport, Outcome, ScenarioReport};
-use crate::scenario::Check;
-use crate::text::units;
-use crate::verdict::Provenance;
-use crate::verdict::Verdict;
+use crate::change;
+use cuda_pitfalls_core::fact::words::{self, in_order};
+use cuda_pitfalls_core::fact::{FactKind, KINDS, Look, Told, Unasked};
+use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
+use cuda_pitfalls_core::report::{Attempt, CaseReport, Outcome, ScenarioReport};
+use cuda_pitfalls_core::scenario::Check;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::Verdict;
 
 /// The verdict with its reason and, where it applies, that it is simulated.
 pub fn verdict(verdict: &Verdict) -> String {
@@ -215,7 +215,7 @@ pub fn example(case: &CaseReport) -> Option<&Attempt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn a_case_is_told_in_one_line() {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::report::Report;
-use crate::verdict::Provenance;
-use crate::verdict::{ExpectationMet, Kind, Reason};
+use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
 const MIB: u64 = 1 << 20;
 const GPUS: [&str; 2] = ["GPU-8b6c2f00-0000-4000-8000-00000000000a", "GPU-8b6c2f00-0000-4000-8000-00000000000b"];

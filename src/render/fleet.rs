@@ -1,7 +1,7 @@
 //! A fleet for other eyes: what its machines differ in, the most important first.
 //!
 //! A document may come from anybody: a place in it that leads nowhere is shown as unknown, and its text
-//! passes through [`crate::text::escape`].
+//! passes through [`cuda_pitfalls_core::text::escape`].
 
 pub mod changes;
 mod csv;
@@ -12,10 +12,12 @@ pub mod tables;
 mod text;
 mod words;
 
+#[doc(hidden)]
+pub mod fixture;
 #[cfg(test)]
-mod fixture;
+mod made_up;
 
-use crate::fleet::Fleet;
+use cuda_pitfalls_answers::fleet::Fleet;
 
 /// What a fleet can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]

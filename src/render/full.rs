@@ -10,15 +10,15 @@ pub use header::header;
 
 use std::fmt::Write as _;
 
-use crate::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
 
 use super::applicable;
 use super::facts;
 use super::lines;
 use super::tally::{self, Standing};
-use crate::text::escape::terminal;
-use crate::text::lines::{sentence, wrap};
-use crate::text::units;
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::{sentence, wrap};
+use cuda_pitfalls_core::text::units;
 
 /// Whether words are coloured. Nothing is said by colour alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,8 +158,8 @@ const NAME: usize = 44;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
-    use crate::text::lines::WIDTH;
+    use crate::fixture;
+    use cuda_pitfalls_core::text::lines::WIDTH;
 
     #[test]
     fn a_block_is_compact_and_speaks_in_words() {

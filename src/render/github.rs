@@ -3,13 +3,13 @@
 //! GitHub shows the first ten of each level, so the summary comes first and what is as expected
 //! gets no line of its own.
 
-use crate::exit;
-use crate::report::{Report, ScenarioReport};
+use cuda_pitfalls_answers::exit;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
 
 use super::applicable;
 use super::facts;
 use super::tally::{self, Standing};
-use crate::text::escape::{github_message, github_property};
+use cuda_pitfalls_core::text::escape::{github_message, github_property};
 
 /// The lines. Every one begins with a command of ours.
 pub fn report(report: &Report) -> String {
@@ -70,7 +70,7 @@ fn message(scenario: &ScenarioReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn the_summary_comes_first_and_the_worst_next() {

@@ -9,13 +9,13 @@ mod scenario;
 
 use std::fmt::Write as _;
 
-use crate::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
 
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, words};
-use crate::text::counts::counted;
-use crate::text::escape::html;
-use crate::text::units;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::text::units;
 
 /// More selectors than this are folded.
 const MOST_SELECTORS: usize = 8;
@@ -218,7 +218,7 @@ fn machine(out: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn the_page_shows_steps_and_charts() {

@@ -7,13 +7,13 @@
 use std::fmt::Write as _;
 
 use super::{answer, facts, lines, words};
-use crate::fact::words as fact_words;
-use crate::observation::StepObservation;
-use crate::plan::CasePlan;
-use crate::report::{CaseReport, Report, ScenarioReport};
-use crate::scenario::{Expected, Step};
-use crate::text::escape::{markdown, visible};
-use crate::text::units;
+use cuda_pitfalls_core::fact::words as fact_words;
+use cuda_pitfalls_core::observation::StepObservation;
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::report::{CaseReport, Report, ScenarioReport};
+use cuda_pitfalls_core::scenario::{Expected, Step};
+use cuda_pitfalls_core::text::escape::{markdown, visible};
+use cuda_pitfalls_core::text::units;
 
 /// The most characters of the text: GitHub takes 65,536.
 pub const MOST: usize = 60_000;
@@ -372,7 +372,7 @@ fn fence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     fn attached(bytes: usize) -> Attached {
         Attached {

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
 
-use crate::exit;
-use crate::report::{Report, ScenarioReport};
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::exit;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::verdict::Provenance;
 
 use super::tally::{self, Standing};
 use super::{applicable, facts, full, words};
-use crate::text::escape::{shorten, tail, xml};
-use crate::text::{lines, units};
+use cuda_pitfalls_core::text::escape::{shorten, tail, xml};
+use cuda_pitfalls_core::text::{lines, units};
 
 /// Messages are cut to this many bytes, and output to twice as many, so that a file stays readable
 /// for CI systems that load it whole.
@@ -180,7 +180,11 @@ fn memory(scenario: &ScenarioReport) -> Vec<(String, &str, Option<i64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
+    use cuda_pitfalls_answers::exit::Exit;
+    use cuda_pitfalls_answers::exit::fixture::{BITS, Came, made};
+    use cuda_pitfalls_core::judge::fixture::scenario;
+    use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
     fn counts(xml: &str) -> Vec<&str> {
         let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
@@ -220,5 +224,34 @@ mod tests {
         assert!(!xml.contains("<img") && !xml.contains('\u{1b}'), "{xml}");
         let back = Xml::deserialize_from_str(&xml).unwrap();
         assert_eq!(back.test_suites[0].test_cases.len(), 6);
+    }
+
+    /// A CI system that reads JUnit and one that reads the exit code come to the same conclusion.
+    #[test]
+    fn junit_has_a_failure_exactly_where_the_exit_code_is_not_zero() {
+        let mut seen = std::collections::BTreeSet::new();
+        for bits in (0..1u32 << BITS).filter(|bits| bits.count_ones() <= 3) {
+            let report = made(Came(bits));
+            let exit = Exit::of_report(&report);
+            let xml = super::report(&report);
+            let fails = xml.contains("<failure") || xml.contains("<error");
+            // A run that was stopped without a reason is a fault of the harness, whatever it has.
+            assert_eq!(fails, exit != Exit::Ok, "{bits:015b} ends with {exit:?}:\n{xml}");
+            seen.insert(exit.code());
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 70, 130, 143]);
+    }
+
+    #[test]
+    fn junit_agrees_on_what_the_simulated_machine_does_not_model() {
+        use ExpectationMet::{AsExpected, NoExpectation};
+        let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+        unknown.verdict.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
+        let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
+        for (scenarios, exit) in [(vec![fine, unknown.clone()], Exit::Ok), (vec![unknown], Exit::Inconclusive)] {
+            let report = cuda_pitfalls_core::judge::fixture::report(scenarios, true);
+            assert_eq!(Exit::of_report(&report), exit);
+            assert_eq!(super::report(&report).contains("<error"), exit != Exit::Ok);
+        }
     }
 }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::fact::words;
-use crate::observation::{Observation, StepObservation};
-use crate::plan::CasePlan;
-use crate::python::LINE;
-use crate::report::CaseReport;
-use crate::scenario::Step;
+use cuda_pitfalls_core::fact::words;
+use cuda_pitfalls_core::observation::{Observation, StepObservation};
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::python::LINE;
+use cuda_pitfalls_core::report::CaseReport;
+use cuda_pitfalls_core::scenario::Step;
 
 /// Of more driver calls the first are named, and the others counted.
 const MOST_CALLS: usize = 16;
@@ -61,11 +61,12 @@ fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
         out.push("did not return".to_owned());
     }
     if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
-        let message = step.varying.get(crate::python::LINE_MESSAGE).map(words::value).unwrap_or_default();
+        let message = step.varying.get(cuda_pitfalls_core::python::LINE_MESSAGE).map(words::value).unwrap_or_default();
         let between = if message.is_empty() { "" } else { ": " };
         out.push(format!("{}{between}{message}", words::status(status)));
     }
-    let values = step.values.iter().chain(&step.varying).filter(|(name, _)| *name != crate::python::LINE_MESSAGE);
+    let values =
+        step.values.iter().chain(&step.varying).filter(|(name, _)| *name != cuda_pitfalls_core::python::LINE_MESSAGE);
     out.extend(values.map(|(name, value)| format!("{name} = {}", words::value(value))));
     if let Some(made) = step.calls.as_ref().filter(|made| !made.is_empty()) {
         out.push(format!("driver calls: {}", calls(made)));
@@ -112,7 +113,7 @@ fn rank(name: &str) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Status, Value};
+    use cuda_pitfalls_core::event::{Status, Value};
 
     fn line(text: &str, label: &str) -> Step {
         Step::call(LINE, label).with("line", text)

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use super::{lines, sentence};
-use crate::text::counts::counted;
-use crate::text::lines as text_lines;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::lines as text_lines;
 
 use cuda_pitfalls_calls as calls;
 use serde_json::{Value, json};
 
 use super::versions;
-use crate::catalogue::Outline;
-use crate::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
-use crate::text::escape::terminal;
+use cuda_pitfalls_core::catalogue::Outline;
+use cuda_pitfalls_core::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
+use cuda_pitfalls_core::text::escape::terminal;
 
 const WIDTH: usize = 100;
 
@@ -234,7 +234,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::load;
+    use cuda_pitfalls_core::scenario::load;
 
     const SOURCE: &str = r#"
 question = "Does CUDA_VISIBLE_DEVICES take effect when it is set after the driver was initialised, or is it too late?"

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::CasePlan;
-use crate::report::{Outcome, Report, ScenarioReport};
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::report::{Outcome, Report, ScenarioReport};
 
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, lines, steps, words};
-use crate::text::escape::{markdown, shorten, tail, visible};
-use crate::text::units;
+use cuda_pitfalls_core::text::escape::{markdown, shorten, tail, visible};
+use cuda_pitfalls_core::text::units;
 
 /// Output tails are cut to this many bytes each.
 const TAIL: usize = 2048;
@@ -169,7 +169,7 @@ fn fence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn the_page_has_a_row_per_scenario_and_details_where_needed() {

@@ -1,12 +1,12 @@
 //! One line for node-problem-detector, which keeps 80 bytes of a plugin's output, and the status
 //! that it takes from the plugin's exit code.
 
-use crate::exit::Exit;
-use crate::report::{Report, Required, Requirement};
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::report::{Report, Required, Requirement};
+use cuda_pitfalls_core::verdict::Provenance;
 
 use super::tally::{self, Standing};
-use crate::text::escape::{shorten, visible};
+use cuda_pitfalls_core::text::escape::{shorten, visible};
 
 /// What node-problem-detector keeps, the newline included.
 pub const LIMIT: usize = 80;
@@ -113,8 +113,8 @@ pub fn report(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Unavailable;
-    use crate::render::fixture;
+    use crate::fixture;
+    use cuda_pitfalls_core::machine::Unavailable;
 
     #[test]
     fn the_status_is_what_the_report_says_of_the_machine() {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::npd::PluginStatus;
-use crate::report::{Report, ScenarioReport};
-use crate::scenario::Scenario;
-use crate::{catalogue, judge};
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::{catalogue, judge};
 
 /// A report whose questions and workarounds have the words in which they are shown.
 pub struct Prepared<'r> {

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::preview::Preview;
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::preview::Preview;
+use cuda_pitfalls_core::verdict::Provenance;
 
 use super::{applicable, lines, tally};
-use crate::text::escape::terminal;
-use crate::text::{counts::counted, units};
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::{counts::counted, units};
 
 /// For people: how much, how long, and what does not apply and why.
 pub fn text(preview: &Preview) -> String {

@@ -5,11 +5,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use crate::report::{Report, ScenarioReport};
-use crate::verdict::Provenance;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::verdict::Provenance;
 
 use super::facts;
-use crate::text::escape::prometheus;
+use cuda_pitfalls_core::text::escape::prometheus;
 
 /// One sample: its labels and its value.
 pub(super) type Sample = (Vec<(&'static str, String)>, String);
@@ -136,7 +136,7 @@ pub(super) fn family(out: &mut String, name: &str, help: &str, samples: impl Int
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn samples_are_named_and_labelled() {

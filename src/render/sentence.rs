@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::scenario::{Check, Expectation, Expected, When};
+use cuda_pitfalls_core::scenario::{Check, Expectation, Expected, When};
 
 /// An expected verdict as a sentence.
 pub(super) fn expected(expectation: &Expectation) -> String {

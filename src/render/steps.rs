@@ -1,9 +1,9 @@
 //! The steps of a case in words, the same in every format. Nothing is escaped here.
 
-use crate::event::Value;
-use crate::fact::words;
-use crate::observation::StepObservation;
-use crate::scenario::Step;
+use cuda_pitfalls_core::event::Value;
+use cuda_pitfalls_core::fact::words;
+use cuda_pitfalls_core::observation::StepObservation;
+use cuda_pitfalls_core::scenario::Step;
 
 /// A step as it stands in the file: `cudaSetDevice(device=1) on t1`.
 pub(super) fn call(step: &Step) -> String {

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use section::Section;
 
 use super::Format;
-use crate::survey::document::{Document, LeftOut, Row};
-use crate::survey::python::List;
-use crate::survey::{Survey, SurveyKind};
-use crate::text::{escape, units};
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::survey::document::{Document, LeftOut, Row};
+use cuda_pitfalls_answers::survey::python::List;
+use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_core::text::{escape, units};
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// A survey's document and what its folder is called.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use crate::text::escape::html;
-use crate::text::units;
+use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::text::units;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The answers of a run: what each calls for, and how many there are of each.
 
-use crate::report::{Report, Requirement};
-use crate::text::{counts, escape, lines};
-use crate::verdict::Provenance;
-use crate::verdict::{ExpectationMet, Kind, Verdict};
+use cuda_pitfalls_core::report::{Report, Requirement};
+use cuda_pitfalls_core::text::{counts, escape, lines};
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 
 /// What a verdict calls for, mildest first. Renderers choose marks, colours and elements by this,
 /// so that no two of them can disagree about what is bad.
@@ -150,7 +150,7 @@ pub const PARTIAL: &str = "PARTIAL — the run did not finish; this report is no
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn every_scenario_is_counted_once() {

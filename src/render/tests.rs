@@ -3,9 +3,9 @@
 use clap::ValueEnum as _;
 
 use super::{Format, Prepared, fixture};
-use crate::exit::Exit;
-use crate::report::{Report, compact};
-use crate::text::lines;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::report::{Report, compact};
+use cuda_pitfalls_core::text::lines;
 
 fn render(report: &Report, format: Format) -> String {
     super::render(&Prepared::fresh(report), format, lines::WIDTH)
@@ -100,7 +100,8 @@ fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
         assert_eq!(kept, compact(&kept, |_| false), "a compact report is its own compact form");
         assert_eq!(Exit::of_report(&kept), Exit::of_report(report));
         let verdicts = |report: &Report| -> Vec<_> {
-            let verdict = |one: &crate::report::ScenarioReport| (one.verdict.kind, one.verdict.expectation);
+            let verdict =
+                |one: &cuda_pitfalls_core::report::ScenarioReport| (one.verdict.kind, one.verdict.expectation);
             report.scenarios.iter().map(verdict).collect()
         };
         assert_eq!(verdicts(&kept), verdicts(report));

@@ -4,8 +4,6 @@
 //! user's own line, what it did to memory, and the pitfalls that begin there.
 
 mod entry;
-#[cfg(test)]
-pub(crate) mod fixture;
 mod github;
 mod html;
 mod junit;
@@ -21,10 +19,10 @@ pub use summary::{
 };
 
 use super::Format;
-use crate::diagnosis::{Finding, Severity};
-use crate::policy::{Outcome, Violation};
-use crate::text::lines;
-use crate::trace::{History, Trace};
+use cuda_pitfalls_core::text::lines;
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::policy::{Outcome, Violation};
+use cuda_pitfalls_trace::{History, Trace};
 
 /// A trace and what was made of it.
 struct Seen<'a> {

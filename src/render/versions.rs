@@ -2,7 +2,7 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::scenario::{Expectation, Expected, Range, Scalar, When};
+use cuda_pitfalls_core::scenario::{Expectation, Expected, Range, Scalar, When};
 
 /// Whether any of these depends on a version.
 pub fn matter(expect: &[Expectation]) -> bool {

@@ -2,13 +2,13 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use crate::calibration::Calibration;
-use crate::machine::{Interpreter, Isolation, Machine};
-use crate::report::Run;
-use crate::sample::Gpu;
-use crate::verdict::Reason;
+use cuda_pitfalls_core::calibration::Calibration;
+use cuda_pitfalls_core::machine::{Interpreter, Isolation, Machine};
+use cuda_pitfalls_core::report::Run;
+use cuda_pitfalls_core::sample::Gpu;
+use cuda_pitfalls_core::verdict::Reason;
 
-use crate::text::units;
+use cuda_pitfalls_core::text::units;
 
 /// The driver and what it runs on, in a line.
 pub fn driver(machine: &Machine) -> String {

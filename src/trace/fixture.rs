@@ -1,30 +1,32 @@
 //! Traces made up for tests.
 
+pub mod programs;
+
 use std::collections::BTreeMap;
 
 use super::{
     CallCount, ContextChange, Counts, End, Event, Frame, MAJOR, MINOR, Memory, Process, SCHEMA, Stack, Start, Trace,
     Usage, Uses, What, Witness,
 };
-use crate::report::SchemaId;
-use crate::sample::Gpu;
-use crate::verdict::Provenance;
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::sample::Gpu;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// What a context takes.
-pub(crate) const CONTEXT: i64 = 524 << 20;
+pub const CONTEXT: i64 = 524 << 20;
 /// What `cuInit` takes.
-pub(crate) const INIT: i64 = 3_407_872;
+pub const INIT: i64 = 3_407_872;
 /// The program's process, unless a test says otherwise.
-pub(crate) const PID: u32 = 100;
+pub const PID: u32 = 100;
 const MS: u64 = 1_000_000;
 
 /// The UUID of a GPU.
-pub(crate) fn uuid(index: usize) -> String {
+pub fn uuid(index: usize) -> String {
     format!("GPU-{index:08x}-1111-2222-3333-444444444444")
 }
 
 /// A trace that is being made up. Each event comes 10 ms after the last.
-pub(crate) struct Made {
+pub struct Made {
     trace: Trace,
     t_ns: u64,
     pid: u32,
@@ -34,7 +36,7 @@ pub(crate) struct Made {
 
 /// A stack of the user's own line below calls of packages: the function, file and line of each,
 /// outermost first. A file that begins with a package's name is of that package.
-pub(crate) fn stack(frames: &[(&str, &str, u32)]) -> Stack {
+pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
     let frame = |(function, file, line): &(&str, &str, u32)| match file.contains('/') {
         true => Frame::python(function, &format!("/v/lib/python3.12/site-packages/{file}"), *line),
         false => Frame::python(function, &format!("/home/me/{file}"), *line),
@@ -44,12 +46,12 @@ pub(crate) fn stack(frames: &[(&str, &str, u32)]) -> Stack {
 
 impl Made {
     /// A trace of a machine with this many equal GPUs, with one process.
-    pub(crate) fn on(gpus: usize) -> Made {
+    pub fn on(gpus: usize) -> Made {
         Made::with_models(&vec!["NVIDIA H200"; gpus])
     }
 
     /// A trace of a machine with these GPUs.
-    pub(crate) fn with_models(models: &[&str]) -> Made {
+    pub fn with_models(models: &[&str]) -> Made {
         let gpu = |(index, model): (usize, &&str)| Gpu {
             uuid: uuid(index),
             name: Some((*model).to_owned()),
@@ -87,7 +89,7 @@ impl Made {
     }
 
     /// The whole trace, of a program that ended well.
-    pub(crate) fn done(mut self) -> Trace {
+    pub fn done(mut self) -> Trace {
         let memory_gap_ns = vec![Some(0); self.trace.start.gpus.len()];
         let t_ns = self.t_ns + MS;
         let end = End { t_ns, code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0, memory_gap_ns };
@@ -96,7 +98,7 @@ impl Made {
     }
 
     /// A process begins, or runs another program, and does what follows.
-    pub(crate) fn process(mut self, pid: u32, parent: u32) -> Made {
+    pub fn process(mut self, pid: u32, parent: u32) -> Made {
         self.t_ns += MS;
         let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
         let t_ns = self.t_ns;
@@ -105,31 +107,31 @@ impl Made {
     }
 
     /// A process that is known does what follows.
-    pub(crate) fn by(mut self, pid: u32) -> Made {
+    pub fn by(mut self, pid: u32) -> Made {
         (self.pid, self.tid) = (pid, pid);
         self
     }
 
     /// Another thread of the process does what follows.
-    pub(crate) fn thread(mut self, tid: u32) -> Made {
+    pub fn thread(mut self, tid: u32) -> Made {
         self.tid = tid;
         self
     }
 
     /// What follows happens at the line of the user's own file, through functions of packages.
-    pub(crate) fn at(mut self, frames: &[(&str, &str, u32)]) -> Made {
+    pub fn at(mut self, frames: &[(&str, &str, u32)]) -> Made {
         self.stack = stack(frames);
         self
     }
 
     /// What follows happens on this stack.
-    pub(crate) fn on_stack(mut self, stack: Stack) -> Made {
+    pub fn on_stack(mut self, stack: Stack) -> Made {
         self.stack = stack;
         self
     }
 
     /// Any event.
-    pub(crate) fn event(mut self, call: &str, what: What, change: impl FnOnce(&mut Event)) -> Made {
+    pub fn event(mut self, call: &str, what: What, change: impl FnOnce(&mut Event)) -> Made {
         self.t_ns += 10 * MS;
         let mut event = Event {
             t_ns: self.t_ns,
@@ -152,7 +154,7 @@ impl Made {
     }
 
     /// `cuInit` begins and succeeds: the variables at that time, and the GPUs that it makes visible.
-    pub(crate) fn init(self, variables: &[(&str, &str)], visible: &[usize]) -> Made {
+    pub fn init(self, variables: &[(&str, &str)], visible: &[usize]) -> Made {
         let gpus = self.trace.start.gpus.len();
         let memory = |event: &mut Event| {
             let grown = |index| Some(if visible.contains(&index) { INIT } else { 0 });
@@ -167,30 +169,30 @@ impl Made {
     }
 
     /// `cuInit` begins and fails with a status.
-    pub(crate) fn init_fails(self, variables: &[(&str, &str)], status: i64) -> Made {
+    pub fn init_fails(self, variables: &[(&str, &str)], status: i64) -> Made {
         let what = What::InitDone { visible: None, gpus: Vec::new() };
         self.init_begins(variables).event("cuInit", what, |event| event.status = Some(status))
     }
 
     /// `cuInit` begins.
-    pub(crate) fn init_begins(self, variables: &[(&str, &str)]) -> Made {
+    pub fn init_begins(self, variables: &[(&str, &str)]) -> Made {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self.event("cuInit", What::Init { witness: Witness::Injection, variables }, |_| {})
     }
 
     /// A variable is set.
-    pub(crate) fn setenv(self, name: &str, value: &str) -> Made {
+    pub fn setenv(self, name: &str, value: &str) -> Made {
         let what = What::Variable { name: name.to_owned(), before: None, value: Some(value.to_owned()) };
         self.event("setenv", what, |_| {})
     }
 
     /// A variable is removed.
-    pub(crate) fn unsetenv(self, name: &str) -> Made {
+    pub fn unsetenv(self, name: &str) -> Made {
         self.event("unsetenv", What::Variable { name: name.to_owned(), before: None, value: None }, |_| {})
     }
 
     /// A primary context is made on a GPU that the process knows by an ordinal.
-    pub(crate) fn context(mut self, gpu: usize, ordinal: i32) -> Made {
+    pub fn context(mut self, gpu: usize, ordinal: i32) -> Made {
         let before = self.trace.memory.iter().rev().find(|memory| memory.index == gpu).map_or(0, |it| it.used_bytes);
         let gpus = self.trace.start.gpus.len();
         let handle = u64::from(self.pid) << 8 | gpu as u64;
@@ -208,31 +210,31 @@ impl Made {
     }
 
     /// A context ends.
-    pub(crate) fn context_ends(self, gpu: usize) -> Made {
+    pub fn context_ends(self, gpu: usize) -> Made {
         let handle = u64::from(self.pid) << 8 | gpu as u64;
         let what = What::Context { change: ContextChange::Released, primary: true, handle };
         self.event("cuDevicePrimaryCtxRelease_v2", what, |event| event.gpu = Some(uuid(gpu)))
     }
 
     /// The memory of a GPU is read.
-    pub(crate) fn memory(mut self, index: usize, used_bytes: u64) -> Made {
+    pub fn memory(mut self, index: usize, used_bytes: u64) -> Made {
         self.t_ns += MS;
         self.trace.memory.push(Memory { t_ns: self.t_ns, index, used_bytes });
         self
     }
 
     /// A kernel is launched on a GPU, for the first time.
-    pub(crate) fn launch(self, gpu: usize) -> Made {
+    pub fn launch(self, gpu: usize) -> Made {
         self.event("cuLaunchKernel", What::FirstUse { usage: Usage::Launch }, |event| event.gpu = Some(uuid(gpu)))
     }
 
     /// A call returns an error.
-    pub(crate) fn error(self, call: &str, status: i64) -> Made {
+    pub fn error(self, call: &str, status: i64) -> Made {
         self.event(call, What::Error, |event| event.status = Some(status))
     }
 
     /// The process ends, having launched kernels on these GPUs and done nothing on others.
-    pub(crate) fn ends(mut self, worked_on: &[usize]) -> Made {
+    pub fn ends(mut self, worked_on: &[usize]) -> Made {
         let uses = Uses { launches: 1000, ..Uses::default() };
         let gpus = worked_on.iter().map(|index| (uuid(*index), uses)).collect();
         let calls = [("cuInit".to_owned(), CallCount { calls: 1, errors: 0 })].into();

@@ -20,7 +20,7 @@ use super::{Event, Process, Trace, What};
 pub use contexts::{Beside, ContextLife};
 pub use fork::Fork;
 pub use init::Init;
-pub use latch::{MASK, is_read_by_cuinit};
+pub use latch::{MASK, READ_BY_CUINIT, is_read_by_cuinit};
 pub use program::Program;
 pub use write::VariableWrite;
 

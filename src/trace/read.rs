@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{Counts, End, Event, FILE, Line, MAJOR, Memory, Process, SCHEMA, Start};
-use crate::text::escape::terminal;
+use cuda_pitfalls_core::text::escape::terminal;
 
 /// The longest line that is read: a stack has some kilobytes.
 const LONGEST_LINE: u64 = 16 << 20;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Line, Stack, What};
-use crate::text::redact::{GONE, keep_package, short};
+use cuda_pitfalls_core::text::redact::{GONE, keep_package, short};
 
 /// A line of a trace without folders, arguments and the values of variables other than masks. Names
 /// of files, functions and lines stay: without them a trace says nothing.

@@ -13,7 +13,7 @@ use crate::page::Measurement;
 
 const HEAD: &str = "# What `trace` finds
 
-Generated from the rules in `diagnoses/`; `cargo xtask bless` writes it anew.
+Generated from the rules in `scenarios/diagnoses/`; `cargo xtask bless` writes it anew.
 
 `cuda-pitfalls trace -- COMMAND` compares what a program did with these rules. A *pitfall* is counted; a *note* is worth knowing and is not. The workaround is the one for the framework that the user's own line called, if the rule has one for it. Where two rules speak about the same event, the one that says more speaks alone. What a trace could not see is never taken for a yes.
 
@@ -31,7 +31,7 @@ pub const NOT_RUN: &str = "not run";
 const CLUES: &str = "
 ## What a rule can ask
 
-A rule is a file `diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
+A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
 ";
 
 /// A committed trace of a real program, and what today's rules find in it.

@@ -48,7 +48,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
     made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
     made.insert("docs/claims.md".to_owned(), claims.page);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
-    made.insert("surveys/summary.json".to_owned(), made_summary(&measured)?.text());
+    made.insert("scenarios/surveys/summary.json".to_owned(), made_summary(&measured)?.text());
     made.insert("scenarios/steps.md".to_owned(), steps::page());
     Ok(made)
 }
@@ -114,7 +114,7 @@ fn schemas() -> BTreeMap<String, String> {
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
-        ("diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
+        ("scenarios/diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
         ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
         ("reports/fleet.schema.json".to_owned(), json::document(&fleet::schema())),
         ("reports/fleet-diff.schema.json".to_owned(), json::document(&fleet::diff_schema())),

@@ -9,7 +9,7 @@ use cuda_pitfalls::catalogue;
 
 const HEAD: &str = "# All steps
 
-Generated from the tables of calls (`calls/tables/`); `cargo xtask bless` writes it anew.
+Generated from the tables of calls (`src/calls/tables/`); `cargo xtask bless` writes it anew.
 
 \"Handle of a …\" takes a name that `as` bound before. A value after `=` is what is passed when the argument is left out. `as` names the type of what can be bound. Handles appear among the values as `bound` or `NULL`, never as numbers. A stream may be `\"NULL\"`, `\"cudaStreamLegacy\"` or `\"cudaStreamPerThread\"`. Values marked \\* may differ from attempt to attempt: they can be checked, but never make two outcomes differ.
 ";

@@ -2,10 +2,10 @@
 //! reached, and what the simulated machine does not model.
 
 use super::Answer;
-use crate::render::{applicable, words};
-use crate::report::{Report, ScenarioReport};
-use crate::text::counts::tally;
-use crate::verdict::{Kind, Reason};
+use crate::{applicable, words};
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::verdict::{Kind, Reason};
 
 /// A line for each kind of thing that was not asked, each with what it lacked; `never_asked` are
 /// those that are not in the report.

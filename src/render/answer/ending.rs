@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::{aside, head};
-use crate::render::tally::{self, Standing};
-use crate::report::Report;
-use crate::text::lines::{UNBROKEN, sentence};
-use crate::text::units;
-use crate::verdict::Provenance;
+use crate::tally::{self, Standing};
+use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::text::lines::{UNBROKEN, sentence};
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated ma
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &Report) -> String {
-    let asked = |it: &&crate::report::ScenarioReport| !super::Answer::of(it).is_aside();
+    let asked = |it: &&cuda_pitfalls_core::report::ScenarioReport| !super::Answer::of(it).is_aside();
     let names: HashSet<&str> = report.scenarios.iter().filter(asked).map(|it| it.scenario.as_str()).collect();
     let variants = report.scenarios.iter().filter(asked).count();
     let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());

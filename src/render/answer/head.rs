@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::calibration::Calibration;
-use crate::render::{tally, words};
-use crate::report::Report;
-use crate::text::counts::counted;
-use crate::text::lines::sentence;
-use crate::text::units;
-use crate::verdict::Provenance;
-use crate::verdict::Reason;
+use crate::{tally, words};
+use cuda_pitfalls_core::calibration::Calibration;
+use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::lines::sentence;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::Reason;
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,15 +1,15 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
 use super::{Answer, WIDEST, values};
-use crate::render::full::Style;
-use crate::render::tally::Standing;
-use crate::render::words::reason;
-use crate::scenario::is_workaround;
-use crate::text::counts::grouped;
-use crate::text::escape::terminal;
-use crate::text::lines::{columns, words};
-use crate::verdict::Kind;
-use crate::verdict::Provenance;
+use crate::full::Style;
+use crate::tally::Standing;
+use crate::words::reason;
+use cuda_pitfalls_core::scenario::is_workaround;
+use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::{columns, words};
+use cuda_pitfalls_core::verdict::Kind;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::render::fixture;
-use crate::text::lines::columns;
-use crate::verdict::ExpectationMet;
+use crate::fixture;
+use cuda_pitfalls_core::text::lines::columns;
+use cuda_pitfalls_core::verdict::ExpectationMet;
 
 /// One finished instance, made from the fixture's first.
 fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
@@ -10,7 +10,7 @@ fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
     part.scenario = name.split('[').next().unwrap_or(name).to_owned();
     if let Some(inner) = name.split(['[', ']']).nth(1) {
         let (key, value) = inner.split_once('=').expect("a parameter");
-        part.parameters.insert(key.to_owned(), crate::scenario::Scalar::Text(value.to_owned()));
+        part.parameters.insert(key.to_owned(), cuda_pitfalls_core::scenario::Scalar::Text(value.to_owned()));
     }
     part.question = question.to_owned();
     part.remedy = Some("Set the mask first.".to_owned());
@@ -254,7 +254,11 @@ fn co_tenants_are_told() {
     let mut report = fixture::report();
     assert!(!head(&report, None, 100).contains("Other processes"));
     let uuid = report.machine.gpus[1].uuid.clone();
-    let there = |used_bytes| crate::report::CoTenancy { uuid: uuid.clone(), used_bytes, processes: Some(Vec::new()) };
+    let there = |used_bytes| cuda_pitfalls_core::report::CoTenancy {
+        uuid: uuid.clone(),
+        used_bytes,
+        processes: Some(Vec::new()),
+    };
     report.run.co_tenants = vec![there(Some(0))];
     assert!(!head(&report, None, 100).contains("Other processes"));
     report.run.co_tenants = vec![there(Some(530 << 20))];

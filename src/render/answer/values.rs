@@ -1,8 +1,8 @@
 //! For which values of its parameters a question has which answer.
 
-use crate::report::ScenarioReport;
-use crate::text::escape::terminal;
-use crate::text::lines::columns;
+use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::columns;
 
 /// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
 pub(super) fn of(report: &ScenarioReport) -> String {

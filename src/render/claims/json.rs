@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::words;
-use crate::claim::{Article, Assessment, ClaimAnswer, Evidence, Ledger, Place, Read, Support, Weighed};
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::claim::{Article, Assessment, ClaimAnswer, Evidence, Ledger, Place, Read, Support, Weighed};
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// The whole document.
 pub(super) fn document(ledger: &Ledger, evidence: &Evidence) -> Value {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::words;
-use crate::claim::{Assessment, Evidence, Ledger, Support, Weighed, scenario_of};
-use crate::render::tally;
-use crate::text::escape::markdown;
+use crate::tally;
+use cuda_pitfalls_answers::claim::{Assessment, Evidence, Ledger, Support, Weighed, scenario_of};
+use cuda_pitfalls_core::text::escape::markdown;
 
 /// The whole page. Links lead to `pitfalls/` beside it.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
@@ -13,7 +13,7 @@ pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
     out.push_str(
         "Sentences that five articles published, in our words, each compared with measurements. `cuda-pitfalls claims` \
          prints this page. A verdict is computed from reports, and is valid only while every answer that it names \
-         was measured and agrees with its row. The rows are in `claims/`.\n\n",
+         was measured and agrees with its row. The rows are in `scenarios/claims/`.\n\n",
     );
     if ledger.simulated {
         let _ = writeln!(out, "> **{}**\n", markdown(tally::SIMULATED));

@@ -1,7 +1,7 @@
 use super::*;
-use crate::claim::fixture::{answer, answers, articles, evidence};
-use crate::claim::{Evidence, weigh};
-use crate::text::lines::WIDTH;
+use cuda_pitfalls_answers::claim::fixture::{answer, answers, articles, evidence};
+use cuda_pitfalls_answers::claim::{Evidence, weigh};
+use cuda_pitfalls_core::text::lines::WIDTH;
 
 fn rendered(evidence: &Evidence, format: ClaimsFormat) -> String {
     let articles = articles();

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::words;
-use crate::claim::{Article, Assessment, Evidence, Ledger, Support, Weighed};
-use crate::render::tally;
-use crate::text::escape::terminal;
-use crate::text::lines::{WIDTH, sentence};
+use crate::tally;
+use cuda_pitfalls_answers::claim::{Article, Assessment, Evidence, Ledger, Support, Weighed};
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::{WIDTH, sentence};
 
 /// The whole page.
 pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {

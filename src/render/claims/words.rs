@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::claim::{Assessment, ClaimAnswer, Evidence, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted};
-use crate::machine::Interpreter;
-use crate::render::facts;
-use crate::render::words::packages;
-use crate::text::counts::grouped;
+use crate::facts;
+use crate::words::packages;
+use cuda_pitfalls_answers::claim::{
+    Assessment, ClaimAnswer, Evidence, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted,
+};
+use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::text::counts::grouped;
 
 /// What a row says of itself that CUDA calls alone decide.
 pub(super) const FRAMEWORK: &str = "not run: CUDA calls alone decide this";
@@ -210,7 +212,7 @@ pub(super) fn counts(ledger: &Ledger) -> String {
 
 /// A report and what it is of.
 pub(super) fn sources(evidence: &Evidence) -> Vec<(String, String)> {
-    let source = |source: &crate::claim::NamedReport| {
+    let source = |source: &cuda_pitfalls_answers::claim::NamedReport| {
         let mut versions: Vec<&str> =
             source.report.machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).collect();
         versions.dedup();
@@ -218,7 +220,7 @@ pub(super) fn sources(evidence: &Evidence) -> Vec<(String, String)> {
         if !versions.is_empty() {
             of.push_str(&format!(", libcudart {}", versions.join(", ")));
         }
-        if source.report.provenance == crate::verdict::Provenance::Simulated {
+        if source.report.provenance == cuda_pitfalls_core::verdict::Provenance::Simulated {
             of.push_str(", SIMULATED");
         }
         if !source.report.complete {

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{command, compared, since, written};
-use crate::explain::{Answer, Explanation, Fact, Word, word};
-use crate::report::SchemaId;
-use crate::summary::Basis;
+use cuda_pitfalls_answers::explain::{Answer, Explanation, Fact, Word, word};
+use cuda_pitfalls_answers::summary::Basis;
+use cuda_pitfalls_core::report::SchemaId;
 
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-explanation";
@@ -114,8 +114,9 @@ pub fn schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::{Explainer, Query};
-    use crate::{catalogue, summary};
+    use cuda_pitfalls_answers::explain::{Explainer, Query};
+    use cuda_pitfalls_answers::summary;
+    use cuda_pitfalls_core::catalogue;
     use serde_json::json;
 
     #[test]

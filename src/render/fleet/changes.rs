@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::fact;
-use crate::fleet::{Change, Fleet, FleetDiff, Size, What};
-use crate::text::counts::{counted, tally};
-use crate::text::escape::{shorten, terminal};
-use crate::text::lines::{WIDTH, sentence};
-use crate::verdict::Provenance;
+use cuda_pitfalls_answers::fleet::{Change, Fleet, FleetDiff, Size, What};
+use cuda_pitfalls_core::fact;
+use cuda_pitfalls_core::text::counts::{counted, tally};
+use cuda_pitfalls_core::text::escape::{shorten, terminal};
+use cuda_pitfalls_core::text::lines::{WIDTH, sentence};
+use cuda_pitfalls_core::verdict::Provenance;
 
 use super::super::change;
 use super::super::tally::SIMULATED;

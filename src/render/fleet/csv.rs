@@ -3,8 +3,8 @@
 //! A spreadsheet runs a cell that begins like a formula, whatever it is. Such text gets an apostrophe before it, by
 //! which spreadsheets know text; figures of ours, which may begin with a minus, do not.
 
-use crate::fleet::{Fleet, What};
-use crate::text::escape::visible;
+use cuda_pitfalls_answers::fleet::{Fleet, What};
+use cuda_pitfalls_core::text::escape::visible;
 
 use super::words;
 
@@ -53,7 +53,7 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
             one.sides.iter().map(part).cloned().collect::<Vec<_>>().join("; ")
         };
         let key = fleet.groups.get(one.difference.group).map(|group| &group.key);
-        let of_key = |part: fn(&crate::fleet::Key) -> String| key.map(part).unwrap_or_default();
+        let of_key = |part: fn(&cuda_pitfalls_answers::fleet::Key) -> String| key.map(part).unwrap_or_default();
         for machine in &one.machines {
             let [usual_bytes, these_bytes] = bytes.clone();
             row(

@@ -1,17 +1,25 @@
 //! Fleets for tests.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test makes is known"
+)]
+
 use std::collections::BTreeMap;
 
-use crate::fact::{Change, Fact, Token};
-use crate::fleet::{
+use cuda_pitfalls_answers::fleet::{
     Bucket, CaseChange, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, MAJOR, MINOR, Machine, NotMerged,
     Outcome, Question, SCHEMA, Spread, Usual, What,
 };
-use crate::report::SchemaId;
-use crate::verdict::{Kind, Provenance};
+use cuda_pitfalls_core::fact::{Change, Fact, Token};
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// What no text of a document may do to its reader.
-pub(crate) const EVIL: &str = "=1+1\u{1b}[31m\u{202e}</script><img src=x onerror=alert(1)>\"'|`]\r\n::error::x";
+pub const EVIL: &str = "=1+1\u{1b}[31m\u{202e}</script><img src=x onerror=alert(1)>\"'|`]\r\n::error::x";
 
 fn machine(name: &str, place: usize) -> Machine {
     Machine {
@@ -102,7 +110,7 @@ fn question(name: &str, question: &str, page: Option<&str>) -> Question {
 
 /// Six machines in two groups: one difference of each kind, a machine that is alone, and one that is
 /// missing.
-pub(crate) fn fleet() -> Fleet {
+pub fn fleet() -> Fleet {
     let machines = (1..=6).map(|place| machine(&format!("node-{place}"), place)).collect();
     let questions = vec![
         question(
@@ -154,7 +162,7 @@ pub(crate) fn fleet() -> Fleet {
 }
 
 /// A fleet of which every text does what it can, and every place leads nowhere.
-pub(crate) fn hostile() -> Fleet {
+pub fn hostile() -> Fleet {
     let mut fleet = fleet();
     fleet.version = EVIL.to_owned();
     for machine in &mut fleet.machines {
@@ -207,7 +215,7 @@ pub(crate) fn hostile() -> Fleet {
 }
 
 /// A fleet of this many machines and questions, in three groups, of which one machine in fifty differs in some question.
-pub(crate) fn large(machines: usize, questions: usize) -> Fleet {
+pub fn large(machines: usize, questions: usize) -> Fleet {
     let all: Vec<Machine> = (0..machines).map(|place| machine(&format!("gpu-{place:05}"), place)).collect();
     let asked = |place| question(&format!("context/question-{place:03}-of-many"), "Does it make a context?", None);
     let mut groups: Vec<Group> = (0..3)

@@ -10,8 +10,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::fleet::Fleet;
-use crate::text::escape::{html, visible};
+use cuda_pitfalls_answers::fleet::Fleet;
+use cuda_pitfalls_core::text::escape::{html, visible};
 
 use super::words::{self, Told};
 
@@ -42,7 +42,7 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
          <style>\n{}{STYLE}</style>\n</head>\n<body>\n<main id=\"overview\">\n",
         policy(),
         html(&words::title(fleet, &told)),
-        crate::render::html::STYLE,
+        crate::html::STYLE,
     );
     head(&mut out, fleet, &told);
     differences(&mut out, &told, docs);

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::fleet::Fleet;
-use crate::text::escape::markdown;
+use cuda_pitfalls_answers::fleet::Fleet;
+use cuda_pitfalls_core::text::escape::markdown;
 
 use super::words::{self, Told};
 

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fleet::Fleet;
-use crate::render::prometheus::{Sample, family, provenance};
+use crate::prometheus::{Sample, family, provenance};
+use cuda_pitfalls_answers::fleet::Fleet;
 
 use super::words;
-use crate::fleet::Rank;
+use cuda_pitfalls_answers::fleet::Rank;
 
 /// A difference by its labels: the question, in what, and the group.
 type Series<'a> = (&'a str, &'static str, [String; 3], [bool; 2]);

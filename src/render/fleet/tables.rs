@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use crate::fleet::{Fleet, Key, What};
+use cuda_pitfalls_answers::fleet::{Fleet, Key, What};
 
 use super::words;
 
@@ -192,7 +192,7 @@ fn machines(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
 }
 
 fn outcomes(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
-    let of_group = move |group: &'_ crate::fleet::Group| integer(group.machines.len());
+    let of_group = move |group: &'_ cuda_pitfalls_answers::fleet::Group| integer(group.machines.len());
     fleet.groups.iter().flat_map(move |group| {
         group.usual.iter().flat_map(move |usual| {
             usual.outcomes.iter().enumerate().map(move |(place, outcome)| {

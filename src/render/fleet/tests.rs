@@ -1,6 +1,6 @@
 use super::fixture::{EVIL, fleet, hostile, large};
 use super::*;
-use crate::text::lines::columns;
+use cuda_pitfalls_core::text::lines::columns;
 
 const FORMS: [FleetForm; 6] =
     [FleetForm::Text, FleetForm::Html, FleetForm::Markdown, FleetForm::Prometheus, FleetForm::Json, FleetForm::Csv];
@@ -57,7 +57,7 @@ fn what_matters_most_comes_first() {
         .enumerate()
         .map(|(question, (these, usual))| {
             let machines = (0..these).collect();
-            crate::fleet::Difference { question, machines, usual_machines: usual, ..template.clone() }
+            cuda_pitfalls_answers::fleet::Difference { question, machines, usual_machines: usual, ..template.clone() }
         })
         .collect();
     let wanted = [
@@ -123,7 +123,7 @@ fn a_fleet_in_order_says_so() {
 #[test]
 fn simulated_fleets_say_so_before_anything_else() {
     let mut fleet = fleet();
-    fleet.provenance = crate::verdict::Provenance::Simulated;
+    fleet.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
     for form in [FleetForm::Text, FleetForm::Html, FleetForm::Markdown] {
         let text = render(&fleet, form, 80, None);
         let said = text.find("SIMULATED").unwrap_or(usize::MAX);

@@ -1,8 +1,8 @@
 //! A fleet for the terminal: the first screen says how many, who is missing, and what matters most.
 
-use crate::fleet::Fleet;
-use crate::render::tally;
-use crate::text::lines::sentence;
+use crate::tally;
+use cuda_pitfalls_answers::fleet::Fleet;
+use cuda_pitfalls_core::text::lines::sentence;
 
 use super::words::{self, Told};
 

@@ -4,33 +4,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fact::Change;
-use crate::fleet::{Bucket, CaseChange, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
-use crate::fleet::{Rank, Spread, Usual, What};
-use crate::render::{change, tally};
-use crate::text::counts::counted;
-use crate::text::units;
-use crate::verdict::{Kind, Provenance};
+use crate::{change, tally};
+use cuda_pitfalls_answers::fleet::{Bucket, CaseChange, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
+use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What};
+use cuda_pitfalls_core::fact::Change;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-impl Rank {
-    /// The word in tables and metrics.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Rank::Verdict => "verdict",
-            Rank::Fact => "fact",
-            Rank::NoAnswer => "no_answer",
-            Rank::Bytes => "bytes",
-        }
-    }
-
-    /// In words.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Rank::Verdict => "another verdict",
-            Rank::Fact => "other facts",
-            Rank::NoAnswer => "no answer",
-            Rank::Bytes => "other bytes",
-        }
+/// What a difference of this rank is, in words.
+fn rank_words(rank: Rank) -> &'static str {
+    match rank {
+        Rank::Verdict => "another verdict",
+        Rank::Fact => "other facts",
+        Rank::NoAnswer => "no answer",
+        Rank::Bytes => "other bytes",
     }
 }
 
@@ -75,9 +63,9 @@ impl Told<'_> {
     pub(super) fn share(&self) -> String {
         let (these, usual) = (self.these(), self.difference.usual_machines);
         if self.is_split {
-            return format!("{}: {these} against {usual}, so none is usual", self.rank.words());
+            return format!("{}: {these} against {usual}, so none is usual", rank_words(self.rank));
         }
-        format!("{} on {these} of {}", self.rank.words(), counted((these + usual) as u64, "machine"))
+        format!("{} on {these} of {}", rank_words(self.rank), counted((these + usual) as u64, "machine"))
     }
 }
 

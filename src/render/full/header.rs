@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::machine::Machine;
-use crate::report::Run;
-use crate::verdict::Provenance;
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::report::Run;
+use cuda_pitfalls_core::verdict::Provenance;
 
-use crate::render::tally;
-use crate::render::words;
-use crate::text::escape::terminal;
-use crate::text::lines::sentence;
+use crate::tally;
+use crate::words;
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::sentence;
 
 /// The head of a run: GPUs, driver, libraries, and what one context costs on each GPU.
 pub fn header(run: &Run, machine: &Machine, provenance: Provenance, width: usize) -> String {

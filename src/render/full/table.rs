@@ -2,11 +2,11 @@
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::render::facts;
-use crate::render::tally::Standing;
-use crate::report::{Report, ScenarioReport};
-use crate::text::escape::terminal;
-use crate::verdict::Provenance;
+use crate::facts;
+use crate::tally::Standing;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// The widest that a verdict or a reason is, and a simulated verdict in one line, with the two
 /// columns of space behind them.
@@ -122,7 +122,7 @@ fn broken(name: &str, room: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixture;
+    use crate::fixture;
 
     #[test]
     fn long_names_are_broken_between_their_parts() {

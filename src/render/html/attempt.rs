@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::event::Event;
-use crate::recording::Exit;
-use crate::render::svg::{self, Chart, Line};
-use crate::report::{Attempt, CaseReport, Report, ScenarioReport};
-use crate::text::escape::{html, tail};
-use crate::text::units;
+use crate::svg::{self, Chart, Line};
+use cuda_pitfalls_core::event::Event;
+use cuda_pitfalls_core::recording::Exit;
+use cuda_pitfalls_core::report::{Attempt, CaseReport, Report, ScenarioReport};
+use cuda_pitfalls_core::text::escape::{html, tail};
+use cuda_pitfalls_core::text::units;
 
 /// Output tails are cut to this many bytes.
 const TAIL: usize = 8192;

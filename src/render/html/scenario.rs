@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::CasePlan;
-use crate::render::tally::Standing;
-use crate::render::{answer, facts, lines, steps};
-use crate::report::{CaseReport, Outcome, Report, ScenarioReport};
-use crate::scenario::Step;
-use crate::text::escape::html;
-use crate::text::units;
-use crate::verdict::Kind;
+use crate::tally::Standing;
+use crate::{answer, facts, lines, steps};
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::report::{CaseReport, Outcome, Report, ScenarioReport};
+use cuda_pitfalls_core::scenario::Step;
+use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::Kind;
 
 use super::attempt;
 

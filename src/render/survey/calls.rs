@@ -8,10 +8,10 @@ use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::survey::calls::{Answer, CallRow, Recipes, latest, recipes};
-use crate::survey::document::Document;
-use crate::text::units;
-use crate::text::versions::{Version, name, number};
+use cuda_pitfalls_answers::survey::calls::{Answer, CallRow, Recipes, latest, recipes};
+use cuda_pitfalls_answers::survey::document::Document;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::text::versions::{Version, name, number};
 
 pub(super) const OPENING: &str = "\
 Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
@@ -239,8 +239,8 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::calls::fixture::{absent, row};
-    use crate::verdict::Reason;
+    use cuda_pitfalls_answers::survey::calls::fixture::{absent, row};
+    use cuda_pitfalls_core::verdict::Reason;
 
     #[test]
     fn of_two_rows_about_one_thing_the_one_that_measured_stands_and_then_the_later() {

@@ -1,8 +1,8 @@
 //! The cells of a row of `survey calls`.
 
-use crate::survey::calls::{Answer, CallRow};
-use crate::text::units;
+use cuda_pitfalls_answers::survey::calls::{Answer, CallRow};
 use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_core::text::units;
 
 pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> String {
     libcudart_version.as_ref().map_or_else(|| library.clone(), |version| format!("{library} {version}"))

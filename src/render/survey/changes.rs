@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cell::frozen;
 use super::section::Section;
-use crate::survey::calls::CallRow;
-use crate::text::versions::{Version, name, number, ranges};
-use crate::verdict::Reason;
+use cuda_pitfalls_answers::survey::calls::CallRow;
+use cuda_pitfalls_core::text::versions::{Version, name, number, ranges};
+use cuda_pitfalls_core::verdict::Reason;
 
 /// What a call did, as far as versions are compared by it: whether it reads the mask, whether it makes a
 /// context, what it returned. Nothing for a version that does not export it.
@@ -93,7 +93,7 @@ fn behaviour(row: &CallRow) -> Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::calls::fixture::{absent, row};
+    use cuda_pitfalls_answers::survey::calls::fixture::{absent, row};
 
     fn lines(section: &Section) -> Vec<String> {
         section.rows.iter().map(|cells| cells[1..].join(" ")).collect()

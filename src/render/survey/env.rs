@@ -2,8 +2,8 @@
 
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::survey::document::Document;
-use crate::survey::env::EnvRow;
+use cuda_pitfalls_answers::survey::document::Document;
+use cuda_pitfalls_answers::survey::env::EnvRow;
 
 pub(super) const OPENING: &str = "\
 Each variable was set in the environment at exec, then by `setenv` right before one step after the other of a \

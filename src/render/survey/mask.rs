@@ -2,8 +2,8 @@
 
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::survey::document::{Document, Row};
-use crate::survey::mask::{GENERATED, MaskRow, by_todays_rule};
+use cuda_pitfalls_answers::survey::document::{Document, Row};
+use cuda_pitfalls_answers::survey::mask::{GENERATED, MaskRow, by_todays_rule};
 
 pub(super) const OPENING: &str = "\
 Each text was the value of `CUDA_VISIBLE_DEVICES` when a fresh process called `cuInit`. **GPUs** are NVML indices in \

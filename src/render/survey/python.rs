@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::machine::Interpreter;
-use crate::render::words;
-use crate::survey::document::Document;
-use crate::survey::python::{INSTRUMENT, List, PythonRow};
-use crate::text::escape::{self, shorten};
-use crate::text::units;
+use crate::words;
+use cuda_pitfalls_answers::survey::document::Document;
+use cuda_pitfalls_answers::survey::python::{INSTRUMENT, List, PythonRow};
+use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::text::escape::{self, shorten};
+use cuda_pitfalls_core::text::units;
 
 pub(super) const OPENING: &str = "\
 Each line ran in a fresh interpreter, after the lines that it needs, under `cuda-pitfalls trace`. What counts is what \

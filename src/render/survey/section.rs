@@ -2,7 +2,7 @@
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::text::escape;
+use cuda_pitfalls_core::text::escape;
 
 /// One line under the header.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::build::Builder;
 use super::place;
-use crate::diagnosis::Finding;
-use crate::policy::Violation;
-use crate::text::units;
-use crate::trace::{Event, History};
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::diagnosis::Finding;
+use cuda_pitfalls_trace::policy::Violation;
+use cuda_pitfalls_trace::{Event, History};
 
 pub(super) use variable::{Late, late_write};
 

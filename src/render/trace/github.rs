@@ -5,9 +5,9 @@
 use super::junit::{own_place, where_it_was};
 use super::place::Place;
 use super::{Seen, alike, totals, unseen};
-use crate::diagnosis::Severity;
-use crate::text::counts::grouped;
-use crate::text::escape::{github_message, github_property, shorten};
+use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
+use cuda_pitfalls_trace::diagnosis::Severity;
 
 /// The most annotations of a level.
 const MOST: usize = 50;
@@ -82,7 +82,7 @@ fn annotation(level: &str, place: Option<Place>, title: &str, lines: &[String]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]
     fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {

@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 
 use super::entry::{Entries, Entry, entries, late_write, shown};
 use super::{Seen, alike, place, text, totals, unseen};
-use crate::diagnosis::{Finding, Severity};
-use crate::render::html::{POLICY, STYLE};
-use crate::text::counts::{counted, grouped};
-use crate::text::escape::html;
-use crate::trace::{CallCount, Event, Owner, Trace, Uses};
+use crate::html::{POLICY, STYLE};
+use cuda_pitfalls_core::text::counts::{counted, grouped};
+use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::{CallCount, Event, Owner, Trace, Uses};
 
 /// The style of what only a trace has.
 const OWN_STYLE: &str = include_str!("html/style.css");
@@ -114,7 +114,7 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     let _ = writeln!(
         out,
         "<p><code>{}</code></p>\n<p class=\"dim\">Started {} in <code>{}</code>{}{}, on {}, cuda-pitfalls {}.</p>\n</header>",
-        html(&crate::text::escape::shorten(command, 1000)),
+        html(&cuda_pitfalls_core::text::escape::shorten(command, 1000)),
         html(&place::short(&start.started_at)),
         html(&place::short(&start.folder)),
         html(&took.unwrap_or_default()),
@@ -362,7 +362,7 @@ fn machine(out: &mut String, trace: &Trace) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn page(trace: &Trace) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));

@@ -9,9 +9,9 @@ use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseSta
 
 use super::place::{self, Place};
 use super::{Seen, totals, unseen};
-use crate::text::escape::{shorten, xml};
-use crate::text::units;
-use crate::verdict::Provenance;
+use cuda_pitfalls_core::text::escape::{shorten, xml};
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
@@ -44,7 +44,7 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
         suite.add_test_case(case(seen, &format!("undecided: {undecided}"), status, None));
     }
     for (number, finding) in seen.findings.iter().take(MOST).enumerate() {
-        let is_forbidden = |violation: &&crate::policy::Violation| {
+        let is_forbidden = |violation: &&cuda_pitfalls_trace::policy::Violation| {
             violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
         };
         let mut status = TestCaseStatus::success();
@@ -143,8 +143,8 @@ pub(super) fn where_it_was(seen: &Seen, event: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
-    use crate::trace::Trace;
+    use cuda_pitfalls_trace::Trace;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn of(trace: &Trace, violates: bool) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::entry::{Entry, entries, late_write};
 use super::{Seen, alike, place, text, totals, unseen};
-use crate::diagnosis::Severity;
-use crate::text::counts::{counted, grouped};
-use crate::text::escape::{html, markdown};
-use crate::trace::Event;
+use cuda_pitfalls_core::text::counts::{counted, grouped};
+use cuda_pitfalls_core::text::escape::{html, markdown};
+use cuda_pitfalls_trace::Event;
+use cuda_pitfalls_trace::diagnosis::Severity;
 
 /// An issue has room for 65,536 characters.
 const LIMIT: usize = 56_000;
@@ -26,7 +26,7 @@ pub(super) fn page(seen: &Seen) -> String {
     let _ = writeln!(
         out,
         "{} · driver {} · {} · {}{took}\n",
-        code(&crate::text::escape::shorten(&start.command.join(" "), 500)),
+        code(&cuda_pitfalls_core::text::escape::shorten(&start.command.join(" "), 500)),
         markdown(&place::short(start.driver_version.as_deref().unwrap_or("not known"))),
         counted(start.gpus.len() as u64, "GPU"),
         markdown(&place::short(&start.started_at)),
@@ -140,8 +140,8 @@ fn code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
-    use crate::trace::Trace;
+    use cuda_pitfalls_trace::Trace;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn of(trace: &Trace) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));

@@ -1,9 +1,9 @@
 //! Where in a program an event was: the user's own line, the way from there to the CUDA call, and
 //! the words for GPUs, times, values and statuses.
 
-use crate::text::escape::shorten;
-use crate::text::units;
-use crate::trace::{Event, Frame, Trace, limit_name, status_name};
+use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::{Event, Frame, Trace, limit_name, status_name};
 
 /// Names of functions and values of variables are cut to this many bytes: a name of a C++ template
 /// has thousands.
@@ -63,7 +63,7 @@ pub(super) fn chain(event: &Event) -> Vec<String> {
 pub(super) fn meanwhile(event: &Event) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let frames = event.stack.meanwhile.clone();
-    let beside = crate::trace::Stack { frames, ..crate::trace::Stack::default() };
+    let beside = cuda_pitfalls_trace::Stack { frames, ..cuda_pitfalls_trace::Stack::default() };
     let way: Vec<String> =
         std::iter::once(own_frame(frame)).chain(beside.entry().map(|it| short(&it.name()))).collect();
     Some(format!("meanwhile the program was at {}", way.join(" → ")))
@@ -149,8 +149,8 @@ pub(super) fn limit(limit: i32, value: u64) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
-    use crate::trace::Stack;
+    use cuda_pitfalls_trace::Stack;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]
     fn the_chain_goes_from_the_users_line_to_the_call() {

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{self, place};
 use super::{Seen, unseen};
-use crate::report::SchemaId;
-use crate::trace::history::{MASK, Program};
-use crate::trace::{ContextChange, ContextLife, Process, Trace, What};
-use crate::verdict::Provenance;
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::history::{MASK, Program};
+use cuda_pitfalls_trace::{ContextChange, ContextLife, Process, Trace, What};
 
 /// The name of the schema.
 pub(super) const SCHEMA: &str = "cuda-pitfalls-trace-summary";
@@ -244,7 +244,7 @@ pub fn schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]
     fn a_summary_has_the_contexts_and_follows_its_schema() {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::entry::{Entry, entries, late_write};
 use super::{Seen, place, totals, unseen};
-use crate::diagnosis::{Finding, Severity};
-use crate::render::tally;
-use crate::text::escape::terminal;
-use crate::text::lines::{self, columns};
+use crate::tally;
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::{self, columns};
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 
 /// The most entries that are listed, but for those with a pitfall or a violation.
 const MOST: usize = 40;
@@ -207,8 +207,8 @@ fn guarded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
-    use crate::trace::Trace;
+    use cuda_pitfalls_trace::Trace;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn told(trace: &Trace, width: usize) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
@@ -283,7 +283,7 @@ GPU 0  +524 MiB  context, never used afterwards                 2.40 s  pid 4711
     #[test]
     fn simulation_and_a_missing_end_stand_at_the_top() {
         let mut trace = fixture::trace();
-        trace.start.provenance = crate::verdict::Provenance::Simulated;
+        trace.start.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
         trace.end = None;
         let shown = bare(&trace);
         assert!(shown.lines().nth(1).unwrap().starts_with("*** SIMULATED"), "{shown}");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Seen, unseen};
-use crate::diagnosis::Severity;
-use crate::text::counts::counted;
-use crate::text::units;
-use crate::trace::{ContextLife, End, History};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::diagnosis::Severity;
+use cuda_pitfalls_trace::{ContextLife, End, History};
 
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(seen: &Seen) -> Vec<String> {
@@ -76,8 +76,8 @@ pub(super) fn ending(end: &End) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
-    use crate::trace::Trace;
+    use cuda_pitfalls_trace::Trace;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]
     fn a_note_is_no_pitfall_and_what_is_undecided_is_told() {

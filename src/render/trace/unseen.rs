@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::place;
-use crate::text::counts::counted;
-use crate::trace::{Event, History, Trace};
-use crate::verdict::Provenance;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::{Event, History, Trace};
 
 /// What is said of a trace without an end.
 const INCOMPLETE: &str = "the trace is incomplete: it stops before the program ended";
@@ -14,8 +14,7 @@ const MOST: usize = 8;
 
 /// What has to be known before anything is believed.
 pub(super) fn banners(trace: &Trace) -> Vec<String> {
-    let simulated =
-        (trace.start.provenance == Provenance::Simulated).then(|| crate::render::tally::SIMULATED.to_owned());
+    let simulated = (trace.start.provenance == Provenance::Simulated).then(|| crate::tally::SIMULATED.to_owned());
     simulated.into_iter().chain(trace.end.is_none().then(|| incomplete(trace))).collect()
 }
 
@@ -95,8 +94,8 @@ fn capped(mut lines: Vec<String>, of: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::trace::fixture;
-    use crate::trace::Stack;
+    use cuda_pitfalls_trace::Stack;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn unseen(trace: &Trace) -> Vec<String> {
         super::unseen(&History::of(trace))

@@ -1,6 +1,6 @@
 //! The contexts of a trace, each from its making to its end.
 
-use crate::trace::{ContextChange, Counts, Event, Trace, Uses, What};
+use crate::{ContextChange, Counts, Event, Trace, Uses, What};
 
 /// One context: where it was made, where it ended, and what was done in it.
 #[derive(Clone, Debug, PartialEq)]

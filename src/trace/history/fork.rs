@@ -1,7 +1,7 @@
 //! Processes that were forked after `cuInit`.
 
 use super::{History, Program};
-use crate::trace::{Event, What};
+use crate::{Event, What};
 
 /// A fork after `cuInit`, as the child told it.
 #[derive(Clone, Copy, Debug)]

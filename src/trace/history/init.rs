@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MASK;
-use crate::trace::{Event, What, Witness};
+use crate::{Event, What, Witness};
 
 /// One `cuInit`: that it began, what it read, and what it returned. Calls of several threads at once are one.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! One program of a trace.
 
 use super::{ContextLife, Init};
-use crate::trace::{Event, Process};
+use crate::{Event, Process};
 
 /// A program: a process from its start, or its last `exec`, to the next.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Histories of traces that are made up.
 
 use super::{History, Init, MASK, Program};
-use crate::trace::fixture::{Made, PID};
-use crate::trace::{Trace, What, Witness};
+use crate::fixture::{Made, PID};
+use crate::{Trace, What, Witness};
 
 fn program<'h, 'a>(history: &'h History<'a>) -> &'h Program<'a> {
     history.programs.iter().find(|program| program.pid == PID).expect("the program")

@@ -1,8 +1,8 @@
 //! Writes of variables, and which of them came too late.
 
 use super::{History, MASK, Program, is_read_by_cuinit};
-use crate::mask;
-use crate::trace::{Process, Trace, What};
+use crate::{Process, Trace, What};
+use cuda_pitfalls_core::mask;
 
 /// A write or removal of a variable that CUDA or a framework reads.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Entries, Entry, Kind};
-use crate::render::trace::place;
-use crate::text::counts::counted;
-use crate::text::units;
-use crate::trace::history::{ContextLife, Init};
-use crate::trace::{Event, History, NOT_READY, Usage, What};
+use crate::trace::place;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::history::{ContextLife, Init};
+use cuda_pitfalls_trace::{Event, History, NOT_READY, Usage, What};
 
 /// The entries of a trace as they are made, event by event.
 pub(super) struct Builder<'h, 'a> {

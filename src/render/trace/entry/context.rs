@@ -2,9 +2,9 @@
 
 use super::build::Builder;
 use super::{Entry, Kind, shown};
-use crate::render::trace::place;
-use crate::text::units;
-use crate::trace::{Beside, ContextChange, Event, Trace, What};
+use crate::trace::place;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::{Beside, ContextChange, Event, Trace, What};
 
 /// A change of another GPU's memory that is worth a word, in bytes.
 const NOTABLE_BYTES: u64 = 2 << 20;

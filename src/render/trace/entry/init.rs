@@ -2,10 +2,10 @@
 
 use super::build::Builder;
 use super::{Entry, Kind};
-use crate::render::trace::place;
-use crate::text::counts::counted;
-use crate::trace::history::{Init, MASK};
-use crate::trace::{Event, Trace, What, variable};
+use crate::trace::place;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_trace::history::{Init, MASK};
+use cuda_pitfalls_trace::{Event, Trace, What};
 
 impl<'a> Builder<'_, 'a> {
     pub(super) fn init(&mut self, index: usize, event: &'a Event) {
@@ -36,7 +36,7 @@ fn entry(trace: &Trace, index: usize, init: &Init<'_>) -> Entry {
     let has_stack = |index: &&usize| trace.events.get(**index).is_some_and(|event| !event.stack.frames.is_empty());
     entry.first = init.events.iter().find(has_stack).copied().unwrap_or(index);
     let others = init.variables().into_iter().flatten();
-    let others = others.filter(|(name, _)| *name != MASK && variable::is_of_cuda(name.as_bytes()));
+    let others = others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
     let others: Vec<String> =
         others.map(|(name, value)| format!("{}={}", place::short(name), place::short(value))).collect();
     if !others.is_empty() {

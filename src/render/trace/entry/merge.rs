@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Entry, Late, late_write};
-use crate::render::trace::place;
-use crate::trace::History;
+use crate::trace::place;
+use cuda_pitfalls_trace::History;
 
 /// Equal entries as one. The first one's time and stack stand for all.
 pub(super) fn merged(history: &History, all: Vec<Entry>) -> Vec<Entry> {

@@ -1,9 +1,9 @@
 //! The entries of a program in PyTorch, and of variations of it.
 
 use super::*;
-use crate::render::trace::fixture;
-use crate::trace::history::MASK;
-use crate::trace::{Trace, What};
+use cuda_pitfalls_trace::fixture::programs as fixture;
+use cuda_pitfalls_trace::history::MASK;
+use cuda_pitfalls_trace::{Trace, What};
 
 /// The entries of a trace with its findings and violations.
 fn entries(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Entries {

@@ -2,18 +2,18 @@
 
 use super::Kind;
 use super::build::Builder;
-use crate::render::trace::place;
-use crate::text::units;
-use crate::trace::history::is_read_by_cuinit;
-use crate::trace::{Event, Trace, What};
+use crate::trace::place;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::history::is_read_by_cuinit;
+use cuda_pitfalls_trace::{Event, Trace, What};
 
 /// A write of a variable that came too late for a `cuInit`.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::render::trace) struct Late {
+pub(in crate::trace) struct Late {
     /// The event.
-    pub(in crate::render::trace) event: usize,
+    pub(in crate::trace) event: usize,
     /// How long after `cuInit` had read the variable.
-    pub(in crate::render::trace) after_ns: u64,
+    pub(in crate::trace) after_ns: u64,
 }
 
 impl<'a> Builder<'_, 'a> {
@@ -47,11 +47,11 @@ fn written(event: &Event) -> String {
 }
 
 /// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
-pub(in crate::render::trace) fn late_write(trace: &Trace, late: &Late) -> String {
+pub(in crate::trace) fn late_write(trace: &Trace, late: &Late) -> String {
     let Some(event) = trace.events.get(late.event) else { return String::new() };
     let What::Variable { name, value, .. } = &event.what else { return String::new() };
     // As in chains, the file's name alone.
-    let line = event.stack.users().and_then(crate::trace::Frame::line);
+    let line = event.stack.users().and_then(cuda_pitfalls_trace::Frame::line);
     let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));
     let does = match value {
         Some(value) if value.is_empty() => format!("sets {} to nothing", place::short(name)),

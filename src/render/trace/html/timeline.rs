@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::is_told;
-use crate::render::svg::{share, steps};
-use crate::render::trace::entry::{Entry, Kind};
-use crate::render::trace::place;
-use crate::text::counts::counted;
-use crate::text::escape::{html, shorten};
-use crate::text::units;
-use crate::trace::{Trace, What};
+use crate::svg::{share, steps};
+use crate::trace::entry::{Entry, Kind};
+use crate::trace::place;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::escape::{html, shorten};
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::{Trace, What};
 
 /// The most lanes.
 const MOST_LANES: usize = 48;

@@ -1,1 +1,0 @@
-../../../calls/src/status/cuda.rs

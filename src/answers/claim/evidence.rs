@@ -1,0 +1,88 @@
+//! The reports that claims are compared with, and finding an answer in them.
+
+use cuda_pitfalls_core::judge;
+use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::scenario::python::with_needed;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// The reports of one sitting: several measured ones, or any single one.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    sources: Vec<NamedReport>,
+}
+
+/// A report and what it is called.
+#[derive(Clone, Debug)]
+pub struct NamedReport {
+    /// The name of its folder, or the path that was given.
+    pub name: String,
+    /// The report.
+    pub report: Report,
+}
+
+/// Where an answer or a figure comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The report's name.
+    pub report: String,
+    /// The GPUs and the driver: `2× NVIDIA H200, driver 580.159.04`.
+    pub machine: String,
+    /// The version of libcudart; none where it would not say, and for Python lines.
+    pub libcudart: Option<String>,
+    /// The interpreter with the packages that the lines need; none for C calls.
+    pub python: Option<Interpreter>,
+}
+
+impl Evidence {
+    /// Reports to take together. Their verdicts are computed again from their attempts, as today's files ask:
+    /// a report that merely says what the answer was is no evidence.
+    pub fn new(mut sources: Vec<NamedReport>, scenarios: &[Scenario]) -> Evidence {
+        for source in &mut sources {
+            judge::plan_as_today(&mut source.report, scenarios);
+            judge::rejudge(&mut source.report);
+        }
+        Evidence { sources }
+    }
+
+    /// Reports made by hand, which have verdicts and no attempts.
+    pub(super) fn unjudged(sources: Vec<NamedReport>) -> Evidence {
+        Evidence { sources }
+    }
+
+    /// The reports.
+    pub fn sources(&self) -> &[NamedReport] {
+        &self.sources
+    }
+
+    /// Whether a simulated machine answered anywhere. Then nothing is said to be measured.
+    pub fn is_simulated(&self) -> bool {
+        self.sources.iter().any(|source| source.report.provenance == Provenance::Simulated)
+    }
+
+    /// Every report's part on one instance, whatever came of it.
+    pub(super) fn of<'e>(&'e self, instance: &'e str) -> impl Iterator<Item = (Place, &'e ScenarioReport)> {
+        let parts = self.sources.iter().flat_map(|source| source.report.scenarios.iter().map(move |it| (source, it)));
+        let own = parts.filter(move |(_, scenario)| scenario.name == instance);
+        own.map(|(source, scenario)| (Place::of(source, scenario), scenario))
+    }
+}
+
+impl Place {
+    fn of(source: &NamedReport, scenario: &ScenarioReport) -> Place {
+        Place {
+            report: source.name.clone(),
+            machine: source.report.machine.summary(),
+            libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
+            python: interpreter(&source.report, scenario),
+        }
+    }
+}
+
+/// What the lines of a scenario ran in; none for C calls.
+fn interpreter(report: &Report, scenario: &ScenarioReport) -> Option<Interpreter> {
+    let cases = || scenario.plan.iter().flat_map(|plan| &plan.cases).filter_map(|case| case.python.as_ref());
+    let python = report.machine.python.as_ref().filter(|_| cases().next().is_some())?;
+    Some(with_needed(cases().flat_map(|python| &python.needs), python))
+}

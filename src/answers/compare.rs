@@ -1,0 +1,301 @@
+//! Two reports, two traces, or two surveys of one kind: what differs between them.
+//!
+//! Behaviour counts: verdicts, outcomes, the facts of rows. That the machines differ is
+//! shown and does not count. Neither does what only one of the two has measured, or what was
+//! asked in another way, because nothing follows from it. Times are never compared.
+
+mod differing;
+mod excuse;
+mod machine;
+mod pair;
+mod scenario;
+mod survey;
+mod trace;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::survey::Survey;
+use crate::survey::mask::by_todays_rule;
+use cuda_pitfalls_core::fact;
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::report::{Report, ScenarioReport, SchemaId};
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::Trace;
+use cuda_pitfalls_trace::diagnosis::Finding;
+
+use pair::{Item, pair};
+
+/// The name of the schema.
+pub const SCHEMA: &str = "cuda-pitfalls-comparison";
+/// Readers refuse another major.
+pub const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+pub const MINOR: u32 = 0;
+
+/// What differs between A and B.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// What was compared: `report`, `trace`, or the survey's word.
+    pub of: String,
+    /// The one side.
+    pub a: Side,
+    /// The other side.
+    pub b: Side,
+    /// The libcudart of A and that of B, where one version was compared with another; null where
+    /// each was compared with itself.
+    pub libcudart: Option<[String; 2]>,
+    /// Facts about the machines that differ. They are no difference in behaviour.
+    pub machines: Vec<Change>,
+    /// What behaved differently, in the order of A.
+    pub changed: Vec<Difference>,
+    /// What differs because the question does, or because the machine does: it does not count.
+    pub explained: Vec<Difference>,
+    /// What only A has measured.
+    pub only_in_a: Vec<Only>,
+    /// What only B has measured.
+    pub only_in_b: Vec<Only>,
+    /// How many scenarios or rows showed the same.
+    pub same: usize,
+    /// How many neither of them has measured.
+    pub in_neither: usize,
+}
+
+/// One of the two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// What the reader calls it, such as its path; the run's id if it has no name.
+    pub name: String,
+    /// The run's id.
+    pub run: String,
+    /// The version of cuda-pitfalls that made it.
+    pub version: String,
+    /// Whether a real driver answered.
+    pub provenance: Provenance,
+    /// Whether its run finished.
+    pub complete: bool,
+    /// The GPUs and the driver, in words.
+    pub machine: String,
+}
+
+/// One fact that is not the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The case of a scenario; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+    /// The step's label, where the fact is one of a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The fact, such as `status`.
+    pub fact: String,
+    /// What it is in A, in words; empty where `changes` has it.
+    pub a: String,
+    /// What it is in B, in words; empty where `changes` has it.
+    pub b: String,
+    /// What was seen at a step in A and in B, where a compact report was compared: a rendering makes the words.
+    #[serde(skip)]
+    pub changes: Option<[Option<fact::Change>; 2]>,
+    /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<[Share; 2]>,
+}
+
+/// In how many of how many attempts something was seen; in JSON and in words `3/5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// In how many.
+    pub count: u64,
+    /// Of how many that count.
+    pub of: u64,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.count, self.of)
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A scenario or a row that is not the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The scenario's instance, or what the row is about.
+    pub name: String,
+    /// The version of libcudart, where both are of one.
+    pub libcudart: Option<String>,
+    /// What differs. Of each case it is the first fact; what follows from it may differ too.
+    pub changes: Vec<Change>,
+    /// What has to be known to read this, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Something that only one of the two has measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Only {
+    /// The scenario's instance, or what the row is about; null for everything on this libcudart.
+    pub name: Option<String>,
+    /// The version of libcudart, where it is of one.
+    pub libcudart: Option<String>,
+    /// Why the other one has no measurement of it, by a word of `Reason`; null
+    /// where it was not asked there.
+    pub reason: Option<String>,
+    /// How many scenarios or rows these are.
+    pub count: usize,
+}
+
+/// What the comparison of a pair came to.
+enum Relation {
+    Same,
+    Changed(Difference),
+    Explained(Difference),
+}
+
+impl Change {
+    fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> Change {
+        Change { case: None, step: None, fact: fact.to_string(), a: a.into(), b: b.into(), changes: None, seen: None }
+    }
+
+    /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
+    fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<Change> {
+        let value = |facts: &[(String, String)], name: &str| {
+            let known = facts.iter().find(|(known, _)| known == name);
+            known.map_or_else(|| absent.to_string(), |(_, value)| value.clone())
+        };
+        let only_b = b.iter().filter(|(name, _)| !a.iter().any(|(known, _)| known == name));
+        let names = a.iter().chain(only_b).map(|(name, _)| name);
+        let changes = names.map(|name| Change::new(name, value(a, name), value(b, name)));
+        changes.filter(|change| change.a != change.b).collect()
+    }
+}
+
+impl Comparison {
+    /// How a comparison ends: whether something behaves differently, if anything could be compared.
+    pub fn exit(&self) -> Exit {
+        match (self.changed.is_empty(), self.same) {
+            (false, _) => Exit::Unexpected,
+            (true, 0) => Exit::NothingMeasured,
+            (true, _) => Exit::Ok,
+        }
+    }
+
+    fn of<T>(
+        of: &str,
+        sides: [Side; 2],
+        machines: [&Machine; 2],
+        entries: [Vec<Item<'_, T>>; 2],
+        versions: Option<(String, String)>,
+        compare: impl Fn(&T, &T) -> Relation,
+    ) -> Result<Comparison, String> {
+        let ([a, b], [entries_a, entries_b]) = (sides, entries);
+        let paired = pair(entries_a, entries_b, versions)?;
+        let mut comparison = Comparison {
+            schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+            of: of.to_string(),
+            a,
+            b,
+            libcudart: paired.across,
+            machines: machine::changes(machines),
+            changed: Vec::new(),
+            explained: Vec::new(),
+            only_in_a: paired.only_in_a,
+            only_in_b: paired.only_in_b,
+            same: 0,
+            in_neither: paired.in_neither,
+        };
+        let is_across = comparison.libcudart.is_some();
+        for (one, other) in paired.both {
+            let named = |difference: Difference| Difference {
+                name: one.name.clone(),
+                libcudart: one.libcudart.clone().filter(|_| !is_across),
+                ..difference
+            };
+            match compare(one.item, other.item) {
+                Relation::Same => comparison.same += 1,
+                Relation::Changed(difference) => comparison.changed.push(named(difference)),
+                Relation::Explained(difference) => comparison.explained.push(named(difference)),
+            }
+        }
+        Ok(comparison)
+    }
+}
+
+/// A fact that holds or does not, in a word.
+fn yes_or_no(holds: bool) -> String {
+    if holds { "yes" } else { "no" }.to_string()
+}
+
+impl Difference {
+    fn new(changes: Vec<Change>, notes: Vec<String>) -> Difference {
+        Difference { name: String::new(), libcudart: None, changes, notes }
+    }
+}
+
+/// What differs between two reports. With `versions`, what ran on the one libcudart in A is held
+/// against what ran on the other in B.
+///
+/// # Errors
+/// A version that a report does not have, with those that it has.
+pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Result<Comparison, String> {
+    let side = |report: &Report| Side {
+        name: report.run.id.clone(),
+        run: report.run.id.clone(),
+        version: report.run.version.clone(),
+        provenance: report.provenance,
+        complete: report.complete,
+        machine: report.machine.summary(),
+    };
+    let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [&a.machine, &b.machine]);
+    let compare = |a: &ScenarioReport, b: &ScenarioReport| scenario::compare([a, b], machines);
+    Comparison::of("report", [side(a), side(b)], machines, entries, versions, compare)
+}
+
+/// What differs between two surveys of one kind. With `versions`, what calls of the one libcudart
+/// did in A is compared with what those of the other did in B.
+///
+/// # Errors
+/// Two kinds; versions where rows have none; a version that a survey does not have.
+pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, String> {
+    if versions.is_some() && !matches!((a, b), (Survey::Calls(_), Survey::Calls(_))) {
+        return Err("versions of libcudart can be compared in reports and in surveys of calls".to_string());
+    }
+    let side = |survey: &Survey| Side {
+        name: survey.header().id.clone(),
+        run: survey.header().id.clone(),
+        version: survey.header().version.clone(),
+        provenance: survey.provenance(),
+        complete: survey.is_complete(),
+        machine: survey.machine().summary(),
+    };
+    let (of, sides, machines) = (a.kind().name(), [side(a), side(b)], [a.machine(), b.machine()]);
+    match (a, b) {
+        (Survey::Calls(a), Survey::Calls(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], versions),
+        (Survey::Mask(a), Survey::Mask(b)) => {
+            // Two rules are no difference between two drivers.
+            let [a, b] = [a, b].map(by_todays_rule);
+            survey::compare(of, sides, machines, [&a.rows, &b.rows], None)
+        }
+        (Survey::Env(a), Survey::Env(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
+        (Survey::Python(a), Survey::Python(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
+        _ => Err(format!("A is a survey of {of}, B is one of {}: they ask different questions", b.kind().name())),
+    }
+}
+
+/// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
+/// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
+pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
+    trace::compare(traces, findings)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! What differs between two machines, as far as it can matter to what CUDA does. What is another on
+//! every machine (UUIDs, PCI addresses, paths) is left out.
+
+use std::collections::BTreeSet;
+
+use super::{Change, yes_or_no};
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::sample::Gpu;
+use cuda_pitfalls_core::text::units;
+
+const UNKNOWN: &str = "not known";
+
+/// The facts that differ.
+pub(super) fn changes(machines: [&Machine; 2]) -> Vec<Change> {
+    let [a, b] = machines.map(facts);
+    Change::between(&a, &b, "not set")
+}
+
+/// Every fact under its name. Both machines have the same names, but for environment variables.
+fn facts(machine: &Machine) -> Vec<(String, String)> {
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_string());
+    let isolation = &machine.isolation;
+    let cuda = machine.cuda_driver_version.map_or_else(|| UNKNOWN.to_string(), units::cuda_version);
+    let gpus = &machine.gpus;
+    let fixed = [
+        ("driver", known(&machine.driver_version)),
+        ("CUDA of the driver", cuda),
+        ("libcudart", libcudarts(machine)),
+        ("number of GPUs", gpus.len().to_string()),
+        ("GPU model", tally(gpus, |gpu| known(&gpu.name))),
+        ("compute capability", tally(gpus, |gpu| known(&gpu.compute_capability))),
+        ("compute mode", tally(gpus, |gpu| known(&gpu.compute_mode))),
+        ("persistence", tally(gpus, |gpu| switch(gpu.persistence))),
+        ("MIG", tally(gpus, |gpu| switch(gpu.mig))),
+        ("MPS", switch(Some(machine.mps))),
+        ("container", isolation.container.clone().unwrap_or_else(|| "none".to_string())),
+        ("PID namespace of its own", switch(isolation.pid_namespace)),
+        ("PIDs matched by NVML", switch(isolation.own_pid_listed)),
+        ("kernel", known(&machine.kernel)),
+        ("architecture", machine.architecture.clone()),
+    ];
+    let mut facts: Vec<(String, String)> = fixed.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    facts.extend(machine.environment.iter().map(|(name, value)| (name.clone(), nameless(value, gpus))));
+    if let Some(python) = &machine.python {
+        facts.push(("Python".to_string(), python.version.clone()));
+        let there = python.packages.iter().filter_map(|(name, version)| Some((name.clone(), version.clone()?)));
+        facts.extend(there);
+    }
+    facts
+}
+
+fn switch(on: Option<bool>) -> String {
+    on.map_or_else(|| UNKNOWN.to_string(), yes_or_no)
+}
+
+fn libcudarts(machine: &Machine) -> String {
+    // By number, so that 12.10 comes after 12.9.
+    let versions: BTreeSet<(Option<i32>, &str)> = machine
+        .libcudart
+        .iter()
+        .map(|runtime| (runtime.number, runtime.version.as_deref().unwrap_or(UNKNOWN)))
+        .collect();
+    let versions: Vec<&str> = versions.into_iter().map(|(_, version)| version).collect();
+    if versions.is_empty() { "none".to_string() } else { versions.join(", ") }
+}
+
+/// What GPUs have in common, or how many have what.
+fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
+    let values: Vec<String> = gpus.iter().map(fact).collect();
+    let kinds: BTreeSet<&String> = values.iter().collect();
+    let count = |kind: &String| values.iter().filter(|value| *value == kind).count();
+    match kinds.len() {
+        0 => "no GPU".to_string(),
+        1 => values.first().cloned().unwrap_or_default(),
+        _ => kinds.iter().map(|kind| format!("{}× {kind}", count(kind))).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// A variable's value with places instead of UUIDs, which no two machines share.
+fn nameless(value: &str, gpus: &[Gpu]) -> String {
+    let mut value = value.to_string();
+    for (place, gpu) in gpus.iter().enumerate().filter(|(_, gpu)| !gpu.uuid.is_empty()) {
+        value = value.replace(&gpu.uuid, &format!("<uuid{place}>"));
+    }
+    value
+}

@@ -1,0 +1,233 @@
+//! Two measurements of one scenario.
+
+use std::collections::BTreeSet;
+
+use super::differing::{Differing, differing};
+use super::excuse::{Excuses, Own};
+use super::pair::Item;
+use super::{Change, Difference, Relation, Share};
+use cuda_pitfalls_core::fact;
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::observe::Observation;
+use cuda_pitfalls_core::plan::Plan;
+use cuda_pitfalls_core::report::{CaseReport, Outcome, Report, ScenarioReport};
+use cuda_pitfalls_core::scenario::Class;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
+
+/// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
+pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
+    let entry = |scenario: &'_ ScenarioReport| {
+        let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
+        let did_not_run = matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
+        let verdict = &scenario.verdict;
+        let why = || verdict.reason.map_or_else(|| verdict.kind.name().to_string(), |reason| reason.name());
+        (!shows || did_not_run).then(why)
+    };
+    let entries = report.scenarios.iter().map(|scenario| Item {
+        name: scenario.name.clone(),
+        libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
+        unmeasured: entry(scenario),
+        item: scenario,
+    });
+    entries.collect()
+}
+
+/// What differs: the verdict, and of each case the first fact.
+pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
+    let [a, b] = both;
+    if is_compact(a) || is_compact(b) {
+        return kept(both, machines);
+    }
+    let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
+        let change = verdict(&a.verdict, &b.verdict, true);
+        return change.map_or(Relation::Same, |change| Relation::Changed(Difference::new(vec![change], Vec::new())));
+    };
+    let own = Own::new(both, machines);
+    let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_same_question = plan_a.asks(None) == plan_b.asks(None);
+    let mut makes_other_calls = false;
+    if a.sha256 != b.sha256 {
+        notes.push("the scenario was changed in between".to_string());
+    }
+    for case in &a.cases {
+        let name = &case.name;
+        let Some(counterpart) = b.cases.iter().find(|known| known.name == *name) else { continue };
+        if plan_a.asks(Some(name)) != plan_b.asks(Some(name)) {
+            (is_same_question, makes_other_calls) = (false, true);
+            notes.push(format!("{name} makes other calls"));
+            continue;
+        }
+        let Some((change, why)) = outcomes(&own, [plan_a, plan_b], [case, counterpart]) else { continue };
+        match why {
+            None => changed.push(change),
+            Some(why) => {
+                is_same_question = false;
+                notes.push(why);
+                explained.push(change);
+            }
+        }
+    }
+    let is_other_case = names(a) != names(b);
+    if is_other_case {
+        is_same_question = false;
+        notes.push("it has other cases".to_string());
+    }
+    let is_same_expectation = plan_a.expects() == plan_b.expects();
+    if let Some(change) = verdict(&a.verdict, &b.verdict, is_same_expectation) {
+        // Beside a case that behaves differently, the verdict belongs to the story.
+        let counts = is_same_question || !changed.is_empty();
+        if counts { &mut changed } else { &mut explained }.insert(0, change);
+    }
+    let is_other_question = !explained.is_empty() || is_other_case || makes_other_calls;
+    match (changed.is_empty(), is_other_question) {
+        (false, _) => Relation::Changed(Difference::new(changed, notes)),
+        (true, true) => Relation::Explained(Difference::new(explained, notes)),
+        (true, false) => Relation::Same,
+    }
+}
+
+/// Whether only facts are left of what a scenario showed.
+fn is_compact(scenario: &ScenarioReport) -> bool {
+    scenario.cases.iter().flat_map(|case| &case.outcomes).any(Outcome::is_compact)
+}
+
+/// As [`compare`], where one of the two is compact or both: by the facts that a compact report keeps. What
+/// follows from the machines they tell only where a value is about the machine itself.
+fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
+    let [a, b] = both;
+    let own = Own::new(both, machines);
+    let [asked_a, asked_b] = both.map(|it| it.asked.clone().or_else(|| it.plan.as_ref().map(Plan::asked)));
+    if asked_a != asked_b {
+        let change = verdict(&a.verdict, &b.verdict, false);
+        let notes = vec!["it makes other calls, or asks for another effect".to_string()];
+        return Relation::Explained(Difference::new(change.into_iter().collect(), notes));
+    }
+    let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for case in &a.cases {
+        let Some(counterpart) = b.cases.iter().find(|known| known.name == case.name) else { continue };
+        let is_mixture =
+            both.iter().all(|it| it.nondeterministic || it.plan.as_ref().is_some_and(|it| it.nondeterministic));
+        type Counted = (u32, Vec<fact::Change>);
+        let [of_a, of_b] = [case, counterpart].map(|case| -> Vec<Counted> {
+            case.outcomes.iter().map(|outcome| (outcome.count, outcome.changes())).collect()
+        });
+        let has = |all: &[Counted], changes: &[fact::Change]| all.iter().any(|(_, known)| known == changes);
+        let only_a = of_a.iter().find(|(_, changes)| !has(&of_b, changes));
+        let only_b = of_b.iter().find(|(_, changes)| !has(&of_a, changes));
+        let is_shared = of_a.iter().any(|(_, changes)| has(&of_b, changes));
+        let (Some(first_a), Some(first_b)) = (of_a.first(), of_b.first()) else { continue };
+        if (only_a.is_none() && only_b.is_none()) || (is_mixture && is_shared) {
+            continue;
+        }
+        let ((count_a, changes_a), (count_b, changes_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
+        let share = |count: u32, all: &[Counted]| Share {
+            count: count.into(),
+            of: all.iter().map(|(count, _)| u64::from(*count)).sum(),
+        };
+        let seen = Some([share(*count_a, &of_a), share(*count_b, &of_b)]);
+        let differing = fact::differing(changes_a, changes_b);
+        let why = |(a, b): &(Option<&fact::Change>, Option<&fact::Change>)| own.of_change((*a)?, (*b)?);
+        let Some(first) = differing.iter().find(|it| why(it).is_none()).or(differing.first()) else { continue };
+        let step = first.0.or(first.1).map(|change| change.label.clone()).filter(|label| !label.is_empty());
+        let changes = Some([first.0.cloned(), first.1.cloned()]);
+        let change = Change { case: Some(case.name.clone()), step, changes, seen, ..Change::new("shows", "", "") };
+        match why(first) {
+            None => changed.push(change),
+            Some(what) => {
+                notes.push(format!("{} shows {what}", case.name));
+                explained.push(change);
+            }
+        }
+    }
+    if let Some(change) = verdict(&a.verdict, &b.verdict, a.sha256 == b.sha256) {
+        let counts = explained.is_empty() || !changed.is_empty();
+        if counts { &mut changed } else { &mut explained }.insert(0, change);
+    }
+    match (changed.is_empty(), explained.is_empty()) {
+        (false, _) => Relation::Changed(Difference::new(changed, notes)),
+        (true, false) => Relation::Explained(Difference::new(explained, notes)),
+        (true, true) => Relation::Same,
+    }
+}
+
+/// The cases of which there are attempts, in one order.
+fn names(report: &ScenarioReport) -> BTreeSet<&String> {
+    report.cases.iter().map(|case| &case.name).collect()
+}
+
+/// What differs between two verdicts. What the file expects is a matter of the file; whether that is
+/// met is one of behaviour, as long as both are held against the same.
+fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<Change> {
+    let [a, b] = [a, b].map(|verdict| {
+        let is_unexpected = is_same_expectation && verdict.expectation == ExpectationMet::Unexpected;
+        let mut words = verdict.kind.name().to_string();
+        words.extend(verdict.reason.map(|reason| format!(": {}", reason.name())));
+        words.push_str(if is_unexpected { ", unexpected" } else { "" });
+        words
+    });
+    (a != b).then(|| Change::new("verdict", a, b))
+}
+
+/// What differs between the outcomes of a case, if they are not the same set, and what explains it.
+/// Where a mixture is an answer, a few attempts show some of it by chance: there, one outcome in
+/// common is enough.
+fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Change, Option<String>)> {
+    let [plan_a, plan_b] = plans;
+    let common = plan_a.gpus.len().min(plan_b.gpus.len());
+    let varying = varying(cases);
+    let [a, b] = cases.map(|case| -> Vec<(u32, Observation)> {
+        let outcomes = case.outcomes.iter();
+        outcomes.map(|outcome| (outcome.count, canonical(&outcome.observation, common, &varying))).collect()
+    });
+    let (first_a, first_b) = (a.first()?, b.first()?);
+    let name = &cases[0].name;
+    let excuses = Excuses::new(own, plans, name);
+    let is_excused =
+        |a: &Observation, b: &Observation| differing(a, b).iter().all(|fact| excuses.of(fact, [a, b]).is_some());
+    let is_mixture = plan_a.nondeterministic && plan_b.nondeterministic;
+    // What has no counterpart in the other set; none if the sets come to the same.
+    let apart = |is_alike: &dyn Fn(&Observation, &Observation) -> bool| {
+        let only_a = a.iter().find(|(_, it)| !b.iter().any(|(_, other)| is_alike(it, other)));
+        let only_b = b.iter().find(|(_, it)| !a.iter().any(|(_, other)| is_alike(other, it)));
+        let is_shared = a.iter().any(|(_, it)| b.iter().any(|(_, other)| is_alike(it, other)));
+        let is_apart = (only_a.is_some() || only_b.is_some()) && !(is_mixture && is_shared);
+        is_apart.then(|| (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b)))
+    };
+    apart(&|a, b| a == b)?;
+    // One outcome that the machines explain is no excuse for another one that they do not explain.
+    let mut pairs = a.iter().flat_map(|it| b.iter().map(move |other| (it, other)));
+    let explained = || pairs.find(|((_, it), (_, other))| it != other && is_excused(it, other));
+    let ((count_a, shown_a), (count_b, shown_b)) = apart(&is_excused).or_else(explained)?;
+    let share = |count: u32, seen: &[(u32, Observation)]| {
+        let of = seen.iter().map(|(count, _)| u64::from(*count)).sum();
+        Share { count: count.into(), of }
+    };
+    let seen = [share(*count_a, &a), share(*count_b, &b)];
+    let why = |fact: &Differing| excuses.of(fact, [shown_a, shown_b]);
+    let facts = differing(shown_a, shown_b);
+    let first = *facts.iter().find(|fact| why(fact).is_none()).or(facts.first())?;
+    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))
+}
+
+/// The outputs, by label and name, that count as varying in one of two measurements of a case. What
+/// varies is for this program to say, and a later version may know better.
+fn varying(cases: [&CaseReport; 2]) -> BTreeSet<(String, String)> {
+    let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
+    let steps = outcomes.flat_map(|outcome| &outcome.observation.steps);
+    steps.flat_map(|step| step.varying.keys().map(|name| (step.label.clone(), name.clone()))).collect()
+}
+
+/// An outcome without what varies, and without what is quiet on GPUs that only one machine has.
+fn canonical(observation: &Observation, common: usize, varying: &BTreeSet<(String, String)>) -> Observation {
+    let is_common = |gpu: &str| {
+        let place = gpu.strip_prefix("gpu").and_then(|place| place.parse::<usize>().ok());
+        place.is_none_or(|place| place < common)
+    };
+    let mut outcome = observation.outcome();
+    for step in &mut outcome.steps {
+        step.memory.retain(|gpu, memory| is_common(gpu) || !matches!(memory.class, None | Some(Class::None)));
+        let label = step.label.clone();
+        step.values.retain(|name, _| !varying.contains(&(label.clone(), name.clone())));
+    }
+    outcome
+}

@@ -1,0 +1,234 @@
+//! Two rows about one thing.
+
+use super::pair::Item;
+use super::{Change, Comparison, Difference, Relation, Side, yes_or_no};
+use crate::survey::Standing;
+use crate::survey::calls::CallRow;
+use crate::survey::document::Row;
+use crate::survey::env::EnvRow;
+use crate::survey::mask::MaskRow;
+use crate::survey::python::{PythonRow, without_line};
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::text::units;
+
+/// Memory is the same where it differs by no more than this, or by no more than a hundredth.
+const NOISE_BYTES: u64 = 2 << 20;
+
+/// Compares the rows of two surveys of one kind.
+pub(super) fn compare<R: Compared>(
+    of: &str,
+    sides: [Side; 2],
+    machines: [&Machine; 2],
+    rows: [&Vec<R>; 2],
+    versions: Option<(String, String)>,
+) -> Result<Comparison, String> {
+    let entries = rows.map(|rows| rows.iter().map(entry).collect());
+    let compare = |a: &R, b: &R| {
+        let (changes, notes) = (disagreements(a.standing(), b.standing()), a.asked_differently(b));
+        if !notes.is_empty() {
+            return Relation::Explained(Difference::new(a.changes(b), notes));
+        }
+        let changes: Vec<Change> = a.changes(b).into_iter().chain(changes).collect();
+        if changes.is_empty() { Relation::Same } else { Relation::Changed(Difference::new(changes, Vec::new())) }
+    };
+    Comparison::of(of, sides, machines, entries, versions, compare)
+}
+
+fn entry<R: Compared>(row: &R) -> Item<'_, R> {
+    let (name, libcudart) = row.name();
+    let unmeasured = row.standing().unmeasured.as_ref().map(|unmeasured| unmeasured.reason.name());
+    Item { name, libcudart, unmeasured, item: row }
+}
+
+/// What a row can say beside another one about the same thing.
+pub(super) trait Compared: Row {
+    /// What it is about, and on which libcudart.
+    fn name(&self) -> (String, Option<String>) {
+        (self.key(), None)
+    }
+
+    /// In what the question was another.
+    fn asked_differently(&self, _other: &Self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The facts that differ. A fact on which attempts disagree is told as that alone.
+    fn changes(&self, other: &Self) -> Vec<Change>;
+}
+
+impl Compared for CallRow {
+    fn name(&self) -> (String, Option<String>) {
+        (self.call.clone(), self.libcudart_version.clone())
+    }
+
+    fn changes(&self, other: &CallRow) -> Vec<Change> {
+        let mut changes = Changes::between(self, other);
+        changes.fact("freezes visibility", yes(self.freezes_visibility), yes(other.freezes_visibility));
+        if self.visible_gpus == other.visible_gpus {
+            changes.fact("context on", listed(&self.context_on), listed(&other.context_on));
+        } else {
+            let has = |row: &CallRow| yes(row.context_on.as_ref().map(|on| !on.is_empty()));
+            changes.fact("has a context", has(self), has(other));
+        }
+        changes.fact("status", self.status.clone(), other.status.clone());
+        // What NVML would not say in one of them is no difference in what the call did.
+        if let Some((one, another)) = memory(self, other) {
+            changes.fact("memory", Some(one), Some(another));
+        }
+        changes.found
+    }
+}
+
+impl Compared for MaskRow {
+    fn changes(&self, other: &MaskRow) -> Vec<Change> {
+        let mut changes = Changes::between(self, other);
+        changes.fact("status", self.status.clone(), other.status.clone());
+        let count = |row: &MaskRow| row.count.map(|count| count.to_string());
+        changes.fact("count", count(self), count(other));
+        changes.fact("GPUs", listed(&self.gpus), listed(&other.gpus));
+        // The same text means other GPUs on a machine with more of them, or with other UUIDs. There
+        // it is the rule that both are held against.
+        let is_another_question = self.predicted != other.predicted;
+        if !is_another_question {
+            return changes.found;
+        }
+        if self.as_predicted == Some(true) && other.as_predicted == Some(true) {
+            return Vec::new();
+        }
+        let mut against = Changes::between(self, other);
+        against.fact("as the rule says", yes(self.as_predicted), yes(other.as_predicted));
+        if against.found.is_empty() { changes.found } else { against.found }
+    }
+}
+
+impl Compared for EnvRow {
+    fn asked_differently(&self, other: &EnvRow) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.value != other.value {
+            notes.push(format!("set to {:?} in A, to {:?} in B", self.value, other.value));
+        }
+        if self.observable != other.observable {
+            notes.push("the observation that shows the effect differs".to_string());
+        }
+        notes
+    }
+
+    fn changes(&self, other: &EnvRow) -> Vec<Change> {
+        let mut changes = Changes::between(self, other);
+        changes.fact("has effect", yes(self.has_effect), yes(other.has_effect));
+        changes.fact("latched at", self.latched_at.clone(), other.latched_at.clone());
+        for moment in &self.moments {
+            let Some(also) = other.moments.iter().find(|known| known.before == moment.before) else { continue };
+            let fact = format!("takes effect before {}", moment.before);
+            changes.fact(&fact, yes(moment.effect), yes(also.effect));
+        }
+        changes.found
+    }
+}
+
+impl Compared for PythonRow {
+    fn asked_differently(&self, other: &PythonRow) -> Vec<String> {
+        let same = [self.ask == other.ask, self.before == other.before, self.env == other.env];
+        let names = ["the asked code differs", "the code before it differs", "the variables differ"];
+        names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
+    }
+
+    fn changes(&self, other: &PythonRow) -> Vec<Change> {
+        let mut changes = Changes::between(self, other);
+        changes.fact("initialised before", yes(self.initialised_before), yes(other.initialised_before));
+        changes.fact("calls cuInit", yes(self.calls_cuinit), yes(other.calls_cuinit));
+        changes.fact("reads the mask", yes(self.reads_mask), yes(other.reads_mask));
+        let mask = |row: &PythonRow| {
+            (row.reads_mask == Some(true)).then(|| row.mask.clone().unwrap_or_else(|| "(unset)".to_string()))
+        };
+        if let (Some(one), Some(another)) = (mask(self), mask(other)) {
+            changes.fact("mask", Some(one), Some(another));
+        }
+        // Where one of them calls it and the other does not, that is told.
+        if let (Some(one), Some(another)) = (&self.at, &other.at) {
+            changes.fact("at", Some(without_line(one)), Some(without_line(another)));
+        }
+        if let (Some(one), Some(another)) = (&self.entry, &other.entry) {
+            changes.fact("from", Some(without_line(one)), Some(without_line(another)));
+        }
+        if let (Some(one), Some(another)) = (&self.init_status, &other.init_status) {
+            changes.fact("status of cuInit", Some(one.clone()), Some(another.clone()));
+        }
+        changes.fact("context on", listed(&self.context_on), listed(&other.context_on));
+        let raised = |row: &PythonRow| Some(row.raised.as_ref().map_or("nothing", |raised| &raised.kind).to_string());
+        changes.fact("raises", raised(self), raised(other));
+        let left = |row: &PythonRow| Some(row.left.clone().unwrap_or_else(|| "exit code 0".to_string()));
+        changes.fact("process ended by", left(self), left(other));
+        let sizes = [&self.context_bytes, &other.context_bytes];
+        if let ([Some(one), Some(another)], true) = (sizes, self.context_on == other.context_on)
+            && let Some((one, another)) = one.iter().zip(another).find(|(one, another)| !is_noise(**one, **another))
+        {
+            changes.fact("context takes", Some(units::delta(*one)), Some(units::delta(*another)));
+        }
+        changes.found
+    }
+}
+
+/// Differences between the facts of two rows.
+struct Changes<'a> {
+    standings: [&'a Standing; 2],
+    found: Vec<Change>,
+}
+
+impl<'a> Changes<'a> {
+    fn between<R: Row>(a: &'a R, b: &'a R) -> Changes<'a> {
+        Changes { standings: [a.standing(), b.standing()], found: Vec::new() }
+    }
+
+    /// Holds a fact of A against that of B.
+    fn fact(&mut self, name: &str, a: Option<String>, b: Option<String>) {
+        let [of_a, of_b] = self.standings.map(|standing| !standing.disagreement.is_empty());
+        if a == b || (a.is_none() && of_a) || (b.is_none() && of_b) {
+            return;
+        }
+        let told = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_string());
+        self.found.push(Change::new(name, told(a), told(b)));
+    }
+}
+
+/// On which facts attempts disagree, where that is not the same.
+fn disagreements(a: &Standing, b: &Standing) -> Option<Change> {
+    let words = |standing: &Standing| {
+        let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();
+        facts.sort_unstable();
+        if facts.is_empty() { "nothing".to_string() } else { facts.join(", ") }
+    };
+    let (a, b) = (words(a), words(b));
+    (a != b).then(|| Change::new("attempts disagree on", a, b))
+}
+
+fn yes(fact: Option<bool>) -> Option<String> {
+    fact.map(yes_or_no)
+}
+
+fn listed(gpus: &Option<Vec<u32>>) -> Option<String> {
+    let words = |gpus: &Vec<u32>| match gpus.as_slice() {
+        [] => "none".to_string(),
+        gpus => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    };
+    gpus.as_ref().map(words)
+}
+
+/// Memory on the first GPU at which it differs. GPUs are compared from the fullest on: which of
+/// equal GPUs a worker is given is the harness's choice.
+fn memory(a: &CallRow, b: &CallRow) -> Option<(String, String)> {
+    let sorted = |row: &CallRow| {
+        let mut used = row.device_used_bytes.clone()?;
+        used.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
+        Some(used)
+    };
+    let both = sorted(a)?.into_iter().zip(sorted(b)?);
+    let count = if a.visible_gpus == b.visible_gpus { usize::MAX } else { a.visible_gpus.min(b.visible_gpus) as usize };
+    let (one, other) = both.take(count).find(|(one, other)| !is_noise(*one, *other))?;
+    Some((units::delta(one), units::delta(other)))
+}
+
+fn is_noise(one: i64, other: i64) -> bool {
+    let largest = one.unsigned_abs().max(other.unsigned_abs());
+    one.abs_diff(other) <= NOISE_BYTES.max(largest / 100)
+}

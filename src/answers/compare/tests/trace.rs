@@ -1,0 +1,175 @@
+//! Two traces.
+
+use crate::compare::{Comparison, traces};
+use crate::exit::Exit;
+use cuda_pitfalls_core::sample::Gpu;
+use cuda_pitfalls_trace::fixture::programs as fixture;
+use cuda_pitfalls_trace::{CallCount, Event, Trace, What};
+
+fn compared(a: &Trace, b: &Trace) -> Comparison {
+    traces([a, b], [&fixture::findings(a), &fixture::findings(b)])
+}
+
+fn changed(comparison: &Comparison) -> Vec<String> {
+    let line = |name: &String, change: &crate::compare::Change| {
+        format!("{name}: {} {} -> {}", change.fact, change.a, change.b)
+    };
+    let all = comparison.changed.iter();
+    all.flat_map(|difference| difference.changes.iter().map(|change| line(&difference.name, change))).collect()
+}
+
+fn event(trace: &mut Trace, is_it: impl Fn(&Event) -> bool) -> &mut Event {
+    trace.events.iter_mut().find(|event| is_it(event)).unwrap()
+}
+
+const MAIN: &str = "python train.py";
+
+#[test]
+fn a_trace_does_what_it_does() {
+    let trace = fixture::trace();
+    let comparison = compared(&trace, &trace);
+    assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
+    assert!(comparison.same > 12, "{}", comparison.same);
+}
+
+#[test]
+fn times_pids_handles_line_numbers_and_small_changes_of_memory_are_no_difference() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    let pid = |pid: u32| if pid == 4711 { 31 } else { 32 };
+    for process in &mut b.processes {
+        (process.pid, process.parent) = (pid(process.pid), if process.pid == 4711 { 1 } else { 31 });
+    }
+    for event in &mut b.events {
+        event.pid = pid(event.pid);
+        event.t_ns += 40_000_000;
+        for frame in &mut event.stack.frames {
+            frame.line = frame.line.map(|line| line + 3);
+        }
+        for bytes in event.memory_bytes.iter_mut().flatten() {
+            *bytes += if *bytes > 0 { 1 << 20 } else { 0 };
+        }
+    }
+    for counts in &mut b.counts {
+        counts.pid = pid(counts.pid);
+    }
+    let findings = fixture::findings(&b).into_iter().map(|mut finding| {
+        finding.pid = 31;
+        finding
+    });
+    let comparison = traces([&a, &b], [&fixture::findings(&a), &findings.collect::<Vec<_>>()]);
+    assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
+}
+
+#[test]
+fn a_context_that_is_gone_and_its_pitfall_are_told() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    let findings = fixture::findings(&b);
+    b.events.retain(|event| event.device != Some(0));
+    b.memory.retain(|memory| memory.index != 0);
+    let comparison = traces([&a, &b], [&fixture::findings(&a), &findings[..1]]);
+    let expected = [
+        format!("{MAIN}: pitfall stray-context on GPU 0, train.py <module> → torch.cuda.synchronize: found yes -> no"),
+        format!("{MAIN}: context on GPU 0, train.py <module> → torch.cuda.synchronize: contexts 1 -> 0"),
+        "memory of GPU 0: peak +524 MiB -> 0".to_owned(),
+    ];
+    assert_eq!((changed(&comparison), comparison.exit()), (expected.to_vec(), Exit::Unexpected));
+}
+
+#[test]
+fn the_mask_errors_limits_and_functions_are_compared() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    event(&mut b, |event| matches!(event.what, What::MaskRead { .. })).what =
+        What::MaskRead { value: Some("1".to_owned()), after_hook: true };
+    event(&mut b, |event| event.what == What::Error).status = Some(2);
+    event(&mut b, |event| matches!(event.what, What::Limit { .. })).status = Some(0);
+    let calls = &mut b.counts[0].calls;
+    calls.remove("cuCtxSetLimit");
+    calls.insert("cuGraphLaunch".to_owned(), CallCount { calls: 3, errors: 0 });
+    calls.entry("cuLaunchKernel".to_owned()).and_modify(|count| count.calls += 9);
+    let child = format!("{MAIN} > {MAIN}");
+    let expected = [
+        format!("{MAIN}: cuInit: CUDA_VISIBLE_DEVICES (unset) -> 1"),
+        // The value that the other had read before.
+        format!("{MAIN}: write of CUDA_VISIBLE_DEVICES=1, train.py <module>: comes after cuInit yes -> no"),
+        format!("{MAIN}: limit 2, train.py <module>: returned CUDA_ERROR_INVALID_VALUE -> CUDA_SUCCESS"),
+        format!("{child}: CUDA_ERROR_NOT_INITIALIZED by cuMemGetInfo_v2: returned yes -> no"),
+        format!("{child}: CUDA_ERROR_OUT_OF_MEMORY by cuMemGetInfo_v2: returned no -> yes"),
+        format!("{MAIN}: cuCtxSetLimit: called yes -> no"),
+        format!("{MAIN}: cuGraphLaunch: called no -> yes"),
+    ];
+    assert_eq!(changed(&compared(&a, &b)), expected);
+}
+
+#[test]
+fn what_a_trace_without_an_end_lacks_does_not_count() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    b.end = None;
+    b.events.truncate(8);
+    b.memory.truncate(2);
+    b.counts.clear();
+    let findings = fixture::findings(&a);
+    let comparison = traces([&a, &b], [&findings, &findings[..1]]);
+    assert_eq!(changed(&comparison), Vec::<String>::new());
+    assert!(comparison.explained.len() > 4 && !comparison.b.complete);
+    assert!(
+        comparison.explained.iter().all(|it| it.notes == ["the trace B is incomplete"]),
+        "{:#?}",
+        comparison.explained
+    );
+}
+
+#[test]
+fn a_stack_that_was_not_read_is_no_difference() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    for event in b.events.iter_mut().filter(|event| event.device == Some(0) || matches!(event.what, What::Init { .. }))
+    {
+        event.stack = cuda_pitfalls_trace::Stack::unread("the thread went on");
+    }
+    let comparison = compared(&a, &b);
+    assert_eq!(changed(&comparison), Vec::<String>::new());
+    assert!(comparison.explained.iter().all(|it| it.notes == ["stacks are missing"]), "{:#?}", comparison.explained);
+    assert!(comparison.explained.len() >= 2);
+}
+
+#[test]
+fn another_machine_is_shown_and_does_not_count() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    b.start.driver_version = Some("590.1".to_owned());
+    for (place, Gpu { uuid, name, .. }) in b.start.gpus.iter_mut().enumerate() {
+        *uuid = format!("other-{place}");
+        *name = Some("NVIDIA B200".to_owned());
+    }
+    let other = |uuid: &mut String| *uuid = if uuid.starts_with("GPU-0") { "other-0" } else { "other-1" }.to_owned();
+    b.events.iter_mut().for_each(|event| event.gpu.iter_mut().for_each(other));
+    for counts in &mut b.counts {
+        counts.gpus = std::mem::take(&mut counts.gpus)
+            .into_iter()
+            .map(|(mut uuid, uses)| {
+                other(&mut uuid);
+                (uuid, uses)
+            })
+            .collect();
+    }
+    let mut findings = fixture::findings(&b);
+    findings.iter_mut().for_each(|finding| finding.gpu.iter_mut().for_each(other));
+    let comparison = traces([&a, &b], [&fixture::findings(&a), &findings]);
+    assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
+    let facts: Vec<&str> = comparison.machines.iter().map(|change| change.fact.as_str()).collect();
+    assert_eq!(facts, ["driver", "GPU model"]);
+}
+
+#[test]
+fn a_child_that_is_gone_and_another_python_do_not_rename_everything() {
+    let (a, mut b) = (fixture::trace(), fixture::trace());
+    b.processes.truncate(1);
+    b.events.retain(|event| event.pid == 4711);
+    b.processes[0].program = "/usr/bin/python3.13".to_owned();
+    let child = format!("{MAIN} > {MAIN}");
+    let expected = [
+        format!(
+            "{child}: fork after cuInit, train.py <module> → torch.utils.data.dataloader.__init__: happens yes -> no"
+        ),
+        format!("{child}: CUDA_ERROR_NOT_INITIALIZED by cuMemGetInfo_v2: returned yes -> no"),
+    ];
+    assert_eq!(changed(&compared(&a, &b)), expected);
+}

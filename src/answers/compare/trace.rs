@@ -1,0 +1,483 @@
+//! Two traces: what two programs, or one with two versions of a framework, did differently.
+//!
+//! What a program did is put into facts with names that hold for every run of it: the program by its
+//! position in the tree of programs, the GPU by its index, the place by file and function. Line
+//! numbers, times, PIDs and handles are left out, because they differ where nothing behaves
+//! differently.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Change, Comparison, Difference, MAJOR, MINOR, SCHEMA, Side};
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::diagnosis::Finding;
+use cuda_pitfalls_trace::history::{MASK, Program};
+use cuda_pitfalls_trace::{ContextChange, ContextLife, Event, History, Process, Trace, What, status_name};
+
+/// Memory is the same where it differs by no more than this, or by no more than a hundredth.
+const NOISE_BYTES: u64 = 2 << 20;
+/// Names and values are cut to this many bytes.
+const LONGEST: usize = 120;
+/// The longest chain of parents that is followed.
+const DEEPEST: usize = 16;
+const UNKNOWN: &str = "not known";
+
+/// What is known of one thing.
+#[derive(Clone, Debug, PartialEq)]
+struct Fact {
+    name: &'static str,
+    value: String,
+    /// The number behind it, where a small difference is none.
+    bytes: Option<i64>,
+}
+
+impl Fact {
+    fn text(name: &'static str, value: impl Into<String>) -> Fact {
+        Fact { name, value: shorten(&value.into(), LONGEST), bytes: None }
+    }
+
+    fn is_same(&self, other: &Fact) -> bool {
+        match (self.bytes, other.bytes) {
+            (Some(a), Some(b)) => {
+                let noise = NOISE_BYTES.max(a.unsigned_abs().max(b.unsigned_abs()) / 100);
+                a.abs_diff(b) <= noise
+            }
+            _ => self.value == other.value || [self, other].iter().any(|fact| fact.value == UNKNOWN),
+        }
+    }
+}
+
+/// The facts of one thing; the first says whether it is there at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Thing {
+    facts: Vec<Fact>,
+    /// What the first fact is where the thing is not there.
+    absent: &'static str,
+}
+
+/// What a program did: things by their names, in an order that puts what matters first.
+type Behaviour = BTreeMap<(u8, String), Thing>;
+
+/// Compares.
+pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
+    let [a, b] = traces;
+    let mut comparison = Comparison {
+        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        of: "trace".to_string(),
+        a: side(a),
+        b: side(b),
+        libcudart: None,
+        machines: Change::between(&machine(a), &machine(b), "not set"),
+        changed: Vec::new(),
+        explained: Vec::new(),
+        only_in_a: Vec::new(),
+        only_in_b: Vec::new(),
+        same: 0,
+        in_neither: 0,
+    };
+    let histories = traces.map(History::of);
+    let [in_a, in_b] = &histories;
+    let did = [behaviour(in_a, findings[0], in_b), behaviour(in_b, findings[1], in_a)];
+    let is_unread = |event: &Event| event.stack.frames.is_empty() && event.stack.missing.is_some();
+    let is_blind = traces.map(|trace| trace.events.iter().any(is_unread));
+    let names: BTreeSet<&(u8, String)> = did.iter().flat_map(BTreeMap::keys).collect();
+    for name in names {
+        let [in_a, in_b] = [&did[0], &did[1]].map(|did| did.get(name));
+        let changes = changes(in_a, in_b);
+        if changes.is_empty() {
+            comparison.same += 1;
+            continue;
+        }
+        // What a trace that was cut short does not have may have come after its end.
+        let sides = [("A", a, in_a), ("B", b, in_b)];
+        let cut =
+            sides.iter().find(|(_, trace, thing)| trace.end.is_none() && (thing.is_none() || name.0 > CUMULATIVE));
+        let mut notes: Vec<String> =
+            cut.map(|(side, ..)| format!("the trace {side} is incomplete")).into_iter().collect();
+        // And what it has may have another name where its stack was not read.
+        let is_named_by_place = [FINDING, LATE, CONTEXT, FORK, LIMIT, OTHER].contains(&name.0);
+        let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind.contains(&true);
+        notes.extend(is_unread.then(|| "stacks are missing".to_string()));
+        let is_explained = !notes.is_empty();
+        let difference = Difference { name: name.1.clone(), libcudart: None, changes, notes };
+        if is_explained { comparison.explained.push(difference) } else { comparison.changed.push(difference) }
+    }
+    comparison
+}
+
+fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<Change> {
+    match (a, b) {
+        (Some(a), Some(b)) => a
+            .facts
+            .iter()
+            .filter_map(|fact| Some((fact, b.facts.iter().find(|other| other.name == fact.name)?)))
+            .filter(|(fact, other)| !fact.is_same(other))
+            .map(|(fact, other)| Change::new(fact.name, &fact.value, &other.value))
+            .collect(),
+        (Some(a), None) => {
+            a.facts.first().map(|fact| Change::new(fact.name, &fact.value, a.absent)).into_iter().collect()
+        }
+        (None, Some(b)) => {
+            b.facts.first().map(|fact| Change::new(fact.name, b.absent, &fact.value)).into_iter().collect()
+        }
+        (None, None) => Vec::new(),
+    }
+}
+
+// The order of things. What is summed over the whole run comes last.
+const PROGRAM: u8 = 0;
+const FINDING: u8 = 1;
+const INIT: u8 = 2;
+const LATE: u8 = 3;
+const CONTEXT: u8 = 4;
+const FORK: u8 = 5;
+const LIMIT: u8 = 6;
+const ERROR: u8 = 7;
+const OTHER: u8 = 8;
+/// What comes after this is summed, so that a trace that was cut short has too little of it.
+const CUMULATIVE: u8 = 9;
+const PEAK: u8 = 10;
+const CALL: u8 = 11;
+
+/// Everything that a program did, under names that both traces have for it.
+fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behaviour {
+    let trace = history.trace;
+    let tree = Tree::of(history, other);
+    let mut did = Behaviour::new();
+    if let Some(end) = &trace.end {
+        let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
+        let facts = vec![Fact::text("exit", exit.unwrap_or_else(|| UNKNOWN.to_string()))];
+        did.insert((PROGRAM, "the program".to_string()), Thing { facts, absent: UNKNOWN });
+    }
+    for (position, programs) in tree.positions() {
+        inits(trace, &mut did, &tree.named(position, "cuInit"), &programs);
+    }
+    contexts(history, &tree, &mut did);
+    for (index, event) in trace.events.iter().enumerate() {
+        plain(history, &tree, &mut did, (index, event));
+    }
+    for finding in findings {
+        let index = finding.events.first().copied();
+        let event = index.and_then(|index| trace.events.get(index));
+        let program = index.and_then(|index| history.program_of(index));
+        let position = tree.position(program.or_else(|| history.program_at(finding.pid, u64::MAX)));
+        let on = trace.gpu_index(finding.gpu.as_deref()).map(|index| format!(" on GPU {index}")).unwrap_or_default();
+        let at = event.map(|event| format!(", {}", place(event))).unwrap_or_default();
+        once(
+            &mut did,
+            FINDING,
+            tree.named(position, &format!("{} {}{on}{at}", finding.severity.name(), finding.rule)),
+            "found",
+        );
+    }
+    peaks(trace, &mut did);
+    calls(history, &tree, &mut did, other);
+    did
+}
+
+/// A thing that is there.
+fn once(did: &mut Behaviour, order: u8, name: String, fact: &'static str) {
+    let thing = Thing { facts: vec![Fact::text(fact, "yes")], absent: "no" };
+    did.entry((order, shorten(&name, 2 * LONGEST))).or_insert(thing);
+}
+
+/// What the programs at one position did to initialise CUDA.
+fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&Program]) {
+    let inits = programs.iter().filter_map(|program| program.init());
+    let begun: Vec<_> = inits.filter_map(|init| Some((init, init.begun.last()?.1))).collect();
+    if begun.is_empty() {
+        return;
+    }
+    let masks = begun.iter().map(|(init, _)| match init.value(MASK) {
+        None => UNKNOWN.to_string(),
+        Some(None) => "(unset)".to_string(),
+        Some(Some(mask)) => nameless(trace, mask),
+    });
+    let visible = begun.iter().map(|(init, _)| {
+        init.visible().map_or_else(|| "none: it failed".to_string(), |(_, gpus)| gpus.len().to_string())
+    });
+    let facts = vec![
+        Fact::text("made by", each(begun.iter().map(|(_, event)| place(event)))),
+        Fact::text("CUDA_VISIBLE_DEVICES", each(masks)),
+        Fact::text("visible GPUs", each(visible)),
+    ];
+    did.insert((INIT, name.to_string()), Thing { facts, absent: "nothing" });
+}
+
+/// Different values without those that are not known. How many processes have which is left out: how
+/// many there are may depend on the machine.
+fn each(values: impl Iterator<Item = String>) -> String {
+    let known: BTreeSet<String> = values.filter(|value| value != UNKNOWN).collect();
+    if known.is_empty() { UNKNOWN.to_string() } else { known.into_iter().collect::<Vec<_>>().join(", ") }
+}
+
+/// Different values, how often each is there where they are several.
+fn all(values: impl Iterator<Item = String>) -> String {
+    let mut values = tally(values);
+    values.sort();
+    match values.as_slice() {
+        [(value, _)] => value.clone(),
+        several => several.iter().map(|(value, times)| format!("{times}× {value}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
+    let mut groups: BTreeMap<String, Vec<&ContextLife>> = BTreeMap::new();
+    for life in &history.contexts {
+        let name = format!("context on {}, {}", gpu(history.trace, life.made), place(life.made));
+        groups.entry(tree.named(tree.position(Some(life.program)), &name)).or_default().push(life);
+    }
+    for (name, lives) in groups {
+        let used = lives.iter().map(|life| match life.uses {
+            None => UNKNOWN,
+            Some(uses) if uses.is_none() => "no",
+            Some(_) => "yes",
+        });
+        let mut facts = vec![
+            Fact::text("contexts", lives.len().to_string()),
+            Fact::text(
+                "used",
+                if lives.iter().any(|life| life.uses.is_none()) {
+                    UNKNOWN.to_string()
+                } else {
+                    all(used.map(str::to_string))
+                },
+            ),
+        ];
+        let bytes = lives.iter().map(|life| life.bytes).try_fold(0_i64, |sum, bytes| Some(sum.saturating_add(bytes?)));
+        facts.extend(bytes.map(|bytes| Fact { name: "memory", value: units::delta(bytes), bytes: Some(bytes) }));
+        did.insert((CONTEXT, shorten(&name, 2 * LONGEST)), Thing { facts, absent: "0" });
+    }
+}
+
+/// What one event shows.
+fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &Event)) {
+    let trace = history.trace;
+    let named = |what: &str| tree.named(tree.position(history.program_of(index)), what);
+    match &event.what {
+        What::Variable { name, value, .. } => {
+            if history.write(index).is_some_and(|write| write.is_late()) {
+                let value = value.as_deref().map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
+                let what = format!("write of {name}={value}, {}", place(event));
+                once(did, LATE, named(&what), "comes after cuInit");
+            }
+        }
+        What::Context { change: ContextChange::Failed, .. } => {
+            once(did, ERROR, named(&format!("no context on {}, {}", gpu(trace, event), code(event))), "happens");
+        }
+        What::Context { change: ContextChange::Reset, .. } => {
+            once(
+                did,
+                OTHER,
+                named(&format!("reset of the context on {}, {}", gpu(trace, event), place(event))),
+                "happens",
+            );
+        }
+        What::Limit { limit, value, after_launch } => {
+            let facts = vec![
+                Fact::text("set to", value.to_string()),
+                Fact::text("returned", code(event)),
+                Fact::text("after a launch", if *after_launch { "yes" } else { "no" }),
+            ];
+            did.insert((LIMIT, named(&format!("limit {limit}, {}", place(event)))), Thing { facts, absent: "not set" });
+        }
+        What::Forked { .. } => once(did, FORK, named(&format!("fork after cuInit, {}", place(event))), "happens"),
+        What::Error => {
+            once(did, ERROR, named(&format!("{} by {}", code(event), shorten(&event.call, LONGEST))), "returned");
+        }
+        What::HostMemory { .. } => {
+            once(did, OTHER, named(&format!("page-locked memory, {}", place(event))), "allocated")
+        }
+        What::Peer => once(did, OTHER, named(&format!("peer access, {}", place(event))), "happens"),
+        What::Ipc => once(did, OTHER, named(&format!("handle between processes, {}", place(event))), "happens"),
+        What::Init { .. } | What::MaskRead { .. } | What::InitDone { .. } | What::Context { .. } => {}
+        What::FirstUse { .. } | What::Module => {}
+    }
+}
+
+/// The most that each GPU had more than before the program was started.
+fn peaks(trace: &Trace, did: &mut Behaviour) {
+    let mut peaks: BTreeMap<usize, i64> = BTreeMap::new();
+    for memory in &trace.memory {
+        let before = trace.start.used_bytes.get(memory.index).copied().flatten().unwrap_or(0);
+        let bytes = i64::try_from(i128::from(memory.used_bytes) - i128::from(before)).unwrap_or(i64::MAX);
+        let peak = peaks.entry(memory.index).or_insert(0);
+        *peak = (*peak).max(bytes);
+    }
+    // A GPU whose memory did not change is one with a peak of nothing.
+    for index in 0..trace.start.gpus.len().min(64) {
+        peaks.entry(index).or_insert(0);
+    }
+    for (index, peak) in peaks {
+        let facts = vec![Fact { name: "peak", value: units::delta(peak), bytes: Some(peak) }];
+        did.insert((PEAK, format!("memory of GPU {index}")), Thing { facts, absent: UNKNOWN });
+    }
+}
+
+/// The functions that were called. Where one of the traces has no counts of a process, nothing is
+/// known of what it did not call.
+fn calls(history: &History, tree: &Tree, did: &mut Behaviour, other: &History) {
+    let others = Tree::of(other, history);
+    // A process counts for all the programs that it was: what it did is said of the last.
+    let counted = other.trace.counts.iter().map(|counts| others.position(other.program_at(counts.pid, u64::MAX)));
+    let counted: BTreeSet<&str> = counted.collect();
+    for counts in &history.trace.counts {
+        let position = tree.position(history.program_at(counts.pid, u64::MAX));
+        if counted.contains(position) {
+            for (name, _) in counts.calls.iter().filter(|(_, count)| count.calls > 0) {
+                once(did, CALL, tree.named(position, name), "called");
+            }
+        }
+    }
+}
+
+fn gpu(trace: &Trace, event: &Event) -> String {
+    match (trace.gpu_index(event.gpu.as_deref()), event.device) {
+        (Some(index), _) => format!("GPU {index}"),
+        (None, Some(device)) => format!("device {device}"),
+        (None, None) => "an unknown GPU".to_string(),
+    }
+}
+
+/// What a call returned, by its name.
+fn code(event: &Event) -> String {
+    match event.status {
+        None => UNKNOWN.to_string(),
+        Some(code) => status_name(code),
+    }
+}
+
+/// The user's own file and function, and what it called there; the line is left out, because an
+/// edit elsewhere in the file moves it.
+fn place(event: &Event) -> String {
+    let own = event.stack.users().map(|frame| {
+        let file = frame.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+        file.map_or_else(|| frame.name(), |file| format!("{file} {}", frame.name()))
+    });
+    let entry = event.stack.entry().map(cuda_pitfalls_trace::Frame::name);
+    let parts: Vec<String> = own.into_iter().chain(entry).map(|part| shorten(&part, LONGEST)).collect();
+    match (parts.is_empty(), &event.stack.missing) {
+        (false, _) => parts.join(" → "),
+        (true, Some(_)) if event.stack.frames.is_empty() => UNKNOWN.to_string(),
+        (true, _) => shorten(&event.call, LONGEST),
+    }
+}
+
+/// A variable's value with indices instead of UUIDs, which no two machines share.
+fn nameless(trace: &Trace, value: &str) -> String {
+    let mut value = value.to_string();
+    for (index, gpu) in trace.start.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.uuid.is_empty()) {
+        value = value.replace(&gpu.uuid, &format!("<uuid{index}>"));
+    }
+    if value.is_empty() { "(empty)".to_string() } else { shorten(&value, LONGEST) }
+}
+
+/// The programs of a trace by their position: the names of the programs from the first one down.
+struct Tree<'h, 'a> {
+    programs: &'h [Program<'a>],
+    /// The position of each program; empty where nothing is known of its process.
+    positions: Vec<String>,
+    /// Whether there is more than one position, so that names have to say which.
+    is_many: bool,
+}
+
+impl<'h, 'a> Tree<'h, 'a> {
+    /// The programs of a trace. Names say the position where either of the two traces has several,
+    /// so that one thing has one name in both.
+    fn of(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
+        let positions = positions(history);
+        let different = |positions: &[String]| positions.iter().collect::<BTreeSet<_>>().len();
+        let is_many = different(&positions) > 1 || different(&self::positions(other)) > 1;
+        Tree { programs: &history.programs, positions, is_many }
+    }
+
+    fn position(&self, program: Option<usize>) -> &str {
+        program.and_then(|program| self.positions.get(program)).map_or("", String::as_str)
+    }
+
+    /// The programs at each position.
+    fn positions(&self) -> BTreeMap<&str, Vec<&'h Program<'a>>> {
+        let mut positions: BTreeMap<&str, Vec<&Program>> = BTreeMap::new();
+        for (position, program) in self.positions.iter().zip(self.programs) {
+            positions.entry(position).or_default().push(program);
+        }
+        positions
+    }
+
+    fn named(&self, position: &str, what: &str) -> String {
+        if self.is_many && !position.is_empty() { format!("{position}: {what}") } else { what.to_string() }
+    }
+}
+
+/// The position of each program of a trace.
+fn positions(history: &History) -> Vec<String> {
+    let position = |program: &Program| {
+        let mut names: Vec<String> = Vec::new();
+        let mut next = program.process;
+        while let Some(process) = next.filter(|_| names.len() < DEEPEST) {
+            names.push(shorten(&program_name(process), LONGEST));
+            let parent = history.program_at(process.parent, process.t_ns).filter(|_| process.parent != process.pid);
+            next = parent.and_then(|parent| history.programs.get(parent)?.process);
+        }
+        names.reverse();
+        names.join(" > ")
+    };
+    history.programs.iter().map(position).collect()
+}
+
+/// The name of a process without the version of its Python, which may be what differs.
+fn program_name(process: &Process) -> String {
+    let name = process.name();
+    match name.strip_prefix("python") {
+        Some(rest) => format!("python{}", rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')),
+        None => name,
+    }
+}
+
+fn side(trace: &Trace) -> Side {
+    let start = &trace.start;
+    let models = tally(start.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown model")));
+    let mut words: Vec<String> = models.into_iter().map(|(name, times)| format!("{times}× {name}")).collect();
+    if words.is_empty() {
+        words.push("no GPU".to_string());
+    }
+    words.extend(start.driver_version.as_ref().map(|driver| format!("driver {driver}")));
+    words.push(shorten(&start.command.join(" "), LONGEST));
+    Side {
+        name: start.started_at.clone(),
+        run: start.started_at.clone(),
+        version: start.version.clone(),
+        provenance: start.provenance,
+        complete: trace.end.is_some(),
+        machine: words.join(", "),
+    }
+}
+
+/// What differs between the machines, or between what the two traces could see.
+fn machine(trace: &Trace) -> Vec<(String, String)> {
+    let start = &trace.start;
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_string());
+    let pythons: BTreeSet<&String> = trace.processes.iter().filter_map(|process| process.python.as_ref()).collect();
+    let not_seen = trace.end.as_ref().map_or(0, |end| end.not_seen.len()) + start.limits.len();
+    let fixed = [
+        ("driver", known(&start.driver_version)),
+        ("number of GPUs", start.gpus.len().to_string()),
+        ("GPU model", all(start.gpus.iter().map(|gpu| known(&gpu.name)))),
+        (
+            "Python",
+            if pythons.is_empty() {
+                "none".to_string()
+            } else {
+                pythons.into_iter().cloned().collect::<Vec<_>>().join(", ")
+            },
+        ),
+        ("ran on", start.on.clone()),
+        ("writes of variables are seen", if start.preload { "yes" } else { "no" }.to_string()),
+        ("things that could not be seen", not_seen.to_string()),
+    ];
+    let mut facts: Vec<(String, String)> = fixed.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    facts.extend(start.environment.iter().map(|(name, value)| (name.clone(), nameless(trace, value))));
+    facts
+}

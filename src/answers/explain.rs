@@ -1,0 +1,202 @@
+//! The answer to words: a symptom, a call, an error, a variable, a line of a framework, a pasted traceback.
+//!
+//! What comes with the program is looked up: scenarios, the tables of calls and statuses, and the summary of the
+//! surveys. [`Explainer`] ranks scenarios by how well they answer; docs/explain.md describes how, and how often the
+//! right one comes first. Nothing here touches a clock, a file, the environment or a GPU.
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod error;
+mod fact;
+mod index;
+mod query;
+mod words;
+
+pub use fact::Fact;
+pub use query::Query;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use self::index::{Index, Match};
+use crate::summary::{Basis, Summary};
+use cuda_pitfalls_core::catalogue::essential;
+use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
+
+/// How many answers are told.
+pub const MOST_ANSWERS: usize = 5;
+/// A scenario that has less than this share of the words does not answer them.
+const LEAST_COVERAGE: f64 = 0.3;
+/// A scenario that is worth less than this beside the best one is not told.
+const LEAST_BESIDE_THE_BEST: f64 = 0.3;
+/// What a scenario of CUDA calls counts, where a framework was named.
+const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.75;
+/// What a scenario of a framework counts, where another one was named.
+const ANOTHER_FRAMEWORK: f64 = 0.5;
+/// What a scenario of a framework counts, where none was named.
+const NOBODY_S_FRAMEWORK: f64 = 0.8;
+/// What a question counts that people ask most: one of the essential set.
+const ASKED_MOST: f64 = 1.1;
+/// What a scenario about the instrument itself counts.
+const INSTRUMENT: f64 = 0.6;
+
+/// The answers to a query, and what is known of the names in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation<'a> {
+    /// What was asked.
+    pub query: Query,
+    /// What is known of the names.
+    pub facts: Vec<Fact>,
+    /// At most [`MOST_ANSWERS`], the likeliest first.
+    pub answers: Vec<Answer<'a>>,
+}
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// More is better; scores of two queries cannot be compared.
+    pub score: f64,
+    /// The machines that measured it, in words.
+    pub machines: Vec<String>,
+    /// On what it rests; none where nothing was measured.
+    pub basis: Option<&'a Basis>,
+}
+
+/// Whether the question of a scenario is answered by yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// The pitfall is expected everywhere.
+    Yes,
+    /// It is expected nowhere.
+    No,
+    /// It depends on a version or on a value.
+    #[serde(rename = "some")]
+    Depends,
+    /// Nothing was measured.
+    #[serde(rename = "open")]
+    Unmeasured,
+}
+
+impl Word {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Word::Yes => "yes",
+            Word::No => "no",
+            Word::Depends => "some",
+            Word::Unmeasured => "open",
+        }
+    }
+}
+
+/// Whether what is expected of a scenario is a yes.
+pub fn word(scenario: &Scenario) -> Word {
+    let mut verdicts = scenario.instances.iter().flat_map(expected);
+    let Some(first) = verdicts.next() else { return Word::Unmeasured };
+    match (first, verdicts.all(|other| other == first)) {
+        (Expected::Reproduced, true) => Word::Yes,
+        (Expected::NotReproduced, true) => Word::No,
+        (_, false) => Word::Depends,
+    }
+}
+
+/// What is expected of an instance, under any condition but values of parameters that it does not have.
+fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
+    let has_values = |parameters: &BTreeMap<String, Vec<cuda_pitfalls_core::scenario::Scalar>>| {
+        parameters.iter().all(|(name, values)| instance.values.get(name).is_none_or(|value| values.contains(value)))
+    };
+    let entries = instance.expect.iter().filter(move |entry| has_values(&entry.when.parameters));
+    entries.map(|entry| entry.verdict)
+}
+
+/// Scenarios that are ready to be looked up.
+pub struct Explainer<'a> {
+    scenarios: &'a [Scenario],
+    summary: &'a Summary,
+    index: Index,
+    /// Names of the scenarios that people ask about most.
+    asked_most: BTreeSet<String>,
+}
+
+impl<'a> Explainer<'a> {
+    /// Reads the scenarios once for many queries.
+    pub fn new(scenarios: &'a [Scenario], summary: &'a Summary) -> Explainer<'a> {
+        // An instance stands for its scenario.
+        let scenario = |name: String| name.split('[').next().unwrap_or_default().to_owned();
+        let asked_most = essential::all().into_iter().map(|one| scenario(one.name)).collect();
+        Explainer { scenarios, summary, index: Index::new(scenarios), asked_most }
+    }
+
+    /// Looks up a query. No answers and no facts means that nothing was found.
+    pub fn explain(&self, query: Query) -> Explanation<'a> {
+        let facts = fact::facts(&query, self.summary);
+        // Of a name that no scenario has, the surveys say all that is known.
+        let is_name = query.is_one_word && !facts.is_empty();
+        let mut found: Vec<(Match, &'a Scenario)> = self
+            .index
+            .search(&query)
+            .into_iter()
+            .filter(|found| found.coverage >= LEAST_COVERAGE || query.is_pasted)
+            .filter(|found| !is_name || self.index.has_name(found.place, &query))
+            .filter_map(|found| Some((found, self.scenarios.get(found.place)?)))
+            .map(|(found, scenario)| {
+                let most = if self.asked_most.contains(&scenario.name) { ASKED_MOST } else { 1.0 };
+                (Match { score: found.score * most * suited(&query, scenario), ..found }, scenario)
+            })
+            .collect();
+        found.sort_by(|(one, _), (other, _)| other.score.total_cmp(&one.score).then(one.place.cmp(&other.place)));
+        let best = found.first().map_or(0.0, |(found, _)| found.score);
+        let answers = found
+            .into_iter()
+            .filter(|(found, _)| found.score >= best * LEAST_BESIDE_THE_BEST)
+            .take(MOST_ANSWERS)
+            .map(|(found, scenario)| Answer {
+                scenario,
+                score: found.score,
+                machines: self.machines(scenario),
+                basis: self.summary.answers.get(&scenario.name),
+            })
+            .collect();
+        Explanation { facts, answers, query }
+    }
+
+    /// The machines of the reports that support the expected answer, in words, each once.
+    fn machines(&self, scenario: &Scenario) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for entry in scenario.instances.iter().flat_map(|instance| &instance.expect) {
+            if let Some(machine) = self.summary.machines.get(&entry.evidence)
+                && !found.contains(machine)
+            {
+                found.push(machine.clone());
+            }
+        }
+        found
+    }
+}
+
+/// How well a scenario suits the language that was spoken.
+fn suited(query: &Query, scenario: &Scenario) -> f64 {
+    let subject = scenario.name.split('/').next().unwrap_or_default();
+    if subject == "instrument" {
+        return INSTRUMENT;
+    }
+    let is_framework = subject == "framework";
+    let is_named = query.frameworks.iter().any(|named| scenario.tags.iter().any(|tag| tag == named));
+    match (is_framework, query.frameworks.is_empty()) {
+        (true, false) if is_named => 1.0,
+        (true, false) => ANOTHER_FRAMEWORK,
+        (false, false) => CALLS_BESIDE_A_FRAMEWORK,
+        (true, true) if query.has_other => ANOTHER_FRAMEWORK,
+        (true, true) if query.is_python && !query.is_c => 1.0,
+        (true, true) => NOBODY_S_FRAMEWORK,
+        (false, true) => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Scenarios as documents, and how well each of them answers: BM25 over fields with weights.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::query::Query;
+use super::words::{Term, terms, terms_of_people};
+use cuda_pitfalls_core::scenario::{Case, Scenario, symptom};
+
+/// How soon more of a term in one document stops to count.
+const SATURATION: f64 = 1.4;
+/// How much long fields are held against a document.
+const LENGTH: f64 = 0.6;
+/// What an exact name counts beside a word.
+const NAME: f64 = 2.2;
+/// What a word counts that is only near one of ours.
+const NEAR: f64 = 0.7;
+/// What two words count that stand beside each other in the question too, beside what they count alone.
+const PAIR: f64 = 0.35;
+/// Of a message of the file so much has to be in what was pasted for it to count.
+const MOST_OF_A_MESSAGE: f64 = 0.75;
+/// What a message counts that was pasted whole.
+const MESSAGE: f64 = 12.0;
+/// How much of a score depends on how much of the words a scenario has.
+const COVERED: f64 = 0.3;
+/// How much depends on how much of the question was asked.
+const MEANT: f64 = 0.5;
+/// What a word counts against a scenario that has not got it, nor has any other.
+const UNKNOWN: f64 = 2.0;
+/// Words shorter than this are near too many others.
+const SHORTEST_NEAR: usize = 6;
+/// Words from this length on are near those that differ by two letters.
+const FAR_FROM: usize = 9;
+
+/// A part of a scenario, with what a term in it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Field {
+    Question,
+    Name,
+    Says,
+    Belief,
+    Answer,
+    Workaround,
+    Why,
+    Symptoms,
+    Tags,
+    Does,
+    Steps,
+    Effect,
+    Checks,
+}
+
+impl Field {
+    const ALL: [Field; 13] = [
+        Field::Question,
+        Field::Name,
+        Field::Says,
+        Field::Belief,
+        Field::Answer,
+        Field::Workaround,
+        Field::Why,
+        Field::Symptoms,
+        Field::Tags,
+        Field::Does,
+        Field::Steps,
+        Field::Effect,
+        Field::Checks,
+    ];
+
+    fn weight(self) -> f64 {
+        match self {
+            Field::Question => 5.0,
+            Field::Says => 4.0,
+            Field::Name => 3.0,
+            Field::Belief | Field::Answer | Field::Symptoms | Field::Tags => 2.0,
+            Field::Workaround | Field::Does | Field::Why => 1.5,
+            Field::Steps | Field::Effect => 1.2,
+            Field::Checks => 0.6,
+        }
+    }
+}
+
+/// The texts of a scenario.
+fn text(scenario: &Scenario, field: Field) -> String {
+    let cases = || scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
+    let join = |parts: Vec<String>| parts.join(" . ");
+    match field {
+        Field::Question => scenario.question.clone(),
+        Field::Name => scenario.name.replace(['/', '-'], " "),
+        Field::Says => join(scenario.says.clone()),
+        Field::Belief => scenario.folklore.clone(),
+        Field::Answer => scenario.answer.clone(),
+        Field::Workaround => scenario.remedy.clone(),
+        Field::Why => scenario.why.clone(),
+        Field::Symptoms => {
+            let found = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
+            join(found.map(|symptom| symptom.sentence.clone()).collect())
+        }
+        Field::Tags => scenario.tags.join(" "),
+        Field::Does => join(cases().iter().map(|case| case.does.clone()).collect()),
+        Field::Steps => {
+            let values = scenario
+                .parameters
+                .iter()
+                .flat_map(|(name, values)| std::iter::once(name.clone()).chain(values.iter().map(ToString::to_string)));
+            join(cases().iter().filter(|case| case.name == "trap").map(steps).chain(values).collect())
+        }
+        Field::Effect => {
+            let effects = scenario.instances.iter().flat_map(|instance| &instance.effect);
+            join(effects.map(|check| check.facts.status.join(" ")).collect())
+        }
+        Field::Checks => {
+            let checks = cases().iter().flat_map(|case| &case.expect);
+            join(checks.map(|check| format!("{} {}", check.facts.status.join(" "), check.because)).collect())
+        }
+    }
+}
+
+/// The calls or lines of a case, with what is set for it.
+fn steps(case: &Case) -> String {
+    let env = case.env.iter().map(|(name, value)| format!("{name} {value}"));
+    let steps = case.steps.iter().map(|step| match step.python_line() {
+        Some(line) => line.to_owned(),
+        None => {
+            let args: Vec<String> = step.args.values().map(ToString::to_string).collect();
+            format!("{} {}", step.call, args.join(" "))
+        }
+    });
+    env.chain(steps).collect::<Vec<_>>().join(" . ")
+}
+
+/// One scenario as it is looked up.
+struct Document {
+    /// How often each term is in each field.
+    counts: BTreeMap<Term, [u16; Field::ALL.len()]>,
+    /// How many terms each field has.
+    lengths: [f64; Field::ALL.len()],
+    /// Words that stand beside each other in the question, the belief and the messages.
+    pairs: BTreeSet<(String, String)>,
+    /// The terms of the question.
+    question: BTreeSet<Term>,
+    /// The terms of each message.
+    says: Vec<BTreeSet<Term>>,
+}
+
+/// All scenarios, ready to be looked up.
+pub(super) struct Index {
+    documents: Vec<Document>,
+    /// In how many documents each term is.
+    frequencies: BTreeMap<Term, u32>,
+    /// The mean length of each field.
+    means: [f64; Field::ALL.len()],
+}
+
+/// How well a scenario answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Match {
+    /// Which scenario.
+    pub(super) place: usize,
+    /// More is better; two queries cannot be compared.
+    pub(super) score: f64,
+    /// What share of the query, by weight, the scenario has.
+    pub(super) coverage: f64,
+}
+
+impl Index {
+    pub(super) fn new(scenarios: &[Scenario]) -> Index {
+        let documents: Vec<Document> = scenarios.iter().map(Document::of).collect();
+        let mut frequencies = BTreeMap::new();
+        for term in documents.iter().flat_map(|document| document.counts.keys()) {
+            *frequencies.entry(term.clone()).or_insert(0) += 1;
+        }
+        let count = documents.len().max(1) as f64;
+        let mut means = [0.0; Field::ALL.len()];
+        for (place, mean) in means.iter_mut().enumerate() {
+            *mean = documents.iter().filter_map(|document| document.lengths.get(place)).sum::<f64>() / count;
+        }
+        Index { documents, frequencies, means }
+    }
+
+    /// How rare a term is.
+    fn rarity(&self, term: &Term) -> f64 {
+        let (all, with) = (self.documents.len() as f64, f64::from(*self.frequencies.get(term).unwrap_or(&0)));
+        (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
+    }
+
+    /// The terms that are looked up for one: itself, or what is spelt nearly so.
+    fn looked_up(&self, term: &Term) -> Vec<(Term, f64)> {
+        if self.frequencies.contains_key(term) {
+            return vec![(term.clone(), 1.0)];
+        }
+        let length = term.text.chars().count();
+        // An error is a number, and a GPU too. Every short word is near another.
+        if length < SHORTEST_NEAR || term.text.bytes().any(|byte| byte.is_ascii_digit()) {
+            return Vec::new();
+        }
+        let reach = if length < FAR_FROM { 1 } else { 2 };
+        let first = term.text.chars().next();
+        let near = self.frequencies.keys().filter(|known| known.is_name == term.is_name);
+        let near = near.filter(|known| known.text.starts_with(|letter| Some(letter) == first));
+        let near = near.filter(|known| known.text.chars().count().abs_diff(length) <= reach);
+        let near = near.map(|known| (strsim::osa_distance(&known.text, &term.text), known));
+        let near: Vec<(usize, &Term)> = near.filter(|(distance, _)| *distance <= reach).collect();
+        let nearest = near.iter().map(|(distance, _)| *distance).min();
+        let found = near.iter().filter(|(distance, _)| Some(*distance) == nearest);
+        found.map(|(_, known)| ((*known).clone(), NEAR)).collect()
+    }
+
+    /// Every scenario that has something of a query, the best first.
+    pub(super) fn search(&self, query: &Query) -> Vec<Match> {
+        let asked: Vec<(Vec<(Term, f64)>, f64)> = query
+            .terms
+            .iter()
+            .map(|(term, times)| {
+                let found = self.looked_up(term);
+                let rarity = found.iter().map(|(known, near)| self.rarity(known) * near).fold(0.0, f64::max);
+                // A word that no scenario has speaks against all of them, if a person chose it. A name may be one of
+                // the program's own, unless it is all that was asked.
+                let is_counted = if term.is_name { query.is_one_word } else { !query.is_pasted };
+                let unknown = if is_counted { UNKNOWN } else { 0.0 };
+                let mass = if found.is_empty() { unknown } else { rarity };
+                let kind = if term.is_name { NAME } else { 1.0 };
+                (found, mass * kind * times)
+            })
+            .collect();
+        let whole: f64 = asked.iter().map(|(_, mass)| mass).sum();
+        // What of a question was looked up, misspelt or not.
+        let known: BTreeSet<&Term> = asked.iter().flat_map(|(terms, _)| terms.iter().map(|(term, _)| term)).collect();
+        let mut found: Vec<Match> = Vec::new();
+        for (place, document) in self.documents.iter().enumerate() {
+            let (mut score, mut covered) = (0.0, 0.0);
+            for (terms, mass) in &asked {
+                let best = terms.iter().map(|(term, _)| self.saturated(document, term)).fold(0.0, f64::max);
+                if best > 0.0 {
+                    score += mass * best;
+                    covered += mass;
+                }
+            }
+            for pair in query.pairs.iter().filter(|pair| document.pairs.contains(*pair)) {
+                let rarity = |word: &str| self.rarity(&Term { text: word.to_owned(), is_name: false });
+                score += PAIR * (rarity(&pair.0) + rarity(&pair.1));
+            }
+            score += document.said(query);
+            if score > 0.0 {
+                let coverage = if whole > 0.0 { covered / whole } else { 0.0 };
+                let share = COVERED * coverage + MEANT * self.meant(document, &known) + (1.0 - COVERED - MEANT);
+                found.push(Match { place, score: score * share, coverage });
+            }
+        }
+        found.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.place.cmp(&other.place)));
+        found
+    }
+
+    /// What share of a question was asked, by weight: one that asks for more than that is about something more special.
+    fn meant(&self, document: &Document, known: &BTreeSet<&Term>) -> f64 {
+        let mass = |is_known: bool| -> f64 {
+            let terms = document.question.iter().filter(|term| !is_known || known.contains(term));
+            terms.map(|term| self.rarity(term)).sum()
+        };
+        mass(true) / mass(false).max(1.0)
+    }
+
+    /// Whether a scenario has one of the names of a query.
+    pub(super) fn has_name(&self, place: usize, query: &Query) -> bool {
+        let names = query.terms.keys().filter(|term| term.is_name);
+        let mut known = names.flat_map(|term| self.looked_up(term)).map(|(term, _)| term);
+        self.documents.get(place).is_some_and(|document| known.any(|term| document.counts.contains_key(&term)))
+    }
+
+    /// How much of a term a document has: nothing to about two.
+    fn saturated(&self, document: &Document, term: &Term) -> f64 {
+        let Some(counts) = document.counts.get(term) else { return 0.0 };
+        let fields = Field::ALL.into_iter().zip(counts).zip(document.lengths.iter().zip(&self.means));
+        let weighted: f64 = fields
+            .map(|((field, count), (length, mean))| {
+                let length = 1.0 - LENGTH + LENGTH * length / mean.max(1.0);
+                field.weight() * f64::from(*count) / length
+            })
+            .sum();
+        weighted * (SATURATION + 1.0) / (weighted + SATURATION * 2.0)
+    }
+}
+
+impl Document {
+    fn of(scenario: &Scenario) -> Document {
+        let mut document = Document {
+            counts: BTreeMap::new(),
+            lengths: [0.0; Field::ALL.len()],
+            pairs: BTreeSet::new(),
+            question: terms(&scenario.question).into_iter().collect(),
+            says: scenario.says.iter().map(|said| terms_of_people(said).into_iter().collect()).collect(),
+        };
+        for (place, field) in Field::ALL.into_iter().enumerate() {
+            let text = text(scenario, field);
+            let found = if field == Field::Says { terms_of_people(&text) } else { terms(&text) };
+            if let Some(length) = document.lengths.get_mut(place) {
+                *length = found.len() as f64;
+            }
+            if matches!(field, Field::Question | Field::Belief | Field::Says | Field::Answer) {
+                document.pairs.extend(pairs(&found));
+            }
+            for term in found {
+                let counts = document.counts.entry(term).or_insert([0; Field::ALL.len()]);
+                if let Some(count) = counts.get_mut(place) {
+                    *count = count.saturating_add(1);
+                }
+            }
+        }
+        document
+    }
+
+    /// What messages of the file count that a query has whole, or nearly.
+    fn said(&self, query: &Query) -> f64 {
+        let share = |said: &BTreeSet<Term>| {
+            let there = said.iter().filter(|term| query.terms.contains_key(term)).count();
+            there as f64 / said.len().max(1) as f64
+        };
+        let best = self.says.iter().filter(|said| said.len() >= 2).map(share).fold(0.0, f64::max);
+        if best >= MOST_OF_A_MESSAGE { MESSAGE * best } else { 0.0 }
+    }
+}
+
+/// The words that stand beside each other.
+pub(super) fn pairs(terms: &[Term]) -> BTreeSet<(String, String)> {
+    let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
+    let neighbours = words.iter().zip(words.iter().skip(1));
+    neighbours.map(|(one, other)| (one.text.clone(), other.text.clone())).collect()
+}

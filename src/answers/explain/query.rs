@@ -1,0 +1,230 @@
+//! What was typed or pasted, as terms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::index::pairs;
+use super::words::{Term, terms, terms_of_people};
+use cuda_pitfalls_core::scenario::framework::{FRAMEWORKS, Framework};
+
+/// What a term counts at most that is pasted again and again.
+const MOST_TIMES: f64 = 2.0;
+/// What a term counts that stands in a line of code and not in a message.
+const IN_CODE: f64 = 0.4;
+/// Of a log only so many lines are read: those about an error first.
+const MOST_LINES: usize = 400;
+/// A line longer than this is cut.
+const MOST_LETTERS: usize = 2000;
+
+/// Further frameworks that no scenario is about, and libraries beside them: what is said of one is answered by calls.
+const OTHERS: [&str; 11] = [
+    "pycuda",
+    "mxnet",
+    "paddle",
+    "paddlepaddle",
+    "julia",
+    "theano",
+    "chainer",
+    "taichi",
+    "onnxruntime",
+    "ollama",
+    "opencv",
+];
+
+/// What was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Query {
+    /// The words that are looked up, in the order in which they came, as a person reads them.
+    pub words: String,
+    /// Whether they were picked out of something pasted: what is not known of it speaks against nothing.
+    pub is_pasted: bool,
+    /// The frameworks that are named, as scenarios tag them.
+    pub frameworks: Vec<&'static str>,
+    /// Whether a framework is named that no scenario is about.
+    pub has_other: bool,
+    /// Whether it is one word: a name that no scenario has is answered by the surveys alone.
+    pub(super) is_one_word: bool,
+    /// Whether Python is spoken.
+    pub is_python: bool,
+    /// Whether a function of CUDA or of C is named, and no framework.
+    pub is_c: bool,
+    /// Each term with what it counts.
+    pub(super) terms: BTreeMap<Term, f64>,
+    /// Words that stand beside each other.
+    pub(super) pairs: BTreeSet<(String, String)>,
+}
+
+impl Query {
+    /// Words as a person types them. More than one line is taken for something pasted.
+    pub fn of(text: &str) -> Query {
+        if text.trim().contains('\n') {
+            return Query::pasted(text);
+        }
+        Query::with(text.trim(), "", false)
+    }
+
+    /// A traceback, a log or an error message: of it only what matters is looked up. Paths, addresses and times are
+    /// dropped.
+    pub fn pasted(text: &str) -> Query {
+        let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
+        let is_log = lines.len() > 3;
+        if lines.len() > 2 * MOST_LINES {
+            // What a program goes on to say must not hide its error.
+            lines.retain(|line| is_message(line) || is_code(line) || is_place(line));
+        }
+        let mut said: Vec<String> = Vec::new();
+        let mut code: Vec<String> = Vec::new();
+        for line in lines
+            .iter()
+            .take(MOST_LINES)
+            .chain(lines.iter().skip(MOST_LINES.max(lines.len().saturating_sub(MOST_LINES))))
+        {
+            let kept = without_places(line);
+            if let Some(package) = package_of(line) {
+                code.push(package);
+            }
+            if is_place(line) {
+                continue;
+            }
+            if is_log && is_code(line) {
+                code.push(kept);
+            } else if is_message(&kept) || !is_log {
+                said.push(kept);
+            }
+        }
+        // An error is said last, and again and again: what comes last is what the program ended by.
+        said.dedup();
+        Query::with(&said.join(" \n "), &code.join(" \n "), true)
+    }
+
+    fn with(said: &str, code: &str, is_pasted: bool) -> Query {
+        let mut query = Query { words: shown(said), is_pasted, ..Query::default() };
+        let found = terms_of_people(said);
+        query.pairs = pairs(&found);
+        for term in found {
+            let times = query.terms.entry(term).or_insert(0.0);
+            *times = if *times == 0.0 { 1.0 } else { (*times + 0.2).min(MOST_TIMES) };
+        }
+        for term in terms(code) {
+            query.terms.entry(term).or_insert(IN_CODE);
+        }
+        query.is_one_word = said.split_whitespace().count() == 1;
+        let lower = format!("{said} {code}").to_lowercase();
+        let words: BTreeSet<&str> = lower.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).collect();
+        let is_named = |name: &&str| words.contains(*name) || (name.contains('.') && lower.contains(*name));
+        let named: Vec<&Framework> = FRAMEWORKS.iter().filter(|one| one.words.iter().any(is_named)).collect();
+        query.frameworks = named.iter().filter_map(|one| one.tag).collect();
+        query.has_other = query.frameworks.len() < named.len() || OTHERS.iter().any(|name| words.contains(name));
+        let python = ["os.environ", "import ", "traceback", "runtimeerror", "python", ".py"];
+        query.is_python = !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
+        let is_call = |term: &Term| {
+            term.is_name && cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(&term.text))
+        };
+        query.is_c = query.frameworks.is_empty() && query.terms.keys().any(is_call);
+        query
+    }
+
+    /// Whether there is nothing to look up.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+/// The words on one line, cut to what a heading has room for.
+fn shown(said: &str) -> String {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// Whether a line only says where something is: of it no word is about what happened.
+fn is_place(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("File \"") || line.starts_with("at /") || line.starts_with('#') || line.starts_with("--- ")
+}
+
+/// Whether a line says what happened.
+fn is_message(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let is_exception = line.split_once(':').is_some_and(|(kind, _)| {
+        let kind = kind.rsplit('.').next().unwrap_or_default();
+        ["Error", "Exception", "Warning", "Interrupt"].iter().any(|end| kind.ends_with(end)) && !kind.contains(' ')
+    });
+    is_exception
+        || ["error", "fail", "warn", "cuda", "nvml", "nccl", "out of memory"].iter().any(|word| lower.contains(word))
+}
+
+/// Whether a line is of a program: it is indented, as tracebacks show lines.
+fn is_code(line: &str) -> bool {
+    line.starts_with("    ") && (line.contains('(') || line.contains('='))
+}
+
+/// The package of a line of a traceback: `torch` of `…/site-packages/torch/cuda/__init__.py`.
+fn package_of(line: &str) -> Option<String> {
+    let after = ["site-packages/", "dist-packages/"].iter().find_map(|folder| line.split_once(folder))?.1;
+    let package = after.split(['/', '"']).next()?;
+    Some(package.to_owned())
+}
+
+/// A line without paths, addresses, times, links and process numbers.
+fn without_places(line: &str) -> String {
+    let is_kept = |word: &&str| {
+        let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric() && letter != '/');
+        let is_path = bare.matches('/').count() >= 2 || bare.contains("://") || bare.starts_with('/');
+        let is_address =
+            bare.starts_with("0x") || (bare.len() > 12 && bare.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let has_time = bare.matches(':').count() >= 2 && bare.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+        let is_date =
+            bare.len() >= 8 && bare.matches('-').count() == 2 && bare.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        // A name of C++ in which a library was built.
+        let is_mangled = bare.starts_with("_Z") || bare.starts_with("frame");
+        !(is_path || is_address || has_time || is_date || is_mangled)
+    };
+    line.split_whitespace().filter(is_kept).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACEBACK: &str = r#"Traceback (most recent call last):
+  File "/opt/conda/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
+    self.run()
+  File "/home/somebody/train.py", line 700, in work
+    x = torch.zeros(1, device="cuda")
+  File "/opt/conda/lib/python3.12/site-packages/torch/cuda/__init__.py", line 305, in _lazy_init
+    raise RuntimeError(
+RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
+"#;
+
+    #[test]
+    fn of_a_traceback_the_message_and_the_names_are_kept_and_no_place() {
+        let query = Query::of(TRACEBACK);
+        assert!(query.is_pasted && query.is_python);
+        assert_eq!(query.frameworks, ["pytorch"]);
+        assert!(query.words.starts_with("RuntimeError: Cannot re-initialize CUDA"), "{}", query.words);
+        let has = |text: &str| query.terms.keys().any(|term| term.text == text);
+        assert!(has("spawn") && has("torch.zeros"));
+        assert!(!has("somebody") && !has("conda") && !has("error 700"), "{:?}", query.terms);
+    }
+
+    #[test]
+    fn an_error_is_found_before_a_long_rest_and_behind_a_long_beginning() {
+        let noise = "step 17 took 3 seconds\n".repeat(5000);
+        let error = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
+        for log in [format!("{noise}{error}"), format!("{error}{noise}"), format!("{noise}{error}{noise}")] {
+            assert!(Query::pasted(&log).words.contains("illegal memory access"));
+        }
+    }
+
+    #[test]
+    fn addresses_times_and_links_are_dropped() {
+        let line = "2026-01-01 12:00:01 E0306 cuda_driver.cc:148] failed at 0x7f00: see https://x.org/700 /a/b.so";
+        assert_eq!(without_places(line), "E0306 cuda_driver.cc:148] failed at see");
+    }
+
+    #[test]
+    fn what_is_said_in_c_is_c() {
+        assert!(Query::of("cudaSetDevice").is_c && !Query::of("cudaSetDevice").is_python);
+        assert!(!Query::of("torch calls cudaSetDevice").is_c);
+        assert!(Query::of("").is_empty() && Query::of("what is it").is_empty());
+    }
+}

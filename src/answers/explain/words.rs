@@ -1,0 +1,344 @@
+//! Text as terms: words in their plain form, exact names, and what stands for a GPU or an error.
+//!
+//! The same is done to scenarios and to what a person types, so that the two meet.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use toml::de::DeTable;
+
+use super::error;
+
+const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
+
+/// Words that say nothing about a question.
+const STOP: &str = "a about again all also am an and any are as at be because been before being but by can could did do does doing \
+done down during each even every for from get gets getting give given gives go got had has have having he help her here him his how \
+however i if in instead into is isn it its just know let like line lot ly me mine more most much must my need needs new no nor not \
+now of off ok on once one only or other our out over own please possible problem question report same see seem seems she should \
+since so some something such than that the their them then there these they thing this those though through to too try trying under \
+until up upon us use used useful user users uses using very via want was way we well were what when where whether which while who \
+why will with within without won would wouldn yes yet you your bug issue fix feature request support add adding update question \
+review upstream torch2 py module2 currently expected really work works working won't don't doesn't didn't isn't mib kib gib mb gb kb byte";
+
+static STOPPED: LazyLock<Vec<String>> = LazyLock::new(|| STOP.split_whitespace().map(str::to_owned).collect());
+
+/// Meanings by the plain words that stand for them, the longest first.
+static MEANINGS: LazyLock<BTreeMap<Vec<String>, String>> = LazyLock::new(|| meanings(SYNONYMS));
+
+/// A list of more is a table.
+const LONGEST_LIST: usize = 12;
+
+/// A part of a text that can be looked up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Term {
+    /// In lower case.
+    pub(super) text: String,
+    /// Whether it is the exact name of a call, a variable, a status or a Python function, or an error.
+    pub(super) is_name: bool,
+}
+
+impl Term {
+    fn word(text: &str) -> Term {
+        Term { text: text.to_owned(), is_name: false }
+    }
+
+    pub(super) fn name(text: &str) -> Term {
+        Term { text: text.to_lowercase(), is_name: true }
+    }
+}
+
+/// The terms of a text, in its order. Names come before the words that they are made of.
+pub(super) fn terms(text: &str) -> Vec<Term> {
+    let mut terms: Vec<Term> = Vec::new();
+    let mut plain: Vec<String> = Vec::new();
+    let pieces = pieces(text);
+    for (place, piece) in pieces.iter().enumerate() {
+        if let Some(number) = piece.parse::<u32>().ok().filter(|_| piece.len() <= 5) {
+            let before = place.checked_sub(1).and_then(|before| pieces.get(before)).map(|it| it.to_lowercase());
+            match before.as_deref() {
+                Some("gpu" | "gpus" | "cuda" | "device" | "card" | "id" | "setdevice" | "set_device")
+                    if number < 64 =>
+                {
+                    terms.push(Term::name(if number == 0 { "gpu0" } else { "gpu1" }));
+                }
+                Some("code" | "error" | "status" | "err" | "no") => terms.extend(error::by_number(number)),
+                _ if number >= 100 && !is_amount(pieces.get(place + 1)) => terms.extend(error::by_number(number)),
+                _ => {}
+            }
+            plain.push(piece.clone());
+            continue;
+        }
+        if let Some(number) = piece.to_lowercase().strip_prefix("gpu").and_then(|rest| rest.parse::<u32>().ok()) {
+            terms.push(Term::name(if number == 0 { "gpu0" } else { "gpu1" }));
+            plain.push("gpu".to_owned());
+            continue;
+        }
+        if piece == "-1" {
+            // Of all values of a mask the one that people write to hide GPUs.
+            terms.push(Term::name(piece));
+            continue;
+        }
+        terms.extend(names(piece));
+        plain.extend(parts(piece));
+    }
+    terms.extend(error::by_message(text));
+    terms.extend(lists(text));
+    let stems: Vec<String> =
+        plain.iter().filter(|word| !word.is_empty()).map(|word| stem(&word.to_lowercase())).collect();
+    terms.extend(meant(&stems));
+    terms
+}
+
+/// The terms of what people say or paste. An amount of memory that is that of a context is one of them: nobody who sees
+/// some hundred MiB knows that they are a context.
+pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
+    let mut found = terms(text);
+    if has_size_of_a_context(text) {
+        found.push(Term::name("size of a context"));
+        found.extend(terms("make a context"));
+    }
+    found
+}
+
+/// Whether a text has an amount of memory that is that of a context: some hundred MiB.
+fn has_size_of_a_context(text: &str) -> bool {
+    let pieces = pieces(text);
+    let is_one = |(place, piece): (usize, &String)| {
+        let digits = piece.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+        let unit = piece.get(digits.len()..).filter(|unit| !unit.is_empty());
+        let unit = unit.or_else(|| pieces.get(place + 1).map(String::as_str)).unwrap_or_default().to_lowercase();
+        let is_unit = ["m", "mb", "mib"].contains(&unit.as_str());
+        is_unit && digits.parse::<u32>().is_ok_and(|amount| (200..1000).contains(&amount))
+    };
+    pieces.iter().enumerate().any(is_one)
+}
+
+/// Lists of numbers without a space, as a mask has them: `0,0`.
+fn lists(text: &str) -> Vec<Term> {
+    let parts = text.split(|letter: char| !(letter.is_ascii_digit() || letter == ','));
+    let is_list = |part: &&str| {
+        let mut numbers = part.split(',');
+        part.len() <= LONGEST_LIST && part.contains(',') && numbers.all(|number| (1..=2).contains(&number.len()))
+    };
+    parts.filter(is_list).map(Term::name).collect()
+}
+
+/// Whether what follows a number is a unit: `700 MiB` is no error.
+fn is_amount(next: Option<&String>) -> bool {
+    let units =
+        ["b", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "ms", "s", "gpus", "processes", "bytes", "w", "c"];
+    next.is_some_and(|next| units.contains(&next.to_lowercase().as_str()))
+}
+
+/// Words in their plain form with those of one meaning as one. What says nothing is left out.
+fn meant(stems: &[String]) -> Vec<Term> {
+    let mut found = Vec::new();
+    for (place, stem) in stems.iter().enumerate() {
+        for length in 2..=4 {
+            let phrase = stems.get(place..place + length);
+            found.extend(phrase.and_then(|phrase| MEANINGS.get(phrase)).map(|meaning| Term::word(meaning)));
+        }
+        if STOPPED.contains(stem) || stem.len() < 2 || stem.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let alone = MEANINGS.get(std::slice::from_ref(stem));
+        found.push(Term::word(alone.unwrap_or(stem)));
+    }
+    found
+}
+
+/// A text taken apart at everything that no name contains. A dot stays between two parts of a name, and a dash between
+/// two parts of a word.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    let mut piece = String::new();
+    let mut letters = text.chars().peekable();
+    let mut last = None;
+    while let Some(letter) = letters.next() {
+        let before = last.replace(letter);
+        let next_is_digit = letters.peek().is_some_and(char::is_ascii_digit);
+        let next_is_name = letters.peek().is_some_and(|next| next.is_ascii_alphabetic() || *next == '_');
+        let is_inside = letter.is_alphanumeric()
+            || letter == '_'
+            || (letter == '.' && next_is_name && !piece.is_empty())
+            || (letter == '-' && piece.is_empty() && before.is_none_or(|it| "=\"', ".contains(it)) && next_is_digit)
+            || (letter == '\'' && next_is_name && !piece.is_empty());
+        if is_inside {
+            piece.push(letter);
+        } else if !piece.is_empty() {
+            pieces.push(std::mem::take(&mut piece));
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// The exact names that a piece is or contains: of `torch.cuda.is_available` the whole, and `is_available`.
+fn names(piece: &str) -> Vec<Term> {
+    let is_name = |part: &str| {
+        let has_capital = part.chars().skip(1).any(|letter| letter.is_ascii_uppercase());
+        let has_small = part.chars().any(|letter| letter.is_ascii_lowercase());
+        part.contains('_') || (has_capital && has_small)
+    };
+    let mut found = Vec::new();
+    if piece.contains('.') {
+        found.push(Term::name(piece));
+    }
+    for part in piece.split('.').filter(|part| is_name(part)) {
+        found.extend(error::by_name(part));
+        found.push(Term::name(part));
+    }
+    found
+}
+
+/// The words that a piece is made of: `cudaSetDevice` is `cuda`, `Set` and `Device`.
+fn parts(piece: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for part in piece.split(['.', '_', '\'']).filter(|part| !part.is_empty()) {
+        let letters: Vec<char> = part.chars().collect();
+        let mut word = String::new();
+        for (place, letter) in letters.iter().enumerate() {
+            let before_is_small =
+                place.checked_sub(1).and_then(|it| letters.get(it)).is_some_and(|it| it.is_lowercase());
+            if letter.is_uppercase() && before_is_small {
+                found.push(std::mem::take(&mut word));
+            }
+            word.push(*letter);
+        }
+        found.push(word);
+    }
+    // A name of CuPy that is written as everyone imports it.
+    if found.len() > 1 && found.first().is_some_and(|first| first == "cp") {
+        found.insert(0, "cupy".to_owned());
+    }
+    found
+}
+
+/// A word without its ending, in British spelling.
+pub(super) fn stem(word: &str) -> String {
+    let mut stem = word.replace("iz", "is");
+    for (ending, instead) in [
+        ("isation", "ise"),
+        ("ations", "ate"),
+        ("ation", "ate"),
+        ("ies", "y"),
+        ("ing", ""),
+        ("ied", "y"),
+        ("ed", ""),
+        ("es", "e"),
+        ("ly", ""),
+    ] {
+        if let Some(rest) = stem.strip_suffix(ending).filter(|rest| rest.len() >= 3) {
+            stem = format!("{rest}{instead}");
+            break;
+        }
+    }
+    if let Some(rest) = stem.strip_suffix('s').filter(|rest| rest.len() >= 3 && !rest.ends_with(['s', 'u', 'i'])) {
+        stem = rest.to_owned();
+    }
+    if let Some(rest) = stem.strip_suffix('e').filter(|rest| rest.len() >= 3) {
+        stem = rest.to_owned();
+    }
+    let letters: Vec<char> = stem.chars().collect();
+    // `stopping` and `stop`.
+    if let [.., one, last] = letters.as_slice()
+        && one == last
+        && letters.len() > 3
+        && !matches!(last, 'l' | 's' | 'e' | 'o')
+    {
+        stem.pop();
+    }
+    stem
+}
+
+/// Reads the list of synonyms.
+fn meanings(source: &str) -> BTreeMap<Vec<String>, String> {
+    let mut found = BTreeMap::new();
+    let table = DeTable::parse(source).ok();
+    let lists = table.as_ref().and_then(|table| table.get_ref().get("synonyms")?.get_ref().as_array());
+    for list in lists.into_iter().flatten().filter_map(|list| list.get_ref().as_array()) {
+        let phrases: Vec<&str> = list.iter().filter_map(|phrase| phrase.get_ref().as_str()).collect();
+        let Some(meaning) = phrases.first().map(|first| stem(&first.to_lowercase())) else { continue };
+        for phrase in phrases {
+            let parts = pieces(phrase).into_iter().flat_map(|piece| parts(&piece));
+            let words: Vec<String> = parts.map(|word| stem(&word.to_lowercase())).collect();
+            // Of two meanings of a word the first in the file counts.
+            found.entry(words).or_insert_with(|| meaning.clone());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Vec<String> {
+        terms(text).into_iter().map(|term| if term.is_name { format!("={}", term.text) } else { term.text }).collect()
+    }
+
+    #[test]
+    fn names_are_kept_whole_beside_their_words() {
+        let found = said("torch.cuda.is_available()");
+        assert!(found.contains(&"=torch.cuda.is_available".to_owned()), "{found:?}");
+        assert!(found.contains(&"=is_available".to_owned()) && found.contains(&"torch".to_owned()), "{found:?}");
+        assert!(said("cudaSetDevice").contains(&"=cudasetdevice".to_owned()));
+    }
+
+    #[test]
+    fn forms_and_spellings_of_a_word_are_one() {
+        for words in [["initialises", "initialized"], ["freed", "frees"], ["fork", "forked"], ["stopping", "stop"]] {
+            let [one, other] = words.map(stem);
+            assert_eq!(one, other, "{words:?}");
+        }
+        assert_eq!(said("subprocess"), said("child"));
+        assert_eq!(said("VRAM"), said("memory"));
+    }
+
+    #[test]
+    fn every_way_to_write_gpu_0_is_one() {
+        for text in ["GPU 0", "gpu0", "cuda:0", "GPU-0", "device 0"] {
+            assert!(said(text).contains(&"=gpu0".to_owned()), "{text}: {:?}", said(text));
+        }
+        assert!(!said("GPU 10").contains(&"=gpu0".to_owned()));
+    }
+
+    #[test]
+    fn an_error_is_one_by_its_number_its_names_and_its_message() {
+        let texts = [
+            "error 700",
+            "CUDA error(700)",
+            "cudaErrorIllegalAddress",
+            "CUDA_ERROR_ILLEGAL_ADDRESS",
+            "RuntimeError: CUDA error: an illegal memory access was encountered",
+            "error 77",
+        ];
+        for text in texts {
+            assert!(said(text).contains(&"=error 700".to_owned()), "{text}: {:?}", said(text));
+        }
+        assert!(!said("700 MiB on 3 GPUs").contains(&"=error 3".to_owned()));
+    }
+
+    #[test]
+    fn the_value_of_a_mask_is_a_name() {
+        assert!(said("CUDA_VISIBLE_DEVICES=0,0").contains(&"=0,0".to_owned()));
+        assert!(lists("1,000,000 times, or 3, or 4,").is_empty());
+    }
+
+    #[test]
+    fn some_hundred_mib_are_a_context_and_more_are_not() {
+        for text in ["500 MiB", "527MiB", "some 300 MB", "700M"] {
+            assert!(has_size_of_a_context(text), "{text}");
+        }
+        assert!(!has_size_of_a_context("64 MiB, 2000 MiB and 500 GPUs"));
+    }
+
+    #[test]
+    fn the_list_of_synonyms_can_be_read_and_says_each_phrase_once() {
+        assert!(MEANINGS.len() > 80, "{}", MEANINGS.len());
+        assert_eq!(said("What is it that I do?"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,315 @@
+//! Many machines' reports as one document: what they usually show, which machines differ, in what, and by
+//! how much.
+//!
+//! Machines are compared within a group: the same GPU model, driver, libcudart, MIG mode and tenancy. What
+//! most members of a group show is its usual outcome. A member that shows something else differs; nothing
+//! here says that it is wrong. A document has no clock, and of a machine only what its report says.
+
+mod answer;
+mod change;
+mod diff;
+mod expect;
+mod gather;
+mod merge;
+mod pool;
+mod rank;
+mod rows;
+mod spread;
+pub use answer::Refused;
+pub use change::{CaseChange, FactDiffers};
+pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff, schema as diff_schema};
+pub use expect::names;
+pub use gather::gather;
+pub use merge::{Words, merge};
+pub use pool::{Pool, Rule};
+pub use rank::Rank;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
+
+/// The name of the schema.
+pub const SCHEMA: &str = "cuda-pitfalls-fleet";
+/// Readers refuse another major.
+pub const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+pub const MINOR: u32 = 2;
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fleet {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// Whether real drivers answered. Measured and simulated reports are never merged into one document.
+    pub provenance: Provenance,
+    /// The version of cuda-pitfalls that merged.
+    pub version: String,
+    /// What was read, and what became of it.
+    pub input: Input,
+    /// Who was expected, if anybody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
+    /// One for each machine, by name.
+    pub machines: Vec<Machine>,
+    /// Every question that a report asked or a row that a survey measured, by name. Other places of this
+    /// document name one by its place here.
+    pub questions: Vec<Question>,
+    /// Machines that can be compared with one another; the largest first.
+    pub groups: Vec<Group>,
+    /// What differs, the most important first.
+    pub differences: Vec<Difference>,
+}
+
+/// What was read. Every input is in one bucket, so that the buckets add up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// How many documents were found in the inputs, whatever became of them.
+    pub documents: u64,
+    /// How many of them fell into each bucket.
+    pub buckets: BTreeMap<Bucket, u64>,
+    /// Some of those that were not merged, with the reason: at most [`MOST_EXAMPLES`] of each bucket.
+    pub not_merged: Vec<NotMerged>,
+    /// The start of the earliest merged run, RFC 3339, UTC.
+    pub from: Option<String>,
+    /// The start of the latest merged run.
+    pub to: Option<String>,
+}
+
+/// How many inputs of a bucket are named.
+pub const MOST_EXAMPLES: usize = 100;
+
+/// What became of one document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bucket {
+    /// Compared.
+    Merged,
+    /// Compared, although its run did not finish: it counts for what it asked.
+    Partial,
+    /// A later report of the same machine and the same questions was merged instead.
+    Duplicate,
+    /// Older than `--max-age` allows.
+    Stale,
+    /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones
+    /// (since 1.1).
+    Future,
+    /// Of the simulated machine, where measured reports are merged.
+    Simulated,
+    /// Of a real driver, where simulated reports are merged.
+    Measured,
+    /// Ends in the middle.
+    Truncated,
+    /// Not a document of this program, or one that contradicts itself or is larger than allowed.
+    Invalid,
+    /// Of a schema that this version does not read.
+    Unsupported,
+    /// It answered no question.
+    Empty,
+    /// The file could not be read.
+    Unreadable,
+}
+
+/// One document that was not merged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotMerged {
+    /// Its path, with its line or its place in the archive.
+    pub path: String,
+    /// What became of it.
+    pub bucket: Bucket,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Who was expected to report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expected {
+    /// How many names were expected.
+    pub machines: usize,
+    /// Expected, and no report of it was merged.
+    pub missing: Vec<String>,
+    /// Merged, and nobody expected it.
+    pub unexpected: Vec<String>,
+}
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
+    /// UUID of a GPU stands behind it.
+    pub name: String,
+    /// What its reports call it, where those of another machine, with other GPUs, call that one the same (since 1.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_name: Option<String>,
+    /// The labels of its reports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The UUIDs of its GPUs.
+    pub gpus: Vec<String>,
+    /// Where its merged reports were.
+    pub reports: Vec<String>,
+    /// The start of its latest merged run, RFC 3339, UTC.
+    pub started_at: String,
+    /// Whether a merged report of it is dated in the future (since 1.1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dated_ahead: bool,
+    /// Whether a merged report of it is partial.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// What its reports said about its verdicts: how many were as expected, unexpected, and so on.
+    pub verdicts: BTreeMap<Kind, usize>,
+    /// How many verdicts were unexpected by its own report.
+    pub unexpected: usize,
+    /// Doubts that its reports have about their measurement, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl Bucket {
+    /// Whether what is in it was compared.
+    pub fn is_merged(self) -> bool {
+        matches!(self, Bucket::Merged | Bucket::Partial)
+    }
+}
+
+/// Something that was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Question {
+    /// The instance of a scenario, or a survey and its row: `survey calls: cudaMalloc`. Where two versions of the
+    /// program ask a question of one name in other ways, all but the most frequent have what they ask behind it:
+    /// `memory/context-cost (asked otherwise: 1a2b3c4d5e6f7788)`.
+    pub name: String,
+    /// The question in words; empty for rows.
+    pub question: String,
+    /// The page of the pitfall, relative to the documentation; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+    /// Whether it is a row of a survey: it has no verdict, and its outcomes say `reproduced` where it was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_row: bool,
+}
+
+/// What must be equal for machines to be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Key {
+    /// The GPU models, each with how many there are: `2x NVIDIA H200`.
+    pub gpus: String,
+    /// The driver; empty if it could not be read.
+    pub driver: String,
+    /// The libcudart of the questions; empty for those that need none.
+    pub libcudart: String,
+    /// Whether a GPU is in MIG mode.
+    pub mig: bool,
+    /// Whether processes of others were on the GPUs.
+    pub shared: bool,
+}
+
+/// Machines that can be compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// What they have in common.
+    pub key: Key,
+    /// Places in [`Fleet::machines`].
+    pub machines: Vec<usize>,
+    /// What they usually show, by question.
+    pub usual: Vec<Usual>,
+}
+
+/// What a group shows of one question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usual {
+    /// Place in [`Fleet::questions`].
+    pub question: usize,
+    /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual. None where no
+    /// member has an answer.
+    pub outcomes: Vec<Outcome>,
+    /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub used_bytes: BTreeMap<String, Spread>,
+    /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_answer: Vec<usize>,
+    /// Machines of the group whose reports do not ask it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_asked: Vec<usize>,
+}
+
+/// One outcome, and how many machines showed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// The verdict.
+    pub kind: Kind,
+    /// What each case showed, step by step.
+    pub facts: Vec<CaseChange>,
+    /// How many machines.
+    pub machines: usize,
+}
+
+/// Figures of several machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// How many machines.
+    pub count: usize,
+    /// The median, in bytes.
+    pub median_bytes: i64,
+    /// The median of the distances from the median, in bytes.
+    pub mad_bytes: i64,
+    /// The smallest, in bytes.
+    pub least_bytes: i64,
+    /// The largest, in bytes.
+    pub most_bytes: i64,
+}
+
+/// One way in which machines of a group differ from the others in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Place in [`Fleet::groups`].
+    pub group: usize,
+    /// Place in [`Fleet::questions`].
+    pub question: usize,
+    /// The machines that differ, as places in [`Fleet::machines`].
+    pub machines: Vec<usize>,
+    /// How many members of the group show the usual outcome; of bytes, how many figures it is held against; of
+    /// machines without an answer, how many have one. Where an outcome has as many machines as this, none is
+    /// usual, and what is called so is only the first of them.
+    pub usual_machines: usize,
+    /// In what.
+    pub what: What,
+}
+
+/// In what machines differ.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum What {
+    /// Another outcome.
+    Outcome {
+        /// Place in [`Usual::outcomes`]; the usual one is 0.
+        outcome: usize,
+        /// Whether its verdict is another, and not only facts beside it.
+        verdict_differs: bool,
+        /// The facts that differ.
+        facts: Vec<FactDiffers>,
+    },
+    /// The same outcome with other figures.
+    Bytes {
+        /// The case and GPU, `trap/gpu0`.
+        figure: String,
+        /// What the usual members used.
+        usual: Spread,
+        /// What those that differ used.
+        these: Spread,
+    },
+    /// No answer, where others of the group have one.
+    NoAnswer {
+        /// The reasons that their reports give, each with how often.
+        reasons: BTreeMap<String, usize>,
+    },
+}
+
+/// The JSON Schema of the document, generated from these types.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Fleet)).unwrap_or_default()
+}

@@ -1,0 +1,226 @@
+//! What changed between two documents of one fleet, such as last month's and today's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::differing as differing_facts;
+use super::{Difference, FactDiffers, Fleet, Group, Key, MAJOR, Outcome, Usual, What};
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
+
+/// The name of the schema.
+const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
+/// Readers accept a newer minor and keep what they know.
+const MINOR: u32 = 1;
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetDiff {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// Whether real drivers answered, in both.
+    pub provenance: Provenance,
+    /// The older document.
+    pub old: Side,
+    /// The newer one.
+    pub new: Side,
+    /// Machines that only the older one has.
+    pub machines_gone: Vec<String>,
+    /// Machines that only the newer one has.
+    pub machines_new: Vec<String>,
+    /// Groups that only the older one has.
+    pub groups_gone: Vec<Size>,
+    /// Groups that only the newer one has.
+    pub groups_new: Vec<Size>,
+    /// Usual outcomes that are others now.
+    pub usual: Vec<UsualChanged>,
+    /// Who began to differ from their group.
+    pub began: Vec<Change>,
+    /// Who ceased to, and is still in both documents.
+    pub ceased: Vec<Change>,
+}
+
+/// One of the two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// How many machines it has.
+    pub machines: usize,
+    /// The start of its earliest run.
+    pub from: Option<String>,
+    /// The start of its latest run.
+    pub to: Option<String>,
+    /// How many differences it has.
+    pub differences: usize,
+}
+
+/// A group and how large it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Size {
+    /// What its machines have in common.
+    pub key: Key,
+    /// How many there are.
+    pub machines: usize,
+}
+
+/// What is usual now and was not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsualChanged {
+    /// The question.
+    pub question: String,
+    /// The group in the older document, and how many of it showed what was usual.
+    pub old: Size,
+    /// The group in the newer document: the same, or the one that the machines are in since a driver or a
+    /// libcudart was replaced.
+    pub new: Size,
+    /// The verdicts, where they are two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdicts: Option<[Kind; 2]>,
+    /// The facts that are others now.
+    pub facts: Vec<FactDiffers>,
+}
+
+/// One machine, and in what it began or ceased to differ.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// The machine.
+    pub machine: String,
+    /// The question.
+    pub question: String,
+    /// In what: `outcome`, `no answer`, or `bytes of trap/gpu0`.
+    pub what: String,
+}
+
+/// What changed from one document to the other.
+///
+/// # Errors
+/// One is measured and the other is simulated.
+pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
+    if old.provenance != new.provenance {
+        return Err("one of the two is simulated and the other is measured: they are not compared".to_owned());
+    }
+    let names = |fleet: &Fleet| -> BTreeSet<String> { fleet.machines.iter().map(|it| it.name.clone()).collect() };
+    let (machines_old, machines_new) = (names(old), names(new));
+    let keys = |fleet: &Fleet| -> BTreeSet<Key> { fleet.groups.iter().map(|group| group.key.clone()).collect() };
+    let (keys_old, keys_new) = (keys(old), keys(new));
+    let only = |fleet: &Fleet, others: &BTreeSet<Key>| -> Vec<Size> {
+        fleet.groups.iter().filter(|group| !others.contains(&group.key)).map(size).collect()
+    };
+    let (differs_old, differs_new) = (differing(old), differing(new));
+    let still = |all: &BTreeSet<Change>, others: &BTreeSet<Change>, there: &BTreeSet<String>| -> Vec<Change> {
+        all.difference(others).filter(|change| there.contains(&change.machine)).cloned().collect()
+    };
+    Ok(FleetDiff {
+        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        provenance: new.provenance,
+        old: side(old),
+        new: side(new),
+        machines_gone: machines_old.difference(&machines_new).cloned().collect(),
+        machines_new: machines_new.difference(&machines_old).cloned().collect(),
+        groups_gone: only(old, &keys_new),
+        groups_new: only(new, &keys_old),
+        usual: usual(old, new),
+        // A machine that is new and differs began to.
+        began: still(&differs_new, &differs_old, &machines_new),
+        ceased: still(&differs_old, &differs_new, &machines_new),
+    })
+}
+
+fn side(fleet: &Fleet) -> Side {
+    Side {
+        machines: fleet.machines.len(),
+        from: fleet.input.from.clone(),
+        to: fleet.input.to.clone(),
+        differences: fleet.differences.len(),
+    }
+}
+
+fn size(group: &Group) -> Size {
+    Size { key: group.key.clone(), machines: group.machines.len() }
+}
+
+/// Who differs in what.
+fn differing(fleet: &Fleet) -> BTreeSet<Change> {
+    let mut all = BTreeSet::new();
+    for Difference { question, machines, what, .. } in &fleet.differences {
+        let Some(question) = fleet.questions.get(*question) else { continue };
+        let what = match what {
+            What::Outcome { .. } => "outcome".to_owned(),
+            What::NoAnswer { .. } => "no answer".to_owned(),
+            What::Bytes { figure, .. } => format!("bytes of {figure}"),
+        };
+        let names = machines.iter().filter_map(|place| fleet.machines.get(*place));
+        all.extend(names.map(|machine| Change {
+            machine: machine.name.clone(),
+            question: question.name.clone(),
+            what: what.clone(),
+        }));
+    }
+    all
+}
+
+/// What is usual in groups that belong together, by question.
+fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
+    let mut changed = Vec::new();
+    for after in &new.groups {
+        let Some(before) = before(old, new, after) else { continue };
+        let known: BTreeMap<&str, &Outcome> = outcomes(old, before).collect();
+        for (question, now) in outcomes(new, after) {
+            let Some(then) = known.get(question).filter(|then| then.kind != now.kind || then.facts != now.facts) else {
+                continue;
+            };
+            changed.push(UsualChanged {
+                question: question.to_owned(),
+                old: Size { machines: then.machines, ..size(before) },
+                new: Size { machines: now.machines, ..size(after) },
+                verdicts: (then.kind != now.kind).then_some([then.kind, now.kind]),
+                facts: differing_facts(&then.facts, &now.facts),
+            });
+        }
+    }
+    // Another verdict before other facts, the larger group first.
+    changed.sort_by(|a, b| {
+        let rank = |it: &UsualChanged| (it.verdicts.is_none(), std::cmp::Reverse(it.new.machines));
+        rank(a).cmp(&rank(b)).then_with(|| a.question.cmp(&b.question))
+    });
+    changed
+}
+
+/// What is usual in a group, but where nothing is.
+fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = (&'f str, &'f Outcome)> {
+    group.usual.iter().filter_map(|usual: &Usual| {
+        let first = usual.outcomes.first()?;
+        let is_tie = usual.outcomes.get(1).is_some_and(|second| second.machines == first.machines);
+        Some((fleet.questions.get(usual.question)?.name.as_str(), first)).filter(|_| !is_tie)
+    })
+}
+
+/// The group that the machines of one were in before: of the same key, or else, where a driver or a libcudart was
+/// replaced, the one that most of them were in, on the same GPUs.
+fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
+    if let Some(same) = old.groups.iter().find(|group| group.key == after.key) {
+        return Some(same);
+    }
+    let name = |fleet: &Fleet, place: &usize| fleet.machines.get(*place).map(|machine| machine.name.clone());
+    let members: BTreeSet<String> = after.machines.iter().filter_map(|place| name(new, place)).collect();
+    let hardware = |key: &Key| (key.gpus.clone(), key.mig, key.shared);
+    let is_replaced = |group: &&Group| {
+        // One of the two was replaced, not both at once: what changed is one thing then.
+        let (driver, library) = (group.key.driver != after.key.driver, group.key.libcudart != after.key.libcudart);
+        hardware(&group.key) == hardware(&after.key) && driver != library
+    };
+    let common = |group: &Group| {
+        group.machines.iter().filter_map(|place| name(old, place)).filter(|name| members.contains(name)).count()
+    };
+    let candidates = old.groups.iter().filter(is_replaced).map(|group| (common(group), group));
+    let most = candidates
+        .filter(|(common, _)| *common > 0)
+        .max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key)));
+    most.map(|(_, group)| group)
+}
+
+/// The JSON Schema of the document, generated from these types.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(FleetDiff)).unwrap_or_default()
+}

@@ -1,0 +1,203 @@
+//! Reads documents into a pool, on several cores: the only part of a merge that opens files.
+//!
+//! A file is read by one thread. The lines of a file with many documents are read by one and understood by all.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Bucket;
+use super::answer::{Document, Refused, compacted, digest, document, surveyed};
+use super::pool::Pool;
+use cuda_pitfalls_core::archive::{self, Found, MOST_WRONG_LINES, Problem, Source};
+use cuda_pitfalls_trace as trace;
+
+/// A source is left after so many documents in all that were none of this program.
+const MOST_REFUSED: usize = 100_000;
+/// Lines are handed over together up to this size: a hundred reports of the essential set.
+const BATCH_BYTES: usize = 1 << 20;
+/// A trace names its schema so near to its beginning.
+const HEAD_BYTES: usize = 256;
+
+enum Job {
+    File(Source),
+    Documents(Vec<Found>, Arc<Counts>),
+}
+
+/// How many documents of one source were refused, whoever looked at them.
+#[derive(Default)]
+struct Counts {
+    refused: AtomicUsize,
+}
+
+impl Counts {
+    /// Whether the source is not worth more work.
+    fn is_too_many(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) >= MOST_REFUSED
+    }
+
+    /// Adds a document, and says whether it was one of this program at all.
+    fn add(&self, found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
+        let is_ours = add(found, whole, pool);
+        if !is_ours {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        is_ours
+    }
+}
+
+/// Reads all documents of these files, folders and standard input (`-`) into a pool.
+pub fn gather(arguments: &[PathBuf], pool: &Pool) {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // No more is under way than each thread is reading, and one more.
+    let (send, receive) = sync_channel::<Job>(1);
+    let (receive, whole) = (Mutex::new(receive), Mutex::new(()));
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| work(&receive, &whole, pool));
+        }
+        archive::sources(arguments, |source| {
+            let _ = match source {
+                Ok(source) if source.is_lines() => {
+                    lines(&source, pool, |found, counts| send.send(Job::Documents(found, counts)).is_ok());
+                    Ok(())
+                }
+                Ok(source) => send.send(Job::File(source)),
+                Err(found) => send.send(Job::Documents(vec![found], Arc::default())),
+            };
+        });
+        drop(send);
+    });
+}
+
+fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
+    loop {
+        let job = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match job {
+            Err(_) => return,
+            Ok(Job::Documents(all, counts)) => all.into_iter().for_each(|found| _ = counts.add(found, whole, pool)),
+            Ok(Job::File(source)) => {
+                let (mut wrong, counts) = (0, Counts::default());
+                archive::documents(&source, |found| {
+                    let is_trace = begins_a_trace(&found);
+                    wrong = if counts.add(found, whole, pool) { 0 } else { wrong + 1 };
+                    goes_on(&source, wrong, &counts, pool) && !is_trace
+                });
+            }
+        }
+    }
+}
+
+/// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at
+/// all.
+fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<Found>, Arc<Counts>) -> bool) {
+    let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
+    let mut is_taken = true;
+    let counts = Arc::<Counts>::default();
+    archive::documents(source, |found| {
+        let text = found.text.as_deref().unwrap_or_default();
+        // By its head, which of a compact report takes no time; what follows is understood by many.
+        wrong = if found.text.is_ok() && is_ours(text) { 0 } else { wrong + 1 };
+        bytes += text.len();
+        let is_trace = begins_a_trace(&found);
+        batch.push(found);
+        if bytes >= BATCH_BYTES || batch.len() >= MOST_WRONG_LINES {
+            bytes = 0;
+            is_taken = take(std::mem::take(&mut batch), Arc::clone(&counts));
+        }
+        is_taken && goes_on(source, wrong, &counts, pool) && !is_trace
+    });
+    if is_taken && !batch.is_empty() {
+        take(batch, counts);
+    }
+}
+
+/// Whether a source is worth more work; where it is not, the pool is told which limit was met.
+fn goes_on(source: &Source, wrong: usize, counts: &Counts, pool: &Pool) -> bool {
+    let why = if wrong >= MOST_WRONG_LINES {
+        format!("the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports")
+    } else if counts.is_too_many() {
+        format!("the rest of it is not read: {MOST_REFUSED} of its documents are no reports")
+    } else {
+        return true;
+    };
+    pool.note(source.name(), why);
+    false
+}
+
+/// Whether the head of a text is that of a document of this program.
+fn is_ours(text: &[u8]) -> bool {
+    match document(text) {
+        Ok(_) => true,
+        Err(refused) => refused.bucket == Bucket::Unsupported,
+    }
+}
+
+/// Whether this is the first line of a trace: the others are no documents of their own.
+fn begins_a_trace(found: &Found) -> bool {
+    let name = format!("\"{}\"", trace::SCHEMA);
+    let text = found.text.as_deref().unwrap_or_default();
+    let head = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
+    head.windows(name.len()).any(|window| window == name.as_bytes())
+}
+
+/// Adds a document, and says whether it was a valid one of this program.
+fn add(found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
+    let Found { path, text } = found;
+    let text = match text {
+        Ok(text) => text,
+        Err(problem) => {
+            pool.add(path, Err(refused(problem)));
+            return false;
+        }
+    };
+    let kind = match document(&text) {
+        Ok(kind) => kind,
+        Err(refused) => {
+            let is_ours = refused.bucket == Bucket::Unsupported;
+            pool.add(path, Err(refused));
+            return is_ours;
+        }
+    };
+    let is_valid = |digest: &Result<_, Refused>| !matches!(digest, Err(refused) if refused.bucket == Bucket::Invalid);
+    match kind {
+        Document::Compact => {
+            let digest = digest(&text);
+            let is_valid = is_valid(&digest);
+            pool.add(path, digest);
+            is_valid
+        }
+        Document::Survey => {
+            let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
+            let digest = surveyed(&text);
+            let is_valid = is_valid(&digest);
+            pool.add(path, digest);
+            is_valid
+        }
+        // One at a time: it takes many times its size.
+        Document::Whole => {
+            let compact = {
+                let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
+                compacted(&text)
+            };
+            drop(text);
+            let digest = match &compact {
+                Ok(compact) => digest(compact.as_bytes()),
+                Err(refused) => Err(refused.clone()),
+            };
+            let is_valid = is_valid(&digest);
+            pool.add(path, digest);
+            is_valid
+        }
+    }
+}
+
+fn refused(problem: Problem) -> Refused {
+    let (bucket, why) = match problem {
+        Problem::Truncated(why) => (Bucket::Truncated, why),
+        Problem::Wrong(why) => (Bucket::Invalid, why),
+        Problem::Unreadable(why) => (Bucket::Unreadable, why),
+    };
+    Refused { bucket, why }
+}

@@ -1,0 +1,69 @@
+//! What matters most: documents keep their differences in this order, and every form shows them in it.
+
+use std::cmp::Ordering;
+
+use super::{Difference, Fleet, What};
+
+/// In what machines differ, what matters most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// Another verdict.
+    Verdict,
+    /// The same verdict with other facts.
+    Fact,
+    /// No answer where others have one.
+    NoAnswer,
+    /// The same outcome with other figures.
+    Bytes,
+}
+
+impl Rank {
+    /// The word in tables and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rank::Verdict => "verdict",
+            Rank::Fact => "fact",
+            Rank::NoAnswer => "no_answer",
+            Rank::Bytes => "bytes",
+        }
+    }
+
+    /// All of them, the most important first.
+    pub const ALL: [Rank; 4] = [Rank::Verdict, Rank::Fact, Rank::NoAnswer, Rank::Bytes];
+
+    /// The rank of a difference.
+    pub fn of(what: &What) -> Rank {
+        match what {
+            What::Outcome { verdict_differs: true, .. } => Rank::Verdict,
+            What::Outcome { verdict_differs: false, .. } => Rank::Fact,
+            What::NoAnswer { .. } => Rank::NoAnswer,
+            What::Bytes { .. } => Rank::Bytes,
+        }
+    }
+}
+
+impl Fleet {
+    /// The document with its differences in order: older versions kept them in another one.
+    pub fn ranked(mut self) -> Fleet {
+        self.differences.sort_by(Difference::by_weight);
+        self
+    }
+}
+
+impl Difference {
+    /// A verdict before a fact, an answer that is missing, and bytes; a few machines of many before a group that is
+    /// split; then a larger group before a smaller one.
+    fn by_weight(&self, other: &Difference) -> Ordering {
+        let share = |it: &Difference| {
+            let these = it.machines.len() as f64;
+            these / (these + it.usual_machines as f64).max(1.0)
+        };
+        let all = |it: &Difference| it.machines.len().saturating_add(it.usual_machines);
+        let place = |it: &Difference| (it.question, it.group);
+        Rank::of(&self.what)
+            .cmp(&Rank::of(&other.what))
+            .then(share(self).total_cmp(&share(other)))
+            .then(all(other).cmp(&all(self)))
+            .then(place(self).cmp(&place(other)))
+    }
+}

@@ -1,0 +1,147 @@
+//! The rows of a survey as answers.
+
+use std::borrow::Cow;
+
+use super::answer::{Answered, Case, Shown, Text};
+use crate::survey::Survey;
+use crate::survey::calls::CallRow;
+use crate::survey::document::Row;
+use crate::survey::env::EnvRow;
+use crate::survey::mask::MaskRow;
+use crate::survey::python::{PythonRow, without_line};
+use cuda_pitfalls_core::fact::{Change, RowFact};
+use cuda_pitfalls_core::verdict::Kind;
+
+/// One for each row that is no control of the instrument.
+pub(super) fn answers(survey: &Survey) -> Vec<Answered<'static>> {
+    match survey {
+        Survey::Calls(document) => document.rows.iter().filter_map(answer).collect(),
+        Survey::Mask(document) => document.rows.iter().filter_map(answer).collect(),
+        Survey::Env(document) => document.rows.iter().filter_map(answer).collect(),
+        Survey::Python(document) => document.rows.iter().filter_map(answer).collect(),
+    }
+}
+
+fn answer<R: Told>(row: &R) -> Option<Answered<'static>> {
+    if row.is_control() {
+        return None;
+    }
+    let standing = row.standing();
+    let shown = match &standing.unmeasured {
+        Some(unmeasured) => Shown::Nothing(unmeasured.reason.name()),
+        None if !row.is_conclusive() => Shown::Nothing("attempts_disagree".to_owned()),
+        None => {
+            let changes = row.facts().into_iter().map(Change::row).collect();
+            let figures =
+                row.bytes().into_iter().enumerate().map(|(at, bytes)| (text(format!("gpu{at}")), Some(bytes)));
+            let case = Case { name: Cow::Borrowed(""), outcomes: vec![changes], figures: figures.collect() };
+            Shown::Answer { kind: Kind::Reproduced, by_chance: false, cases: vec![case] }
+        }
+    };
+    let (name, libcudart) = row.name();
+    Some(Answered {
+        name: Cow::Owned(format!("survey {}: {name}", R::KIND.name())),
+        scenario: Cow::Borrowed(""),
+        words: Cow::Borrowed(""),
+        asked: Cow::Owned(row.asked()),
+        libcudart: Cow::Owned(libcudart.unwrap_or_default()),
+        shown,
+    })
+}
+
+fn text(text: String) -> Text<'static> {
+    Text(Cow::Owned(text))
+}
+
+/// What a row tells, beside what every row does.
+trait Told: Row {
+    /// What it is about, and on which libcudart.
+    fn name(&self) -> (String, Option<String>) {
+        (self.key(), None)
+    }
+
+    /// What was asked, where the name does not say it.
+    fn asked(&self) -> String;
+
+    /// What it showed, by fact.
+    fn facts(&self) -> Vec<RowFact>;
+
+    /// Memory, from the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
+    fn bytes(&self) -> Vec<i64> {
+        Vec::new()
+    }
+}
+
+impl Told for CallRow {
+    fn name(&self) -> (String, Option<String>) {
+        (self.call.clone(), self.libcudart_version.clone())
+    }
+
+    fn asked(&self) -> String {
+        format!("{} visible, after {}", self.visible_gpus, self.before.join(" "))
+    }
+
+    fn facts(&self) -> Vec<RowFact> {
+        vec![
+            RowFact::ReadsMask(self.freezes_visibility),
+            RowFact::ContextOn(self.context_on.clone()),
+            RowFact::Returned(self.status.clone()),
+        ]
+    }
+
+    fn bytes(&self) -> Vec<i64> {
+        descending(self.device_used_bytes.as_deref())
+    }
+}
+
+impl Told for MaskRow {
+    /// The same text means other GPUs on a machine with more of them.
+    fn asked(&self) -> String {
+        format!("{} {:?}", self.predicted.status, self.predicted.gpus)
+    }
+
+    fn facts(&self) -> Vec<RowFact> {
+        vec![
+            RowFact::CuInit(self.status.clone().unwrap_or_default()),
+            RowFact::Gpus(self.gpus.clone()),
+            RowFact::AsPredicted(self.as_predicted),
+        ]
+    }
+}
+
+impl Told for EnvRow {
+    fn asked(&self) -> String {
+        format!("{} {}", self.value, self.observable)
+    }
+
+    fn facts(&self) -> Vec<RowFact> {
+        vec![RowFact::HasEffect(self.has_effect), RowFact::LatchedAt(self.latched_at.clone())]
+    }
+}
+
+impl Told for PythonRow {
+    fn asked(&self) -> String {
+        format!("{:?} {:?} {:?}", self.before, self.ask, self.env)
+    }
+
+    fn facts(&self) -> Vec<RowFact> {
+        vec![
+            RowFact::ReadsMask(self.reads_mask),
+            RowFact::CallsCuinit(self.calls_cuinit),
+            RowFact::CalledAt(self.at.as_deref().map(without_line)),
+            RowFact::ContextOn(self.context_on.clone()),
+            RowFact::Raises(self.raised.as_ref().map(|raised| raised.kind.clone())),
+            RowFact::Left(self.left.clone()),
+        ]
+    }
+
+    fn bytes(&self) -> Vec<i64> {
+        descending(self.context_bytes.as_deref())
+    }
+}
+
+fn descending(bytes: Option<&[i64]>) -> Vec<i64> {
+    let mut bytes = bytes.unwrap_or_default().to_vec();
+    bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
+    bytes
+}

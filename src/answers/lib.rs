@@ -1,0 +1,14 @@
+//! Readers: what is made of scenarios, reports and traces beside a verdict. Only `fleet::gather` reads files.
+
+#![cfg(target_os = "linux")]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+
+pub mod claim;
+pub mod compare;
+pub mod exit;
+pub mod explain;
+pub mod export;
+pub mod fleet;
+pub mod preview;
+pub mod summary;
+pub mod survey;

@@ -1,0 +1,164 @@
+//! What a run would do on a machine: a value to print before anything is started.
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::plan::estimate::{self, Pace};
+use cuda_pitfalls_core::plan::{Options, Unmet, resolve};
+use cuda_pitfalls_core::report::Requirement;
+use cuda_pitfalls_core::scenario::{Instance, Scenario, Step};
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::Reason;
+
+/// A whole run that was not started.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Preview {
+    /// Always true: this is no report.
+    pub dry_run: bool,
+    /// Who would answer.
+    pub provenance: Provenance,
+    /// `cuda` or `sim:<machine>`.
+    pub on: String,
+    /// The GPUs of the machine.
+    pub gpus: usize,
+    /// What would run, in the order of the selection.
+    pub would_run: Vec<WouldRun>,
+    /// What this machine cannot answer.
+    pub not_applicable: Vec<NotApplicable>,
+    /// How many attempts all of it takes.
+    pub attempts: u64,
+    /// How long all of it is expected to take, calibration included.
+    pub expected_ms: u64,
+    /// What is required of the machine, and what there is; answers are not known before a run.
+    pub require: Vec<Requirement>,
+    /// Why it is fine that something selected by name does not apply.
+    pub allow_skip: Option<String>,
+}
+
+/// An instance that would run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WouldRun {
+    /// The instance.
+    pub name: String,
+    /// The question.
+    pub question: String,
+    /// The libcudart it would run on.
+    pub libcudart_version: Option<String>,
+    /// The cases.
+    pub cases: Vec<String>,
+    /// Attempts of each case.
+    pub repeat: u32,
+    /// How long they are expected to take.
+    pub expected_ms: u64,
+    /// The Python that its cases would run, in their order; absent where they make C calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub python: Vec<WouldRunPython>,
+}
+
+/// The Python of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WouldRunPython {
+    /// The case.
+    pub case: String,
+    /// What would be run, step by step.
+    pub steps: Vec<Step>,
+}
+
+/// An instance that this machine cannot answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotApplicable {
+    /// The instance.
+    pub name: String,
+    /// The question.
+    pub question: String,
+    /// A word of the closed list of reasons.
+    pub reason: Reason,
+    /// What is lacking, in words with numbers.
+    pub detail: String,
+    /// What would have to be there, in a few words.
+    pub lacks: String,
+    /// Whether it was asked for by its exact name.
+    pub asked_by_name: bool,
+}
+
+impl Preview {
+    /// A preview of nothing.
+    pub fn new(on: &str, machine: &Machine, provenance: Provenance) -> Preview {
+        Preview {
+            dry_run: true,
+            provenance,
+            on: on.to_string(),
+            gpus: machine.gpus.len(),
+            would_run: Vec::new(),
+            not_applicable: Vec::new(),
+            attempts: 0,
+            expected_ms: 0,
+            require: Vec::new(),
+            allow_skip: None,
+        }
+    }
+
+    /// Adds instances, with whether each was asked for by name, as they would run with these options.
+    pub fn add<'a>(
+        &mut self,
+        instances: impl IntoIterator<Item = (&'a Scenario, &'a Instance, bool)>,
+        machine: &Machine,
+        options: &Options,
+    ) {
+        let pace = self.pace();
+        if self.expected_ms == 0 {
+            self.expected_ms = ms(estimate::run([], self.gpus, pace));
+        }
+        for (scenario, instance, asked_by_name) in instances {
+            let (name, question) = (instance.name.clone(), scenario.question.clone());
+            match resolve(scenario, instance, machine, options) {
+                Ok(plan) => {
+                    let expected_ms = ms(estimate::plan(&plan, self.gpus, pace));
+                    self.attempts += u64::from(plan.repeat) * plan.cases.len() as u64;
+                    self.expected_ms += expected_ms;
+                    let lines = plan.cases.iter().filter(|case| case.python.is_some());
+                    let python =
+                        lines.map(|case| WouldRunPython { case: case.name.clone(), steps: case.steps.clone() });
+                    let python = python.collect();
+                    let runtime = options.libcudart.as_ref().filter(|_| !scenario.has_python_lines());
+                    self.would_run.push(WouldRun {
+                        name,
+                        question,
+                        libcudart_version: runtime.and_then(|one| one.version.clone()),
+                        cases: plan.cases.into_iter().map(|case| case.name).collect(),
+                        repeat: plan.repeat,
+                        expected_ms,
+                        python,
+                    });
+                }
+                Err(Unmet { reason, detail, lacks }) => {
+                    self.not_applicable.push(NotApplicable { name, question, reason, detail, lacks, asked_by_name });
+                }
+            }
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        match self.provenance {
+            Provenance::Measured => Pace::default(),
+            Provenance::Simulated => Pace::SIMULATED,
+        }
+    }
+
+    /// How the run would end if every answer is as expected.
+    pub fn exit(&self) -> Exit {
+        let is_missed = |one: &NotApplicable| one.asked_by_name && !one.reason.is_no_gpu();
+        if self.allow_skip.is_none() && self.not_applicable.iter().any(is_missed) {
+            Exit::Skipped
+        } else if self.would_run.is_empty() || self.require.iter().any(Requirement::is_unmet) {
+            Exit::NothingMeasured
+        } else {
+            Exit::Ok
+        }
+    }
+}
+
+fn ms(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,416 @@
+//! What the committed surveys and reports say, in short. It is part of the program, so that [`crate::explain`]
+//! answers where there is no checkout. `scenarios/surveys/summary.json` has it; `cargo xtask bless` writes that file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::survey::Survey;
+use crate::survey::calls::{CallRow, latest};
+use crate::survey::env::EnvRow;
+use crate::survey::python::{INSTRUMENT, PythonRow};
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::text::versions::{Version, name, number, ranges};
+use cuda_pitfalls_core::verdict::Reason;
+
+const SOURCE: &str = cuda_pitfalls_scenarios::SUMMARY;
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The machine of each committed report, in words, by the name that `evidence` has: `reports/h200-x2`.
+    pub machines: BTreeMap<String, String>,
+    /// On what the answer to each question rests, by the scenario's name. One without an answer is not there.
+    #[serde(default)]
+    pub answers: BTreeMap<String, Basis>,
+    /// What each call does as the first of a process, by its name.
+    pub calls: Vec<CallFacts>,
+    /// What each line of Python does in a fresh interpreter, in the order of the survey.
+    pub lines: Vec<LineFacts>,
+    /// When each environment variable is read.
+    pub variables: Vec<VariableFacts>,
+}
+
+/// On what an answer rests: the runs that asked the question as it is today and came to a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Basis {
+    /// The fewest attempts that counted of the trap or the control in one of the runs.
+    pub least: u32,
+    /// The most.
+    pub most: u32,
+    /// How many runs.
+    pub runs: u32,
+    /// How many of them were interrupted.
+    pub interrupted: u32,
+    /// The machines, by number and model of their GPUs: `2 × NVIDIA H200`.
+    pub machines: Vec<String>,
+    /// The newest versions that were measured, of libcudart or of the packages that the lines need: `torch 2.11.0`.
+    pub newest: Vec<String>,
+}
+
+impl Basis {
+    /// Whether one attempt of each case is all that there is.
+    pub const fn is_single(&self) -> bool {
+        self.runs == 1 && self.least == 1
+    }
+
+    /// Whether no run was finished.
+    pub const fn is_of_interrupted_runs(&self) -> bool {
+        self.interrupted == self.runs
+    }
+
+    /// All of it in a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
+    pub fn sentence(&self) -> String {
+        let attempts = match (self.least, self.most) {
+            (1, 1) => "1 attempt".to_owned(),
+            (least, most) if least == most => format!("{most} attempts"),
+            (least, most) => format!("{least} to {most} attempts"),
+        };
+        let runs = match (self.runs, self.interrupted) {
+            (1, 0) => "in 1 run".to_owned(),
+            (1, _) => "in 1 run, which was interrupted".to_owned(),
+            (runs, 0) => format!("in each of {runs} runs"),
+            (runs, 1) => format!("in each of {runs} runs, 1 of which was interrupted"),
+            (runs, some) if runs == some => format!("in each of {runs} runs, which were all interrupted"),
+            (runs, some) => format!("in each of {runs} runs, {some} of which were interrupted"),
+        };
+        format!("{attempts} of each case {runs}, on {}", machines_in_words(&self.machines))
+    }
+}
+
+/// Machines with their models once: `1, 2 and 4 × NVIDIA H200`.
+pub fn machines_in_words(machines: &[String]) -> String {
+    let mut models: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for (gpus, model) in machines.iter().filter_map(|machine| machine.split_once(" × ")) {
+        models.entry(model).or_default().extend(gpus.parse::<u32>().ok());
+    }
+    let of_model = |(model, gpus): (&str, BTreeSet<u32>)| {
+        let gpus: Vec<String> = gpus.iter().map(u32::to_string).collect();
+        format!("{} × {model}", listed(&gpus))
+    };
+    listed(&models.into_iter().map(of_model).collect::<Vec<_>>())
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [first @ .., before, last] => {
+            let first: String = first.iter().map(|word| format!("{word}, ")).collect();
+            format!("{first}{before} and {last}")
+        }
+        [only] => only.clone(),
+        [] => "no machine".to_owned(),
+    }
+}
+
+/// What one call does as the first of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallFacts {
+    /// The C symbol; behind a dash what tells several ways to call it apart.
+    pub call: String,
+    /// The library that has it.
+    pub library: String,
+    /// The machine that measured it, in words.
+    pub on: String,
+    /// Versions that do alike, from the oldest on; one for a library of which one version was asked.
+    pub runs: Vec<CallRun>,
+}
+
+impl CallFacts {
+    /// The C function.
+    pub fn function(&self) -> &str {
+        self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
+    }
+}
+
+/// What a call does with some versions of libcudart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallRun {
+    /// The versions of libcudart: `11.7 to 13.5`. Empty for other libraries.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub versions: String,
+    /// Whether it reads the mask; absent where a call before it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_mask: Option<bool>,
+    /// Whether it makes a context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub makes_context: Option<bool>,
+    /// By how much NVML's `used` grew, GPU by GPU, with the newest of these versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<Vec<i64>>,
+    /// What it returned, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+}
+
+/// What one line of Python does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LineFacts {
+    /// What the survey calls it: `torch.cuda.is_available`.
+    pub id: String,
+    /// The versions of the packages that it needs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
+    /// The machine that measured it, in words.
+    pub on: String,
+    /// Whether it reads the mask; absent where the lines before it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_mask: Option<bool>,
+    /// Where in the framework it comes to `cuInit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// NVML indices of the GPUs on which it makes a context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_on: Option<Vec<u32>>,
+    /// By how much NVML's `used` grew, GPU by GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<Vec<i64>>,
+    /// The exception that it raised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<String>,
+}
+
+/// When one environment variable is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VariableFacts {
+    /// The variable.
+    pub variable: String,
+    /// The value that was set.
+    pub value: String,
+    /// The machine that measured it, in words.
+    pub on: String,
+    /// Whether it did anything at all.
+    pub has_effect: bool,
+    /// The last moment at which setting it still took effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_at: Option<String>,
+}
+
+/// That of the program. Empty where the file cannot be read, which a test excludes.
+pub fn embedded() -> Summary {
+    serde_json::from_str(SOURCE).unwrap_or_default()
+}
+
+impl Summary {
+    /// Of these surveys, of the machines of these reports, each behind the name of its folder, and of what answers
+    /// rest on.
+    pub fn of(surveys: &[Survey], reports: &[(String, Machine)], answers: BTreeMap<String, Basis>) -> Summary {
+        let machines = reports.iter().map(|(name, machine)| (format!("reports/{name}"), in_words(machine))).collect();
+        let mut summary = Summary { machines, answers, ..Summary::default() };
+        let mut calls: Vec<(&CallRow, String)> = Vec::new();
+        let mut surveys: Vec<&Survey> = surveys.iter().collect();
+        surveys.sort_by(|one, other| one.header().started_at.cmp(&other.header().started_at));
+        for survey in surveys {
+            let machine = survey.machine();
+            match survey {
+                Survey::Calls(document) => {
+                    calls.extend(document.rows.iter().map(|row| (row, machine.summary())));
+                }
+                Survey::Env(document) => document.rows.iter().for_each(|row| summary.add_variable(row, machine)),
+                Survey::Python(document) => document.rows.iter().for_each(|row| summary.add_line(row, machine)),
+                Survey::Mask(_) => {}
+            }
+        }
+        summary.calls = of_calls(&calls);
+        summary
+    }
+
+    /// The text of the file as it should be: a line for each entry.
+    pub fn text(&self) -> String {
+        fn list<T: Serialize>(name: &str, all: &[T]) -> String {
+            let lines: Vec<String> = all.iter().map(|one| serde_json::to_string(one).unwrap_or_default()).collect();
+            format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
+        }
+        let machines = serde_json::to_string_pretty(&self.machines).unwrap_or_default();
+        let entry = |(name, basis): (&String, &Basis)| {
+            let text = |value: serde_json::Result<String>| value.unwrap_or_default();
+            format!("{}: {}", text(serde_json::to_string(name)), text(serde_json::to_string(basis)))
+        };
+        let answers: Vec<String> = self.answers.iter().map(entry).collect();
+        let lists = [list("calls", &self.calls), list("lines", &self.lines), list("variables", &self.variables)];
+        let answers = answers.join(",\n");
+        format!("{{\"machines\": {machines},\n\"answers\": {{\n{answers}\n}},\n{}}}\n", lists.join(",\n"))
+    }
+
+    /// Of several rows about one line the last that was measured counts.
+    fn add_line(&mut self, row: &PythonRow, machine: &Machine) {
+        if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
+            return;
+        }
+        let facts = LineFacts {
+            id: row.id.clone(),
+            versions: row.versions.clone(),
+            on: machine.summary(),
+            reads_mask: row.reads_mask,
+            at: row.at.clone(),
+            context_on: row.context_on.clone(),
+            used_bytes: row.device_used_bytes.clone(),
+            raised: row.raised.as_ref().map(|raised| raised.kind.clone()),
+        };
+        match self.lines.iter_mut().find(|known| known.id == facts.id) {
+            Some(known) => *known = facts,
+            None => self.lines.push(facts),
+        }
+    }
+
+    fn add_variable(&mut self, row: &EnvRow, machine: &Machine) {
+        let Some(has_effect) = row.has_effect.filter(|_| row.standing.unmeasured.is_none()) else { return };
+        let facts = VariableFacts {
+            variable: row.variable.clone(),
+            value: row.value.clone(),
+            on: machine.summary(),
+            has_effect,
+            read_at: row.latched_at.clone(),
+        };
+        match self.variables.iter_mut().find(|known| known.variable == facts.variable) {
+            Some(known) => *known = facts,
+            None => self.variables.push(facts),
+        }
+    }
+}
+
+/// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
+fn in_words(machine: &Machine) -> String {
+    let versions: BTreeSet<Version> =
+        machine.libcudart.iter().filter_map(|one| one.version.as_deref()).map(number).collect();
+    let versions: Vec<Version> = versions.into_iter().collect();
+    let libcudart = match versions.as_slice() {
+        [] => String::new(),
+        some if some.len() <= 3 => {
+            format!(", libcudart {}", some.iter().map(|it| name(it)).collect::<Vec<_>>().join(", "))
+        }
+        [first, .., last] => format!(", {} libcudarts from {} to {}", versions.len(), name(first), name(last)),
+        [only] => format!(", libcudart {}", name(only)),
+    };
+    machine.summary() + &libcudart
+}
+
+/// Each call with what it does, by name. Rows are in the order in which they were measured.
+fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
+    let standing = latest(rows.iter().map(|(row, _)| *row));
+    let all: BTreeSet<Version> =
+        standing.iter().filter_map(|row| row.libcudart_version.as_deref()).map(number).collect();
+    let all: Vec<Version> = all.into_iter().collect();
+    let mut by_call: BTreeMap<(&str, &str), BTreeMap<Version, &CallRow>> = BTreeMap::new();
+    for row in standing {
+        let version = row.libcudart_version.as_deref().map(number).unwrap_or_default();
+        by_call.entry((&row.call, &row.library)).or_default().insert(version, row);
+    }
+    let facts = by_call.into_iter().filter_map(|((call, library), versions)| {
+        let runs = runs(&versions, &all);
+        let newest = versions.values().rev().find(|row| row.standing.unmeasured.is_none())?;
+        let on = rows.iter().find(|(row, _)| std::ptr::eq(*row, *newest))?.1.clone();
+        Some(CallFacts { call: call.to_owned(), library: library.to_owned(), on, runs })
+    });
+    facts.filter(|facts| !facts.runs.is_empty()).collect()
+}
+
+/// Versions in order, as runs that do alike. One that does not export the call ends a run.
+fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
+    let mut found: Vec<(Vec<Version>, CallRun)> = Vec::new();
+    let mut is_broken = true;
+    for (version, row) in versions {
+        if let Some(unmeasured) = &row.standing.unmeasured {
+            is_broken |= unmeasured.reason == Reason::MissingSymbol;
+            continue;
+        }
+        let run = CallRun {
+            versions: String::new(),
+            reads_mask: row.freezes_visibility,
+            makes_context: row.context_on.as_ref().map(|on| !on.is_empty()),
+            used_bytes: row.device_used_bytes.clone(),
+            status: row.status.clone(),
+        };
+        let is_alike = |known: &CallRun| {
+            (known.reads_mask, known.makes_context, &known.status) == (run.reads_mask, run.makes_context, &run.status)
+        };
+        match found.last_mut() {
+            Some((alike, known)) if !is_broken && is_alike(known) => {
+                alike.push(version.clone());
+                // What it takes is that of the newest.
+                known.used_bytes = run.used_bytes.or_else(|| known.used_bytes.take());
+            }
+            _ => found.push((vec![version.clone()], run)),
+        }
+        is_broken = false;
+    }
+    found.into_iter().map(|(versions, run)| CallRun { versions: ranges(&versions, all), ..run }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::calls::fixture::{absent, row};
+
+    fn facts(rows: &[CallRow]) -> Vec<CallFacts> {
+        of_calls(&rows.iter().map(|row| (row, String::new())).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn versions_that_do_alike_are_one_run_and_a_change_begins_another() {
+        let rows = [row("12.9", true, true), row("11.7", false, false), row("12.10", true, true)];
+        let facts = facts(&rows);
+        assert_eq!(facts.len(), 1);
+        let said: Vec<(&str, Option<bool>)> =
+            facts[0].runs.iter().map(|run| (run.versions.as_str(), run.makes_context)).collect();
+        assert_eq!(said, [("11.7", Some(false)), ("12.9 to 12.10", Some(true))]);
+    }
+
+    #[test]
+    fn a_version_without_the_call_is_in_no_run() {
+        let rows = [absent("11.7", Reason::MissingSymbol), row("12.0", true, true), absent("13.0", Reason::Crashed)];
+        assert_eq!(facts(&rows)[0].runs[0].versions, "12.0");
+        assert!(facts(&rows[..1]).is_empty());
+    }
+
+    #[test]
+    fn a_basis_says_attempts_runs_and_interruption() {
+        let machine = |gpus: u32| format!("{gpus} × NVIDIA H200");
+        let basis = |least, most, runs, interrupted| Basis {
+            least,
+            most,
+            runs,
+            interrupted,
+            machines: [1, 2, 4].into_iter().take(runs as usize).map(machine).collect(),
+            newest: Vec::new(),
+        };
+        let single = basis(1, 1, 1, 1);
+        assert!(single.is_single() && single.is_of_interrupted_runs());
+        assert_eq!(single.sentence(), "1 attempt of each case in 1 run, which was interrupted, on 1 × NVIDIA H200");
+        let several = basis(3, 5, 3, 1);
+        assert!(!several.is_single() && !several.is_of_interrupted_runs());
+        assert_eq!(
+            several.sentence(),
+            "3 to 5 attempts of each case in each of 3 runs, 1 of which was interrupted, on 1, 2 and 4 × \
+             NVIDIA H200"
+        );
+    }
+
+    #[test]
+    fn every_question_with_an_expectation_has_a_basis() {
+        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).expect("they are valid");
+        let summary = embedded();
+        let expects =
+            |one: &&cuda_pitfalls_core::scenario::Scenario| one.instances.iter().any(|it| !it.expect.is_empty());
+        let without: Vec<&str> = scenarios
+            .iter()
+            .filter(expects)
+            .map(|one| one.name.as_str())
+            .filter(|name| summary.answers.get(*name).is_none_or(|basis| basis.runs == 0 || basis.newest.is_empty()))
+            .collect();
+        assert!(without.is_empty(), "{without:?}");
+    }
+
+    #[test]
+    fn the_summary_of_the_program_is_there_and_small() {
+        let summary = embedded();
+        assert!(summary.calls.len() > 600 && summary.lines.len() > 200 && summary.variables.len() > 15);
+        assert!(SOURCE.len() <= 300_000, "{} bytes", SOURCE.len());
+        assert_eq!(summary.text(), SOURCE);
+        let text = summary.calls.iter().find(|facts| facts.call == "cudaGetErrorString").expect("it is asked");
+        assert_eq!(text.runs.len(), 1, "{text:?}");
+        assert_eq!(text.runs[0].versions, "11.7 to 13.5");
+        assert_eq!((text.runs[0].reads_mask, text.runs[0].makes_context), (Some(true), Some(false)));
+    }
+}

@@ -1,0 +1,187 @@
+//! `survey calls`: what each call does as the first of a process.
+//!
+//! The call is made, then the mask is set to nothing, then `cuInit` and a count ask what the driver
+//! still sees. A driver that had read its mask by then shows its GPUs, another one shows none: one
+//! visible GPU is enough to tell, and a start of the driver is the price of an attempt.
+
+mod answer;
+#[doc(hidden)]
+pub mod fixture;
+mod recipe;
+mod showed;
+#[cfg(test)]
+mod tests;
+
+pub use answer::Answer;
+pub use recipe::{Recipe, Recipes, recipes};
+
+use std::collections::BTreeMap;
+
+use cuda_pitfalls_calls::Library;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SurveyKind;
+use super::document::Row;
+use super::question::Item;
+use super::row::{Standing, Unmeasured, keyed};
+use cuda_pitfalls_core::catalogue::Invalid;
+use cuda_pitfalls_core::observe::Scene;
+use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::verdict::Reason;
+
+/// Labels of the steps that follow the call.
+const INIT: &str = "init-after";
+const COUNT: &str = "count-after";
+/// What `cuInit` returns if the mask that it reads shows no GPU.
+const NO_DEVICE: i64 = 100;
+
+/// One call on one libcudart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallRow {
+    /// The exact C symbol, or the recipe's name where a call is asked in several ways.
+    pub call: String,
+    /// The library that has it.
+    pub library: String,
+    /// The version of libcudart, such as `13.0`; null for calls of other libraries.
+    pub libcudart_version: Option<String>,
+    /// The calls that were made before it, by their C symbols, because they alone give it what it
+    /// works on (since 1.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// How many GPUs the process could see.
+    pub visible_gpus: u32,
+    /// Whether a mask that is set right after the call has no effect any more; null where what was
+    /// called before had initialised the driver already.
+    pub freezes_visibility: Option<bool>,
+    /// CUDA ordinals of the GPUs on which there is a context after the call.
+    pub context_on: Option<Vec<u32>>,
+    /// Bytes by which NVML's `used` had grown after the call, GPU by GPU in NVML order; of attempts
+    /// that differ within the noise, the median.
+    pub device_used_bytes: Option<Vec<i64>>,
+    /// What the call returned, by its C name; null where it returns text.
+    pub status: Option<String>,
+    /// How long the call took; the median.
+    pub elapsed_ns: Option<u64>,
+    /// How the attempts went.
+    #[serde(flatten)]
+    pub standing: Standing,
+    /// What each attempt that counts showed, in the order they were made.
+    pub seen: Vec<CallSeen>,
+}
+
+/// What one attempt showed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallSeen {
+    /// As in the row.
+    pub freezes_visibility: Option<bool>,
+    /// Whether what was called before had initialised the driver; null where nothing was (since 1.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialised_before: Option<bool>,
+    /// As in the row.
+    pub context_on: Vec<u32>,
+    /// As in the row; null where NVML could not be read.
+    pub device_used_bytes: Vec<Option<i64>>,
+    /// As in the row.
+    pub status: Option<String>,
+    /// As in the row.
+    pub elapsed_ns: u64,
+}
+
+impl Row for CallRow {
+    const KIND: SurveyKind = SurveyKind::Calls;
+
+    fn key(&self) -> String {
+        keyed(&self.call, self.libcudart_version.as_deref())
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn has_facts(&self) -> bool {
+        (self.freezes_visibility.is_some() || self.is_initialised_before()) && self.context_on.is_some()
+    }
+}
+
+/// One row of each call on each libcudart: of several the one that measured, of those the one of the
+/// worker that saw most GPUs, of those the last.
+pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
+    let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
+    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
+    for row in rows {
+        let CallRow { library, call, libcudart_version: version, .. } = row;
+        let key = (library.as_str(), call.as_str(), version.as_deref());
+        if standing.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
+            standing.insert(key, row);
+        }
+    }
+    standing.into_values().collect()
+}
+
+/// The questions, one for each recipe; a worker sees so many GPUs.
+///
+/// # Errors
+/// What is wrong with a recipe.
+pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
+    let item = |recipe: Recipe| -> Result<Item<CallRow>, Invalid> {
+        let question = recipe.question();
+        Ok(Item {
+            question,
+            repeat: None,
+            reduce: Box::new(move |answered| row(&recipe, answered.report, answered.scene)),
+        })
+    };
+    recipes(visible_gpus)?.calls.into_iter().map(item).collect()
+}
+
+/// Reduces what was asked with a recipe to its row.
+fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
+    let seen = showed::seen(recipe, done, scene);
+    let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == Library::Runtime);
+    let mut standing = Standing::of(done);
+    let seen = seen.unwrap_or_else(|detail| {
+        standing.unmeasured = Some(Unmeasured { reason: Reason::Unobservable, detail });
+        Vec::new()
+    });
+    let noise = scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();
+    let noise = noise.unwrap_or(cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES) as i64;
+    CallRow {
+        call: recipe.name.clone(),
+        library: recipe.origin.name().to_string(),
+        libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
+        before: recipe.before.iter().map(|before| before.symbol.clone()).collect(),
+        visible_gpus: recipe.visible_gpus,
+        freezes_visibility: standing
+            .agreed("freezes_visibility", seen.iter().map(|seen| seen.freezes_visibility))
+            .flatten(),
+        context_on: standing.agreed("context_on", seen.iter().map(|seen| seen.context_on.clone())),
+        device_used_bytes: used(&seen, scene.gpus.len(), noise, &mut standing),
+        status: standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten(),
+        elapsed_ns: median(seen.iter().map(|seen| seen.elapsed_ns).collect()),
+        standing,
+        seen,
+    }
+}
+
+/// The median of each GPU, unless attempts differ by more than noise.
+fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut Standing) -> Option<Vec<i64>> {
+    let mut medians = Vec::new();
+    for gpu in 0..gpus {
+        let read = seen.iter().map(|seen| seen.device_used_bytes.get(gpu).copied().flatten());
+        let read: Vec<i64> = read.collect::<Option<_>>()?;
+        let (least, most) = (read.iter().min()?, read.iter().max()?);
+        if most.saturating_sub(*least) > noise {
+            standing.disagreement.push("device_used_bytes".to_string());
+            return None;
+        }
+        medians.push(median(read)?);
+    }
+    Some(medians)
+}
+
+/// The middle one; of two, the smaller.
+fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}

@@ -1,0 +1,38 @@
+//! Rows to try surveys and their pages on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test makes is known"
+)]
+
+use super::CallRow;
+use crate::survey::{Standing, Unmeasured};
+use cuda_pitfalls_core::verdict::Reason;
+
+/// A measured row of `cudaSetDevice`.
+pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
+    CallRow {
+        call: "cudaSetDevice".into(),
+        library: "libcudart".into(),
+        libcudart_version: Some(version.into()),
+        before: Vec::new(),
+        visible_gpus: 1,
+        freezes_visibility: Some(freezes),
+        context_on: Some(if context { vec![0] } else { Vec::new() }),
+        device_used_bytes: Some(vec![0]),
+        status: Some("cudaSuccess".into()),
+        elapsed_ns: Some(1),
+        standing: Standing { attempts: 3, ..Standing::default() },
+        seen: Vec::new(),
+    }
+}
+
+/// One that has no facts.
+pub fn absent(version: &str, reason: Reason) -> CallRow {
+    let unmeasured = Unmeasured { reason, detail: String::new() };
+    let standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
+    CallRow { standing, ..row(version, false, false) }
+}

@@ -1,0 +1,310 @@
+//! How each call is made: `scenarios/surveys/calls.toml`, read strictly.
+
+use std::collections::BTreeMap;
+
+use cuda_pitfalls_calls::{self as calls, Call, Library};
+use serde::Deserialize;
+use toml::{Spanned, Table};
+
+use super::{COUNT, INIT};
+use crate::survey::document::LeftOut;
+use crate::survey::question::{Draft, DraftCase, Question};
+use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
+use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::scenario::{Diagnostic, Excerpts};
+
+const PATH: &str = "scenarios/surveys/calls.toml";
+const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
+
+/// Everything that the file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipes {
+    /// The calls, in the order of the file.
+    pub calls: Vec<Recipe>,
+    /// Patterns of calls that refuse every argument that a first call can have, with the reason.
+    pub refused: Vec<LeftOut>,
+    /// Patterns of names that are exported and not asked.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Calls that are asked about together.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    name: String,
+    /// What the calls have in common, for readers of the file.
+    #[serde(rename = "about")]
+    _about: String,
+    names: Vec<Spanned<String>>,
+}
+
+impl Recipes {
+    /// Why a call that a library exports is not asked; none if nothing is said of it.
+    pub fn why_left_out(&self, name: &str) -> Option<&str> {
+        reason(&self.left_out, name)
+    }
+
+    /// Why no argument that a first call can have works with a call; none if nothing is said of it.
+    pub fn why_refused(&self, symbol: &str) -> Option<&str> {
+        reason(&self.refused, symbol)
+    }
+}
+
+fn reason<'a>(of: &'a [LeftOut], name: &str) -> Option<&'a str> {
+    let is_meant = |pattern: &str| glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name));
+    of.iter().find(|left| is_meant(&left.name)).map(|left| left.reason.as_str())
+}
+
+/// How one call is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// The C symbol, or the label where a call is asked in several ways.
+    pub name: String,
+    /// The library that has it.
+    pub origin: Library,
+    /// The symbol.
+    pub symbol: String,
+    /// What the step is called in the question.
+    pub label: String,
+    /// How many GPUs the worker is to see.
+    pub visible_gpus: u32,
+    /// The calls that are made before it, because they alone give it what it works on.
+    pub before: Vec<EarlierCall>,
+    /// The sets that it belongs to.
+    pub sets: Vec<String>,
+    /// The calls before it, and then the call itself.
+    steps: Vec<Step>,
+}
+
+/// A call that is made before the one in question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EarlierCall {
+    /// The symbol.
+    pub symbol: String,
+    /// What the step is called in the question.
+    pub label: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecipesFile {
+    calls: Vec<Spanned<Table>>,
+    /// Steps that give calls what they work on, by a name.
+    #[serde(default)]
+    before: BTreeMap<String, Vec<Table>>,
+    #[serde(default)]
+    set: Vec<Set>,
+    #[serde(default)]
+    refused: Vec<NamesGroup>,
+    #[serde(default)]
+    left_out: Vec<NamesGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamesGroup {
+    names: Vec<String>,
+    reason: String,
+}
+
+/// The recipes that come with the program, each for a worker that sees so many GPUs.
+///
+/// # Errors
+/// What is wrong with the file, with its place.
+pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
+    read(SOURCE, visible_gpus)
+}
+
+fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
+    let invalid = |span: std::ops::Range<usize>, message: String| {
+        let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
+        Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
+    };
+    let file: RecipesFile = toml::from_str(source)
+        .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
+    let kernels = kernel_names();
+    let mut excerpts = Excerpts::of(PATH, source, &kernels);
+    let mut calls: Vec<Recipe> = Vec::new();
+    for table in file.calls {
+        let span = table.span();
+        let recipe =
+            Recipe::of(table, visible_gpus, &file.before, &mut excerpts).map_err(|why| invalid(span.clone(), why))?;
+        if calls.iter().any(|known| known.name == recipe.name) {
+            return Err(invalid(span, format!("`{}` occurs twice; give one a label", recipe.name)));
+        }
+        calls.push(recipe);
+    }
+    excerpts.finish().map_err(|diagnostics| Invalid {
+        path: PATH.to_string(),
+        source: source.to_string(),
+        diagnostics,
+    })?;
+    for set in file.set {
+        for name in set.names {
+            let Some(recipe) = calls.iter_mut().find(|recipe| recipe.name == *name.get_ref()) else {
+                return Err(invalid(name.span(), format!("no call is asked as `{}`", name.get_ref())));
+            };
+            recipe.sets.push(set.name.clone());
+        }
+    }
+    Ok(Recipes { calls, refused: flat(file.refused), left_out: flat(file.left_out) })
+}
+
+fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
+    let of = |NamesGroup { names, reason }| {
+        let of = move |name| LeftOut { name, reason: String::clone(&reason) };
+        names.into_iter().map(of).collect::<Vec<_>>()
+    };
+    groups.into_iter().flat_map(of).collect()
+}
+
+/// The call that a step makes.
+fn call_of(step: &Table) -> Result<&'static Call, String> {
+    let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
+    step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
+}
+
+/// What is called before a step, by the name that the step gives; the step is left without it.
+fn before(
+    step: &mut Table,
+    label: &str,
+    known: &BTreeMap<String, Vec<Table>>,
+) -> Result<Vec<(EarlierCall, Table)>, String> {
+    let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
+    let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
+    let listed = known.get(name).ok_or_else(|| format!("no steps are called `{name}` under [before]"))?;
+    let of = |(place, step): (usize, &Table)| {
+        let symbol = call_of(step)?.name.to_string();
+        let mut step = step.clone();
+        let in_question = format!("before-{label}-{place}");
+        step.insert("label".into(), in_question.clone().into());
+        Ok((EarlierCall { symbol, label: in_question }, step))
+    };
+    listed.iter().enumerate().map(of).collect()
+}
+
+/// How many GPUs a recipe is about.
+fn gpus(step: &mut Table) -> Result<u32, String> {
+    let Some(gpus) = step.remove("gpus") else { return Ok(1) };
+    gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok()).ok_or_else(|| "`gpus` is a number of GPUs".to_string())
+}
+
+impl Recipe {
+    fn of(
+        written: Spanned<Table>,
+        visible_gpus: u32,
+        known: &BTreeMap<String, Vec<Table>>,
+        excerpts: &mut Excerpts<'_>,
+    ) -> Result<Recipe, String> {
+        let (span, mut written) = (written.span(), written.into_inner());
+        let call = call_of(&written)?;
+        let label = match written.get("label") {
+            Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
+            None => call.name.to_string(),
+        };
+        let before = before(&mut written, &label, known)?;
+        let gpus = gpus(&mut written)?;
+        // A call that is also made to ask afterwards needs a label of its own in the question.
+        let in_question = format!("the-{label}");
+        written.insert("label".into(), in_question.clone().into());
+        let (before, mut tables): (Vec<EarlierCall>, Vec<Table>) = before.into_iter().unzip();
+        tables.push(written);
+        let tables: Vec<Spanned<Table>> = tables.into_iter().map(|table| Spanned::new(span.clone(), table)).collect();
+        let (steps, _) = excerpts.case(&tables, &[]);
+        Ok(Recipe {
+            name: label,
+            origin: call.library,
+            symbol: call.name.to_string(),
+            label: in_question,
+            visible_gpus: visible_gpus.max(gpus),
+            before,
+            sets: Vec::new(),
+            steps,
+        })
+    }
+
+    /// What is asked: the call, then a mask that shows nothing, then what the driver still sees.
+    pub fn question(&self) -> Question {
+        let mut steps = self.steps.clone();
+        steps.extend([
+            Step::call("setenv", "mask-after").with("name", "CUDA_VISIBLE_DEVICES").with("value", ""),
+            Step::call("cuInit", INIT),
+            Step::call("cuDeviceGetCount", COUNT),
+        ]);
+        let case = DraftCase { name: "trap".into(), does: self.name.clone(), steps, ..DraftCase::default() };
+        let draft = Draft {
+            name: format!("survey-calls/{}", self.name),
+            question: format!("What does {} do as the first call of a process?", self.name),
+            gpus: Some(self.visible_gpus),
+            effect: Vec::new(),
+            cases: vec![case],
+        };
+        let of_libcudart = self.origin == Library::Runtime;
+        Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.scenario() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_makes_a_question() {
+        let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+        for recipe in &recipes.calls {
+            let asked = recipe.question().scenario;
+            let steps = &asked.instances[0].cases[0].steps;
+            assert_eq!(steps.len(), recipe.before.len() + 4, "{}", recipe.name);
+            assert_eq!(steps[recipe.before.len()].label, recipe.label);
+        }
+        assert!(recipes.calls.len() >= 200, "only {} calls", recipes.calls.len());
+    }
+
+    #[test]
+    fn every_call_of_the_step_table_is_asked_or_left_out() {
+        let recipes = recipes(1).expect("the recipes are valid");
+        let loaded = calls::all().filter(|call| !matches!(call.library, Library::Libc | Library::Harness));
+        let silent: Vec<&str> = loaded
+            .map(|call| call.name)
+            .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))
+            .filter(|name| recipes.why_left_out(name).is_none())
+            .collect();
+        assert!(silent.is_empty(), "scenarios/surveys/calls.toml says nothing about {silent:?}");
+    }
+
+    #[test]
+    fn a_set_names_calls_that_are_asked() {
+        let set = "calls = [{ cuInit = {} }]\n[[set]]\nname = \"s\"\nabout = \"a\"\nnames = [\"cuInit\"]";
+        assert_eq!(read(set, 1).unwrap().calls[0].sets, ["s"]);
+        let wrong = read(&set.replace("[\"cuInit\"]", "[\"cuInti\"]"), 1).unwrap_err();
+        assert!(wrong.diagnostics[0].message.contains("cuInti"), "{:?}", wrong.diagnostics);
+    }
+
+    #[test]
+    fn a_call_is_asked_once_or_under_several_names() {
+        let twice = "calls = [{ cuInit = {} }, { cuInit = {} }]";
+        let wrong = read(twice, 1).unwrap_err();
+        assert!(wrong.diagnostics[0].message.contains("twice"), "{:?}", wrong.diagnostics);
+        let named = "calls = [{ cuInit = {} }, { cuInit = {}, label = \"again\" }]";
+        assert_eq!(read(named, 1).unwrap().calls[1].name, "again");
+    }
+
+    #[test]
+    fn a_mistake_in_arguments_is_told_at_its_call() {
+        let source = "calls = [{ cuInit = {} }, { cuDeviceGet = { devcie = 0 } }]";
+        let wrong = read(source, 1).unwrap_err();
+        let told: Vec<&str> = wrong.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert!(told.iter().any(|message| message.contains("devcie")), "{told:?}");
+        assert!(wrong.diagnostics.iter().all(|diagnostic| source[diagnostic.span.clone()].contains("devcie")));
+    }
+
+    #[test]
+    fn what_is_called_before_is_named_and_known() {
+        let of = |call: &str| read(&format!("calls = [{call}]\n[before]\np = [{{ cuInit = {{}} }}]"), 1);
+        let asked = of("{ cuCtxSynchronize = {}, before = \"p\", gpus = 2 }").unwrap();
+        let recipe = &asked.calls[0];
+        assert_eq!((recipe.before[0].symbol.as_str(), recipe.visible_gpus), ("cuInit", 2));
+        let wrong = of("{ cuCtxSynchronize = {}, before = \"q\" }").unwrap_err();
+        assert!(wrong.diagnostics[0].message.contains("`q`"), "{:?}", wrong.diagnostics);
+    }
+}

@@ -1,0 +1,79 @@
+//! What the attempts at a call showed.
+
+use super::recipe::Recipe;
+use super::{COUNT, CallSeen, INIT, NO_DEVICE};
+use cuda_pitfalls_core::observe::{MemoryObservation, Observation, Scene, StepObservation, observe};
+use cuda_pitfalls_core::plan::Plan;
+use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::scenario::Class;
+
+/// What each attempt that counts showed.
+///
+/// # Errors
+/// Why an attempt shows nothing about the call.
+pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Result<Vec<CallSeen>, String> {
+    let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Ok(Vec::new()) };
+    let Some(planned) = plan.case(&case.name) else { return Ok(Vec::new()) };
+    let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
+    let of = |shown: Observation| match unfit(recipe, plan, &shown) {
+        Some(why) => Some(Err(why)),
+        None => of(recipe, plan, &shown, scene).map(Ok),
+    };
+    counting.filter_map(|attempt| of(observe(plan, planned, &attempt.recording, scene))).collect()
+}
+
+/// Why what was called before leaves nothing to ask: it failed, or it made the context itself.
+fn unfit(recipe: &Recipe, plan: &Plan, shown: &Observation) -> Option<String> {
+    recipe.before.iter().find_map(|before| {
+        let step = shown.step(&before.label)?;
+        match &step.status {
+            Some(status) if status.code != 0 => {
+                let name = status.name.clone().unwrap_or_else(|| status.code.to_string());
+                return Some(format!("{}, which is called before it, returned {name}", before.symbol));
+            }
+            _ => {}
+        }
+        let made = plan.gpus.iter().take(plan.used_gpus).any(|uuid| has_context(plan, step, uuid));
+        made.then(|| format!("{}, which is called before it, makes a context", before.symbol))
+    })
+}
+
+fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Option<CallSeen> {
+    let call = shown.step(&recipe.label)?;
+    let code = |label: &str| shown.step(label)?.status.as_ref().map(|status| status.code);
+    let initialised_before = recipe.before.last().and_then(|before| shown.step(&before.label)?.initialised);
+    let freezes_visibility = match (code(INIT), code(COUNT)) {
+        _ if initialised_before == Some(true) => None,
+        (Some(NO_DEVICE), _) => Some(false),
+        (Some(0), Some(0)) => Some(true),
+        _ => None,
+    };
+    let masked = plan.gpus.iter().take(plan.used_gpus).enumerate();
+    let context_on = masked.filter(|(_, uuid)| has_context(plan, call, uuid));
+    let used = |uuid: &str| memory(plan, call, uuid).and_then(|it| it.used_bytes);
+    Some(CallSeen {
+        freezes_visibility,
+        initialised_before,
+        context_on: context_on.filter_map(|(ordinal, _)| u32::try_from(ordinal).ok()).collect(),
+        device_used_bytes: scene.gpus.iter().map(|gpu| used(&gpu.uuid)).collect(),
+        status: call.status.as_ref().map(|status| status.name.clone().unwrap_or_else(|| status.code.to_string())),
+        elapsed_ns: call.elapsed_ns,
+    })
+}
+
+fn memory<'a>(plan: &Plan, step: &'a StepObservation, uuid: &str) -> Option<&'a MemoryObservation> {
+    plan.gpu_name(uuid).and_then(|name| step.memory.get(&name))
+}
+
+/// Whether there was a context on a GPU after a step.
+fn has_context(plan: &Plan, step: &StepObservation, uuid: &str) -> bool {
+    let name = plan.gpu_name(uuid);
+    let active = step.contexts.as_ref().is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
+    // A context that is neither primary nor current is known by its memory alone. One that is
+    // current and takes none is no more than a handle: libcudart 11's cudaSetDevice makes the
+    // primary context current and leaves it inactive.
+    match memory(plan, step, uuid).and_then(|it| it.class) {
+        Some(class) => active || matches!(class, Class::Context | Class::Allocation),
+        None => active || name.is_some() && step.current == name,
+    }
+}

@@ -1,0 +1,163 @@
+use super::*;
+use cuda_pitfalls_core::judge::fixture::scenario;
+use cuda_pitfalls_core::observe::fixture::{CONTEXT, Script, calibration, case, plan};
+use cuda_pitfalls_core::plan::fixture::machine;
+use cuda_pitfalls_core::report::Attempt;
+use cuda_pitfalls_core::report::CaseReport;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind};
+
+const MIB: u64 = 1 << 20;
+
+/// One attempt: memory of two GPUs after the call, whether the first one's primary context is active
+/// and whether a context of it is current, and what `cuInit` and the count return afterwards.
+struct Told {
+    used: [u64; 2],
+    active: bool,
+    current: bool,
+    init: i64,
+    count: i64,
+}
+
+const FREE: Told = Told { used: [0, 0], active: false, current: false, init: 100, count: 3 };
+const FROZEN: Told = Told { used: [3 * MIB, 0], active: false, current: false, init: 0, count: 0 };
+const CONTEXTUAL: Told = Told { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
+
+fn row_of(attempts: &[Told]) -> CallRow {
+    let mut recipe = recipes(2).expect("the recipes are valid").calls.remove(0);
+    recipe.label = "the-call".to_string();
+    reduced(&recipe, attempts)
+}
+
+fn reduced(recipe: &Recipe, attempts: &[Told]) -> CallRow {
+    let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
+    for (step, label) in planned.steps.iter_mut().zip(["the-call", INIT, COUNT]) {
+        step.label = label.to_string();
+    }
+    let made = attempts.iter().map(|told| {
+        let mut script = Script::new();
+        script.sweep(None, &[0, 0]);
+        script.step(0, 0, &[]);
+        script.probe(0, 0, Some(&[("GPU-0", told.active), ("GPU-1", false)]), told.current.then_some(0));
+        script.sweep(Some(0), &told.used);
+        script.step(1, told.init, &[]);
+        script.sweep(Some(1), &told.used);
+        script.step(2, told.count, &[]);
+        script.sweep(Some(2), &told.used);
+        script.sweep_after_exit(&[0, 0]);
+        Attempt::new(0, script.recording())
+    });
+    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
+    done.cases = vec![CaseReport::new("trap", made.collect())];
+    done.plan = Some(plan(2, vec![planned]));
+    let calibrations = ["GPU-0", "GPU-1"].map(calibration);
+    let gpus = machine(2).gpus;
+    row(recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+}
+
+#[test]
+fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
+    assert_eq!(row_of(&[FREE, FREE]).freezes_visibility, Some(false));
+    assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
+    let neither = row_of(&[Told { init: 999, ..FROZEN }]);
+    assert_eq!((neither.freezes_visibility, neither.is_conclusive()), (None, false));
+    let uncounted = row_of(&[Told { count: 3, ..FROZEN }]);
+    assert_eq!(uncounted.freezes_visibility, None, "success without a count that agrees tells nothing");
+}
+
+#[test]
+fn contexts_are_known_by_their_state_or_by_their_memory() {
+    let facts = |told: Told| row_of(&[told]).context_on;
+    assert_eq!(facts(FROZEN), Some(vec![]));
+    assert_eq!(facts(CONTEXTUAL), Some(vec![0]));
+    assert_eq!(facts(Told { active: false, ..CONTEXTUAL }), Some(vec![0]), "by memory alone");
+    assert_eq!(facts(Told { current: true, ..FROZEN }), Some(vec![]), "current, inactive and without memory");
+    assert_eq!(facts(Told { used: [0, CONTEXT], active: false, ..CONTEXTUAL }), Some(vec![1]));
+}
+
+#[test]
+fn memory_that_differs_within_the_noise_is_its_median_and_else_a_disagreement() {
+    let with = |used: u64| Told { used: [used, 0], ..FROZEN };
+    let row = row_of(&[with(3 * MIB), with(4 * MIB), with(2 * MIB)]);
+    assert_eq!(row.device_used_bytes, Some(vec![3 * MIB as i64, 0]));
+    let row = row_of(&[with(3 * MIB), with(30 * MIB), with(3 * MIB)]);
+    assert_eq!((row.device_used_bytes, row.standing.disagreement), (None, vec!["device_used_bytes".to_string()]));
+}
+
+#[test]
+fn attempts_that_disagree_make_no_fact() {
+    let row = row_of(&[FROZEN, FREE, FROZEN]);
+    assert_eq!(row.freezes_visibility, None);
+    assert!(row.standing.disagreement.contains(&"freezes_visibility".to_string()), "{:?}", row.standing);
+    assert!(!row.is_conclusive());
+    assert_eq!(row.seen.len(), 3, "what each attempt showed is kept");
+}
+
+#[test]
+fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
+    let row = row_of(&[]);
+    assert!(row.standing.unmeasured.is_some() && row.freezes_visibility.is_none());
+    assert!(row.context_on.is_none() && row.device_used_bytes.is_none() && row.elapsed_ns.is_none());
+}
+
+/// What the call before the one in question did: its status, whether the driver was initialised
+/// after it, and whether there was a context.
+#[derive(Clone, Copy)]
+struct Earlier {
+    status: i64,
+    initialised: bool,
+    active: bool,
+}
+
+const CREATED: Earlier = Earlier { status: 0, initialised: true, active: false };
+
+/// The row of a call that is asked after another one, and makes a context.
+fn row_after(earlier: Earlier) -> CallRow {
+    let mut recipes = recipes(2).expect("the recipes are valid").calls;
+    let asked_after = |recipe: &Recipe| recipe.before.len() == 1;
+    let recipe = recipes.remove(recipes.iter().position(asked_after).expect("a recipe with a call before it"));
+    let mut planned = case("trap", &["cuCtxSynchronize", "cuCtxGetCurrent", "cuInit", "cuDeviceGetCount"]);
+    let labels = [recipe.before[0].label.clone(), recipe.label.clone(), INIT.into(), COUNT.into()];
+    planned.steps.iter_mut().zip(labels).for_each(|(step, label)| step.label = label);
+    let mut script = Script::new();
+    let init = if earlier.initialised { 0 } else { 3 };
+    let after = if earlier.active { [CONTEXT, 0] } else { [0, 0] };
+    script.sweep(None, &[0, 0]);
+    script.step(0, earlier.status, &[]);
+    script.probe(0, init, (init == 0).then_some(&[("GPU-0", earlier.active), ("GPU-1", false)]), None);
+    script.sweep(Some(0), &after);
+    script.step(1, 0, &[]);
+    script.probe(1, 0, Some(&[("GPU-0", true), ("GPU-1", false)]), Some(0));
+    script.sweep(Some(1), &[CONTEXT, 3 * MIB]);
+    for step in [2, 3] {
+        script.step(step, 0, &[]);
+        script.sweep(Some(step), &[CONTEXT, 3 * MIB]);
+    }
+    script.sweep_after_exit(&[0, 0]);
+    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
+    done.cases = vec![CaseReport::new("trap", vec![Attempt::new(0, script.recording())])];
+    done.plan = Some(plan(2, vec![planned]));
+    let calibrations = ["GPU-0", "GPU-1"].map(calibration);
+    let gpus = machine(2).gpus;
+    row(&recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+}
+
+#[test]
+fn after_a_call_that_initialised_the_driver_a_row_tells_contexts_alone() {
+    let row = row_after(CREATED);
+    assert_eq!((row.freezes_visibility, row.context_on.clone(), row.before.len()), (None, Some(vec![0]), 1));
+    assert!(row.is_conclusive(), "it has what can be told");
+    let row = row_after(Earlier { initialised: false, ..CREATED });
+    assert_eq!(row.freezes_visibility, Some(true), "what was called before did nothing to the driver");
+}
+
+#[test]
+fn a_call_before_it_that_fails_or_makes_a_context_leaves_nothing_to_ask() {
+    for (earlier, word) in
+        [(Earlier { status: 1, ..CREATED }, "returned"), (Earlier { active: true, ..CREATED }, "context")]
+    {
+        let row = row_after(earlier);
+        let why = row.standing.unmeasured.as_ref().expect("it says why").detail.clone();
+        assert!(why.contains(word), "{why}");
+        assert!(row.context_on.is_none() && !row.is_conclusive());
+    }
+}

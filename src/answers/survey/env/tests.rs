@@ -1,0 +1,245 @@
+use cuda_pitfalls_core::fact::FactSet;
+use std::collections::BTreeMap;
+
+use super::variable::read;
+use super::*;
+use crate::survey::document::LeftOut;
+use cuda_pitfalls_core::catalogue::kernel;
+use cuda_pitfalls_core::judge::fixture::scenario;
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::observe::Scene;
+use cuda_pitfalls_core::observe::fixture::{Script, case, plan};
+use cuda_pitfalls_core::plan::fixture::machine;
+use cuda_pitfalls_core::report::{Attempt, CaseReport, ScenarioReport};
+use cuda_pitfalls_core::scenario::Check;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind, Reason};
+use cuda_pitfalls_core::verdict::{Invalidation, Provenance};
+
+const OPEN: &str = r#"
+[[variable]]
+name = "CUDA_LAUNCH_BLOCKING"
+value = "1"
+about = "It is documented."
+observable = "A status."
+source = "https://docs.nvidia.com/"
+steps = [
+  { cuInit = {}, label = "init" },
+  { cuDevicePrimaryCtxRetain = { device = 0, as = "context" }, label = "context" },
+  { cuStreamQuery = {}, label = "query" },
+]
+effect = [{ at = "query", status = "CUDA_SUCCESS" }]
+moments = [
+  { before = "init", does = "cuInit" },
+  { before = "context", does = "first context" },
+  { before = "query", does = "each use" },
+]
+"#;
+
+fn variable() -> Variable {
+    read(OPEN).unwrap().0.remove(0)
+}
+
+/// What the query of an attempt returns, if it is made.
+type Returned = Option<i64>;
+
+const EFFECT: Returned = Some(0);
+const NONE: Returned = Some(600);
+
+fn attempt(returned: Returned) -> Attempt {
+    let mut script = Script::new();
+    if let Some(code) = returned {
+        script.step(0, code, &[]);
+    }
+    Attempt::new(0, script.recording())
+}
+
+/// What was made of a variable's question, case by case.
+fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
+    let planned = cases.iter().map(|(name, _)| case(name, &["cuStreamQuery"])).collect();
+    let mut plan = plan(1, planned);
+    let status = vec!["CUDA_SUCCESS".to_string()];
+    plan.effect =
+        vec![Check { at: "cuStreamQuery".into(), facts: FactSet { status, ..FactSet::default() }, ..Check::default() }];
+    let made = cases
+        .iter()
+        .map(|(name, attempts)| CaseReport::new(*name, attempts.iter().map(|returned| attempt(*returned)).collect()));
+    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
+    (done.plan, done.cases) = (Some(plan), made.collect());
+    done
+}
+
+fn row_of(done: &ScenarioReport) -> EnvRow {
+    let machine: Machine = machine(1);
+    let scene = Scene { calibration: &[], gpus: &machine.gpus };
+    row(&variable(), &Answered { report: done, scene: &scene, machine: &machine, provenance: Provenance::Measured })
+}
+
+/// A row of three attempts that agree: at exec, before each of the three moments, never.
+fn told(exec: Returned, moments: [Returned; 3], never: Returned) -> EnvRow {
+    let [init, context, query] = moments.map(|returned| [returned; 3]);
+    row_of(&done(&[
+        ("trap", &[exec; 3]),
+        ("before-init", &init),
+        ("before-context", &context),
+        ("before-query", &query),
+        ("control", &[never; 3]),
+    ]))
+}
+
+fn latched(row: &EnvRow) -> Option<&str> {
+    assert!(row.standing.disagreement.is_empty(), "{:?}", row.standing);
+    row.latched_at.as_deref()
+}
+
+#[test]
+fn the_last_moment_that_was_early_enough_is_where_it_is_latched() {
+    let at_init = told(EFFECT, [EFFECT, NONE, NONE], NONE);
+    assert_eq!((at_init.has_effect, latched(&at_init)), (Some(true), Some("cuInit")));
+    assert_eq!(at_init.standing.attempts, 15);
+    let at_context = told(EFFECT, [EFFECT, EFFECT, NONE], NONE);
+    assert_eq!(latched(&at_context), Some("first context"));
+    assert_eq!(
+        at_context.moments.iter().map(|moment| moment.effect).collect::<Vec<_>>(),
+        [Some(true), Some(true), Some(false)]
+    );
+    assert_eq!(latched(&told(EFFECT, [EFFECT; 3], NONE)), Some("each use"));
+}
+
+#[test]
+fn one_that_must_be_there_at_exec_is_latched_before_the_first_call() {
+    let row = told(EFFECT, [NONE; 3], NONE);
+    assert_eq!((row.has_effect, latched(&row)), (Some(true), Some(EXEC)));
+}
+
+#[test]
+fn without_an_effect_nothing_is_latched() {
+    let row = told(NONE, [NONE; 3], NONE);
+    assert_eq!((row.has_effect, latched(&row)), (Some(false), None));
+    assert!(row.is_conclusive(), "that it has none is a fact");
+}
+
+#[test]
+fn what_shows_without_the_variable_too_proves_nothing() {
+    let row = told(EFFECT, [EFFECT; 3], EFFECT);
+    assert_eq!((row.has_effect, latched(&row)), (None, None));
+    assert!(!row.is_conclusive());
+}
+
+#[test]
+fn attempts_that_disagree_leave_it_open_and_are_named() {
+    let row = row_of(&done(&[
+        ("trap", &[EFFECT; 3]),
+        ("before-init", &[EFFECT, NONE, EFFECT]),
+        ("before-context", &[NONE; 3]),
+        ("before-query", &[NONE; 3]),
+        ("control", &[NONE; 3]),
+    ]));
+    assert_eq!((row.has_effect, row.latched_at.as_deref()), (Some(true), None));
+    assert_eq!(row.standing.disagreement, ["before-init"]);
+    assert_eq!(row.moments[0].effect, None);
+}
+
+#[test]
+fn an_attempt_that_cannot_tell_leaves_it_open_without_a_disagreement() {
+    let row = row_of(&done(&[
+        ("trap", &[EFFECT; 2]),
+        ("before-init", &[EFFECT, None]),
+        ("before-context", &[NONE; 2]),
+        ("before-query", &[NONE; 2]),
+        ("control", &[NONE; 2]),
+    ]));
+    assert_eq!((row.has_effect, latched(&row)), (Some(true), None));
+    assert_eq!(row.moments[0].effect, None);
+    assert!(!row.is_conclusive());
+}
+
+#[test]
+fn an_effect_that_comes_back_is_no_order() {
+    assert_eq!(latched(&told(EFFECT, [EFFECT, NONE, EFFECT], NONE)), None);
+    assert_eq!(latched(&told(EFFECT, [NONE, EFFECT, EFFECT], NONE)), None);
+}
+
+#[test]
+fn only_attempts_that_count_are_asked() {
+    let mut done = done(&[("trap", &[EFFECT, NONE]), ("control", &[NONE, NONE])]);
+    done.cases[0].attempts[1].judged.invalid = vec![Invalidation { reason: Reason::Protocol, detail: String::new() }];
+    let row = row_of(&done);
+    assert_eq!(row.has_effect, Some(true));
+    assert_eq!((row.standing.attempts, row.latched_at), (3, None));
+}
+
+#[test]
+fn a_question_that_was_not_asked_has_a_row_without_facts() {
+    let mut done = scenario(VerdictKind::Skipped, Some(Reason::TooFewGpus), ExpectationMet::NoExpectation, 0);
+    done.cases.clear();
+    let row = row_of(&done);
+    assert_eq!((row.has_effect, row.latched_at), (None, None));
+    assert_eq!(row.standing.unmeasured.unwrap().reason, Reason::TooFewGpus);
+}
+
+#[test]
+fn every_variable_makes_a_question_whose_cases_differ_by_the_variable_alone() {
+    let variables = variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+    assert!(variables.len() >= 18, "only {} variables", variables.len());
+    for variable in &variables {
+        let question = variable.question();
+        let [instance] = question.scenario.instances.as_slice() else { panic!("{}: one instance", variable.name) };
+        assert_eq!(instance.cases.len(), variable.moments.len() + 2, "{}", variable.name);
+        assert!(instance.cases.len() <= 7, "{}: {} cases", variable.name, instance.cases.len());
+        let unset = instance.cases.iter().find(|case| case.name == "control").unwrap();
+        for case in &instance.cases {
+            let mut env: BTreeMap<_, _> = case.env.clone();
+            let at_exec = env.remove(&variable.name).is_some();
+            let labels = |steps: &[cuda_pitfalls_core::scenario::Step]| {
+                let labels = steps.iter().map(|step| step.label.clone());
+                labels.filter(|label| label != "set-the-variable").collect::<Vec<_>>()
+            };
+            let set = case.steps.iter().filter(|step| step.label == "set-the-variable").count();
+            assert_eq!(env, unset.env, "{}: {}", variable.name, case.name);
+            assert_eq!(labels(&case.steps), labels(&unset.steps), "{}: {}", variable.name, case.name);
+            assert_eq!(at_exec, case.name == "trap", "{}: {}", variable.name, case.name);
+            assert_eq!(set, usize::from(case.name.starts_with("before-")), "{}: {}", variable.name, case.name);
+        }
+    }
+}
+
+#[test]
+fn every_text_is_a_sentence_and_every_page_is_nvidias() {
+    for variable in variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics)) {
+        for text in [&variable.about, &variable.observable] {
+            assert!(text.ends_with('.'), "{}: {text}", variable.name);
+        }
+        assert!(variable.source.starts_with("https://docs.nvidia.com/"), "{}: {}", variable.name, variable.source);
+    }
+    let left_out = left_out().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+    let names: Vec<&String> = left_out.iter().map(|LeftOut { name, .. }| name).collect();
+    for (place, LeftOut { name, reason }) in left_out.iter().enumerate() {
+        assert!(reason.ends_with('.'), "{name}: {reason}");
+        assert!(!names[..place].contains(&name), "{name} occurs twice");
+    }
+}
+
+#[test]
+fn what_the_linker_is_given_is_as_long_as_the_list_says() {
+    let said = kernel("nothing").map(|text| format!("ptx = \"nothing\", bytes = {}", text.len() + 1)).unwrap();
+    let source = cuda_pitfalls_scenarios::VARIABLES;
+    assert_eq!(source.matches("cuLinkAddData_v2").count(), source.matches(&said).count(), "{said}");
+}
+
+#[test]
+fn what_is_wrong_with_the_list_is_told() {
+    let wrong = |from: &str, to: &str| {
+        let source = OPEN.replace(from, to);
+        assert_ne!(source, OPEN);
+        read(&source).unwrap_err().diagnostics.remove(0).message
+    };
+    assert!(wrong("before = \"context\"", "before = \"contxt\"").contains("no step has the label `contxt`"));
+    assert!(wrong("before = \"query\"", "before = \"init\"").contains("too late"));
+    assert!(wrong("value = \"1\"", "valeu = \"1\"").contains("valeu"));
+    let twice = format!("{OPEN}{OPEN}");
+    assert!(read(&twice).unwrap_err().diagnostics[0].message.contains("twice"));
+    let left_out = format!("{OPEN}\n[[left_out]]\nname = \"CUDA_LAUNCH_BLOCKING\"\nreason = \"No.\"\n");
+    assert!(read(&left_out).unwrap_err().diagnostics[0].message.contains("twice"));
+    let gpus = OPEN.replace("value = \"1\"", "value = \"1\"\ngpus = \"many\"");
+    assert!(read(&gpus).unwrap_err().diagnostics[0].message.contains("gpus"));
+}

@@ -1,0 +1,253 @@
+//! What is asked about each variable: `scenarios/surveys/env.toml`, read strictly.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::{Spanned, Table, Value};
+
+use crate::survey::document::LeftOut;
+use crate::survey::question::{Draft, DraftCase, Question};
+use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
+use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::scenario::{Check, Diagnostic, Excerpts};
+
+const PATH: &str = "scenarios/surveys/env.toml";
+const SOURCE: &str = cuda_pitfalls_scenarios::VARIABLES;
+
+/// The case in which the variable is there at exec.
+pub(super) const AT_EXEC: &str = "trap";
+/// The case in which it is never set.
+pub(super) const NEVER: &str = "control";
+/// What the step is called that sets the variable.
+const SET: &str = "set-the-variable";
+
+/// One documented variable, and what proves that it took effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// The variable.
+    pub name: String,
+    /// The value to set.
+    pub value: String,
+    /// What it is documented to do, in a sentence.
+    pub about: String,
+    /// What proves that it took effect, in a sentence.
+    pub observable: String,
+    /// The page that documents it.
+    pub source: String,
+    /// Environment at exec in every case.
+    env: BTreeMap<String, String>,
+    /// How many GPUs the worker sees.
+    pub gpus: Gpus,
+    /// The calls.
+    steps: Vec<Step>,
+    /// The call that sets the variable.
+    set: Step,
+    /// The checks that hold where the variable took effect, and do not where it is unset.
+    effect: Vec<Check>,
+    /// When it is set, from the earliest moment on.
+    pub moments: Vec<LatchMoment>,
+}
+
+/// A variable as the list has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    value: String,
+    about: String,
+    observable: String,
+    source: String,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    gpus: Gpus,
+    /// As in a scenario file.
+    steps: Vec<Spanned<Table>>,
+    /// As in a scenario file.
+    effect: Vec<Spanned<Table>>,
+    moments: Vec<LatchMoment>,
+}
+
+/// A moment at which the variable is set: right before a step.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatchMoment {
+    /// The step's label.
+    pub before: String,
+    /// What that step does, such as `cuInit`; `each use` where the same was done before.
+    pub does: String,
+}
+
+impl LatchMoment {
+    /// The name of the case in which the variable is set at this moment.
+    pub(super) fn case(&self) -> String {
+        format!("before-{}", self.before)
+    }
+}
+
+/// How many GPUs the worker sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
+pub enum Gpus {
+    /// It has a mask, which names so many.
+    Masked(u32),
+    /// It has no mask of ours.
+    All,
+}
+
+impl Default for Gpus {
+    fn default() -> Gpus {
+        Gpus::Masked(1)
+    }
+}
+
+impl TryFrom<Value> for Gpus {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Gpus, &'static str> {
+        let count = value.as_integer().and_then(|count| u32::try_from(count).ok());
+        match value.as_str() {
+            Some("all") => Ok(Gpus::All),
+            _ => count.map(Gpus::Masked).ok_or("`gpus` is a number or \"all\""),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VariablesFile {
+    variable: Vec<Spanned<Written>>,
+    #[serde(default)]
+    left_out: Vec<RawLeftOut>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLeftOut {
+    name: String,
+    reason: String,
+}
+
+/// The variables that are asked about, in the order of the list.
+///
+/// # Errors
+/// What is wrong with the list, with its place.
+pub fn variables() -> Result<Vec<Variable>, Invalid> {
+    read(SOURCE).map(|(variables, _)| variables)
+}
+
+/// Documented variables that are not asked about, each with the reason.
+///
+/// # Errors
+/// What is wrong with the list, with its place.
+pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
+    read(SOURCE).map(|(_, left_out)| left_out)
+}
+
+pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invalid> {
+    let invalid = |span: std::ops::Range<usize>, message: String| {
+        let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
+        Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
+    };
+    let file: VariablesFile = toml::from_str(source)
+        .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
+    let kernels = kernel_names();
+    let mut excerpts = Excerpts::of(PATH, source, &kernels);
+    let mut variables: Vec<Variable> = Vec::new();
+    for written in file.variable {
+        let span = written.span();
+        let variable = written.into_inner().read(span.clone(), &mut excerpts);
+        if let Some(wrong) = variable.wrong() {
+            return Err(invalid(span, format!("{}: {wrong}", variable.name)));
+        }
+        let known = variables.iter().map(|known| &known.name).chain(file.left_out.iter().map(|left| &left.name));
+        if known.into_iter().any(|known| *known == variable.name) {
+            return Err(invalid(span, format!("{} occurs twice", variable.name)));
+        }
+        variables.push(variable);
+    }
+    excerpts.finish().map_err(|diagnostics| Invalid {
+        path: PATH.to_string(),
+        source: source.to_string(),
+        diagnostics,
+    })?;
+    let left_out = file.left_out.into_iter().map(|RawLeftOut { name, reason }| LeftOut { name, reason });
+    Ok((variables, left_out.collect()))
+}
+
+impl Written {
+    fn read(self, span: Range<usize>, excerpts: &mut Excerpts<'_>) -> Variable {
+        let Written { name, value, about, observable, source, env, gpus, steps, effect, moments } = self;
+        excerpts.environment(&env, span.clone());
+        excerpts.environment(&BTreeMap::from([(name.clone(), value.clone())]), span);
+        let (steps, effect) = excerpts.case(&steps, &effect);
+        let set = Step::call("setenv", SET).with("name", name.as_str()).with("value", value.as_str());
+        Variable { name, value, about, observable, source, env, gpus, steps, set, effect, moments }
+    }
+}
+
+impl Variable {
+    /// What the reader of scenarios could not say.
+    fn wrong(&self) -> Option<String> {
+        if self.moments.is_empty() {
+            return Some("`moments` is empty, and nothing could be determined".to_string());
+        }
+        let mut from = 0;
+        for LatchMoment { before, .. } in &self.moments {
+            let place = self.place(before);
+            match place {
+                None => return Some(format!("no step has the label `{before}`")),
+                Some(place) if place < from => return Some(format!("`{before}` comes too late among the moments")),
+                Some(place) => from = place + 1,
+            }
+        }
+        self.env.contains_key(&self.name).then(|| "`env` must not hold the variable itself".to_string())
+    }
+
+    fn place(&self, label: &str) -> Option<usize> {
+        self.steps.iter().position(|step| step.label == label)
+    }
+
+    /// What is asked: the same calls with the variable at exec, set at each moment, and never.
+    pub fn question(&self) -> Question {
+        let mut cases = vec![DraftCase {
+            name: AT_EXEC.to_string(),
+            does: "set at exec".to_string(),
+            env: self.env.clone().into_iter().chain([(self.name.clone(), self.value.clone())]).collect(),
+            steps: self.steps_with_set(None),
+        }];
+        cases.extend(self.moments.iter().map(|moment| DraftCase {
+            name: moment.case(),
+            does: format!("set before {}", moment.before),
+            env: self.env.clone(),
+            steps: self.steps_with_set(self.place(&moment.before)),
+        }));
+        cases.push(DraftCase {
+            name: NEVER.to_string(),
+            does: "never set".to_string(),
+            env: self.env.clone(),
+            steps: self.steps_with_set(None),
+        });
+        let draft = Draft {
+            name: format!("survey-env/{}", self.name),
+            question: format!("When is {} read?", self.name),
+            gpus: match self.gpus {
+                Gpus::Masked(count) => Some(count),
+                Gpus::All => None,
+            },
+            effect: self.effect.clone(),
+            cases,
+        };
+        Question { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.scenario() }
+    }
+
+    /// The calls, with one that sets the variable right before the step at this place.
+    fn steps_with_set(&self, place: Option<usize>) -> Vec<Step> {
+        let mut steps = self.steps.clone();
+        if let Some(place) = place.filter(|place| *place <= steps.len()) {
+            steps.insert(place, self.set.clone());
+        }
+        steps
+    }
+}

@@ -1,0 +1,311 @@
+//! `survey mask`: how the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
+//!
+//! A worker is started with the mask, calls `cuInit`, counts, and lists the GPUs that it sees, in order.
+//! The row also has what `mask::parse` predicts for the same text.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SurveyKind;
+use super::document::{Document, LeftOut, Row};
+use super::question::{Draft, DraftCase, Item, Question};
+use super::row::Standing;
+use cuda_pitfalls_core::catalogue::Invalid;
+use cuda_pitfalls_core::event::Value;
+use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::mask::{self, Form, Needs, Template};
+use cuda_pitfalls_core::observe::{Scene, observe};
+use cuda_pitfalls_core::report::{Attempt, ScenarioReport};
+
+/// The group of forms that were generated.
+pub const GENERATED: &str = "Generated";
+
+/// One mask.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MaskRow {
+    /// What the form belongs to, such as `Numbers`; `Generated` for one that a generator wrote.
+    pub group: String,
+    /// `CUDA_VISIBLE_DEVICES`, with GPUs' UUIDs as `<uuid0>`, `<uuid1>`, … in NVML order; null if unset.
+    pub mask: Option<String>,
+    /// `CUDA_DEVICE_ORDER`; null where the form has none, and every worker is given `PCI_BUS_ID`.
+    pub order: Option<String>,
+    /// Why the form is of interest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// What `cuInit` returned, by its C name.
+    pub status: Option<String>,
+    /// What `cuDeviceGetCount` gave afterwards; 0 where `cuInit` failed.
+    pub count: Option<u32>,
+    /// NVML indices of the visible GPUs in CUDA order.
+    pub gpus: Option<Vec<u32>>,
+    /// What the rule says.
+    pub predicted: Predicted,
+    /// Whether the driver did as the rule says; null where the driver was not asked or not clear.
+    pub as_predicted: Option<bool>,
+    /// How the attempts went.
+    #[serde(flatten)]
+    pub standing: Standing,
+}
+
+/// What `mask::parse` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Predicted {
+    /// The status of `cuInit`, by its C name.
+    pub status: String,
+    /// NVML indices of the visible GPUs in CUDA order.
+    pub gpus: Vec<u32>,
+}
+
+impl Row for MaskRow {
+    const KIND: SurveyKind = SurveyKind::Mask;
+
+    fn key(&self) -> String {
+        key(self.mask.as_deref(), self.order.as_deref())
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn has_facts(&self) -> bool {
+        self.as_predicted.is_some()
+    }
+
+    fn is_unexpected(&self) -> bool {
+        self.as_predicted == Some(false)
+    }
+}
+
+fn key(mask: Option<&str>, order: Option<&str>) -> String {
+    let quoted = |text: Option<&str>| text.map_or_else(|| "unset".to_string(), |text| format!("{text:?}"));
+    match order {
+        None => quoted(mask),
+        Some(_) => format!("{} with order {}", quoted(mask), quoted(order)),
+    }
+}
+
+/// The masks that a generator writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Generated {
+    /// What they are made from.
+    pub seed: u64,
+    /// How many there are, on top of the listed ones.
+    pub masks: usize,
+    /// Attempts of each.
+    pub repeat: u32,
+}
+
+/// Every listed form, and on top of these the generated masks; and what this machine with these
+/// UUIDs, in NVML order, has too few GPUs for.
+///
+/// # Errors
+/// What is wrong with the list.
+pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
+    let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (group, form) in mask::forms()? {
+        match item(&form, &group, uuids) {
+            Ok(item) => {
+                known.insert(item.question.key.clone());
+                items.push(item);
+            }
+            Err(needs) => {
+                let name = form.mask.as_ref().map_or_else(String::new, |template| template.text().to_string());
+                left_out.push(LeftOut { name, reason: format!("{needs}; this machine has {}", uuids.len()) });
+            }
+        }
+    }
+    // Some of the generated masks are listed, too.
+    let most = if generated.masks == 0 { 0 } else { generated.masks + known.len() };
+    let mut missing = generated.masks;
+    for template in mask::generate(generated.seed, most, uuids.len()) {
+        let form = Form { mask: Some(template), order: None, note: String::new() };
+        let Ok(item) = item(&form, GENERATED, uuids) else { continue };
+        if missing > 0 && known.insert(item.question.key.clone()) {
+            missing -= 1;
+            items.push(Item { repeat: Some(generated.repeat), ..item });
+        }
+    }
+    Ok((items, left_out))
+}
+
+/// A mask to be asked about, on a machine whose GPUs have these UUIDs in NVML order.
+///
+/// # Errors
+/// What the machine lacks for it.
+fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, Needs> {
+    let text = form.mask.as_ref().map(|template| template.fill(uuids)).transpose()?;
+    let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
+    let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
+    let mut scenario = draft().scenario();
+    let env = scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).map(|case| &mut case.env);
+    for env in env {
+        env.extend(text.iter().map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.clone())));
+        env.extend(form.order.iter().map(|order| ("CUDA_DEVICE_ORDER".to_string(), order.clone())));
+    }
+    let (form, group) = (form.clone(), group.to_string());
+    let sets = vec![group.clone()];
+    let reduce =
+        move |answered: &super::Answered<'_>| row(&form, &group, predicted.clone(), answered.report, answered.scene);
+    Ok(Item { question: Question { key, sets, of_libcudart: false, scenario }, repeat: None, reduce: Box::new(reduce) })
+}
+
+fn draft() -> Draft {
+    let steps = vec![Step::call("cuInit", "init"), Step::call("cuDeviceGetCount", "count")];
+    let case = DraftCase { name: "trap".into(), does: "the mask, then cuInit".into(), steps, ..DraftCase::default() };
+    Draft {
+        name: "survey-mask/mask".to_string(),
+        question: "Which GPUs does this mask show?".to_string(),
+        gpus: None,
+        effect: Vec::new(),
+        cases: vec![case],
+    }
+}
+
+/// A survey whose rows are compared with today's rule, on its own machine.
+pub fn by_todays_rule(document: &Document<MaskRow>) -> Document<MaskRow> {
+    let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
+    Document { rows, ..document.clone() }
+}
+
+impl MaskRow {
+    /// The row compared with today's rule, on a machine whose GPUs have these UUIDs in
+    /// NVML order. What was measured stays; one whose text cannot be read stays as it is.
+    fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
+        let filled = self.mask.as_ref().map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
+        match filled {
+            Some(None) => self.clone(),
+            filled => {
+                let predicted = predicted(filled.flatten().as_deref(), self.order.as_deref(), uuids);
+                MaskRow { as_predicted: self.agrees_with(&predicted), predicted, ..self.clone() }
+            }
+        }
+    }
+
+    fn agrees_with(&self, predicted: &Predicted) -> Option<bool> {
+        let (status, gpus) = (self.status.as_ref()?, self.gpus.as_ref()?);
+        let counted = self.count == u32::try_from(gpus.len()).ok();
+        Some(*status == predicted.status && *gpus == predicted.gpus && counted)
+    }
+}
+
+fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predicted {
+    let answer = mask::parse(mask, Some(order.unwrap_or("PCI_BUS_ID")), uuids);
+    Predicted {
+        status: answer.status.name().to_string(),
+        gpus: answer.gpus.iter().filter_map(|gpu| u32::try_from(*gpu).ok()).collect(),
+    }
+}
+
+/// What one attempt showed.
+#[derive(Clone, PartialEq)]
+struct MaskSeen {
+    status: Option<String>,
+    count: Option<u32>,
+    gpus: Option<Vec<u32>>,
+}
+
+fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, scene: &Scene) -> MaskRow {
+    let seen = seen(done, scene);
+    let mut standing = Standing::of(done);
+    let status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
+    let count = standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
+    let gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
+    let row = MaskRow {
+        group: group.to_string(),
+        mask: form.mask.as_ref().map(|template| template.text().to_string()),
+        order: form.order.clone(),
+        note: form.note.clone(),
+        status,
+        count,
+        gpus,
+        predicted: predicted.clone(),
+        as_predicted: None,
+        standing,
+    };
+    MaskRow { as_predicted: row.agrees_with(&predicted), ..row }
+}
+
+fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<MaskSeen> {
+    let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Vec::new() };
+    let Some(planned) = plan.case(&case.name) else { return Vec::new() };
+    let nvml = |name: &String| {
+        let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
+        u32::try_from(scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
+    };
+    let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
+    let of = |attempt: &Attempt| {
+        let shown = observe(plan, planned, &attempt.recording, scene);
+        let init = shown.step("init")?.status.clone()?;
+        let counted = shown.step("count")?;
+        let count = match counted.values.get("count") {
+            Some(Value::Int(count)) => u32::try_from(*count).ok(),
+            _ => None,
+        };
+        let visible = counted.visible.as_ref().map(|list| list.iter().filter_map(nvml).collect());
+        let failed = init.code != 0;
+        Some(MaskSeen {
+            status: Some(init.name.clone().unwrap_or_else(|| init.code.to_string())),
+            count: if failed { Some(0) } else { count },
+            gpus: if failed { Some(Vec::new()) } else { visible },
+        })
+    };
+    counting.filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(generate: usize, gpus: usize) -> (Vec<String>, Vec<LeftOut>) {
+        let uuid = |gpu: usize| format!("GPU-{gpu}{gpu}111111-2222-3333-4444-555555555555");
+        let uuids: Vec<String> = (0..gpus).map(uuid).collect();
+        let (items, left_out) =
+            items(Generated { seed: 5, masks: generate, repeat: 1 }, &uuids).expect("the list is valid");
+        assert!(items.iter().all(|item| item.repeat.is_some() == item.question.sets.contains(&GENERATED.to_string())));
+        (items.into_iter().map(|item| item.question.key).collect(), left_out)
+    }
+
+    #[test]
+    fn as_many_masks_are_generated_as_were_wanted_on_top_of_the_listed_ones() {
+        let (listed, generated) = (keys(0, 2).0, keys(500, 2).0);
+        assert_eq!(generated.len(), listed.len() + 500);
+        assert_eq!(generated.iter().collect::<BTreeSet<_>>().len(), generated.len(), "none is asked twice");
+        assert_eq!(generated[..listed.len()], listed[..]);
+    }
+
+    #[test]
+    fn a_mask_is_as_predicted_if_status_count_and_the_very_gpus_are() {
+        let seen = |status: &str, count: u32, gpus: &[u32]| MaskRow {
+            group: "Numbers".to_string(),
+            mask: Some("1,0".to_string()),
+            order: None,
+            note: String::new(),
+            status: Some(status.to_string()),
+            count: Some(count),
+            gpus: Some(gpus.to_vec()),
+            predicted: Predicted { status: String::new(), gpus: Vec::new() },
+            as_predicted: None,
+            standing: Standing::default(),
+        };
+        let predicted = Predicted { status: "CUDA_SUCCESS".to_string(), gpus: vec![1, 0] };
+        assert_eq!(seen("CUDA_SUCCESS", 2, &[1, 0]).agrees_with(&predicted), Some(true));
+        assert_eq!(seen("CUDA_SUCCESS", 2, &[0, 1]).agrees_with(&predicted), Some(false), "in another order");
+        assert_eq!(seen("CUDA_SUCCESS", 2, &[2, 3]).agrees_with(&predicted), Some(false), "other GPUs, as many");
+        assert_eq!(seen("CUDA_SUCCESS", 1, &[1, 0]).agrees_with(&predicted), Some(false), "the count is another");
+        assert_eq!(seen("CUDA_ERROR_NO_DEVICE", 2, &[1, 0]).agrees_with(&predicted), Some(false));
+        let unknown = MaskRow { gpus: None, ..seen("CUDA_SUCCESS", 2, &[1, 0]) };
+        assert_eq!(unknown.agrees_with(&predicted), None);
+    }
+
+    #[test]
+    fn what_names_more_gpus_than_there_are_is_left_out_with_the_number() {
+        let (two, left_out) = keys(0, 2);
+        assert!(left_out.is_empty(), "{left_out:?}");
+        let (one, left_out) = keys(0, 1);
+        assert_eq!(one.len() + left_out.len(), two.len());
+        assert!(left_out.iter().all(|left| left.reason.contains('2') && left.reason.contains('1')), "{left_out:?}");
+    }
+}

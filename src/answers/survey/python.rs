@@ -1,0 +1,274 @@
+//! `survey python`: what a line of Python does to CUDA in a fresh process.
+//!
+//! The line and the lines before it run in an interpreter that is traced. What the process does from the moment at
+//! which the line begins is the line's; what it did before is not.
+
+mod control;
+mod list;
+mod seen;
+
+pub use control::{Control, controls};
+pub use list::{Line, List, MOST_BYTES, built_in, read};
+pub use seen::{Made, Raised, Said, Word, made};
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SurveyKind;
+use super::document::Row;
+use super::row::{Standing, Unmeasured};
+use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::verdict::Reason;
+
+/// What a row of the instrument's controls belongs to.
+pub const INSTRUMENT: &str = "instrument";
+
+/// One line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PythonRow {
+    /// What the row is called, such as `torch.cuda.is_available`.
+    pub id: String,
+    /// The group it belongs to, such as `torch`; `instrument` for a control of the instrument.
+    pub framework: String,
+    /// The versions of the packages that it needs.
+    pub versions: BTreeMap<String, String>,
+    /// The code that ran before it in the same process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// The code that was asked about.
+    pub ask: String,
+    /// Variables that were set before the interpreter started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Why it is asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// Whether the code before it had initialised the driver already.
+    pub initialised_before: Option<bool>,
+    /// NVML indices of the GPUs on which the code before it had made a context that was there.
+    pub context_before: Option<Vec<u32>>,
+    /// Whether it calls `cuInit` in a process that had not initialised the driver; null where the code before it had,
+    /// and where there is no libcuda.
+    pub calls_cuinit: Option<bool>,
+    /// Whether it reads the mask, so that one which is set later has no effect; null where the code before it
+    /// had initialised the driver, and where `cuInit` failed before it read the mask.
+    pub reads_mask: Option<bool>,
+    /// The value that it read; null where the variable was not set, or was not read.
+    pub mask: Option<String>,
+    /// What `cuInit` returned, by its C name; null where it was not called.
+    pub init_status: Option<String>,
+    /// Whether it was a child process that called `cuInit`.
+    pub in_child: Option<bool>,
+    /// The innermost public function of a package on the way to `cuInit`, and where it stood:
+    /// `torch/cuda/__init__.py:180 is_available`. `ask.py:1` is the asked code itself.
+    pub at: Option<String>,
+    /// The function of a package that the line called on that way: `accelerate/state.py:180 PartialState.__init__`.
+    pub entry: Option<String>,
+    /// The packages' functions on that way, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub way: Vec<String>,
+    /// The call of libcudart, or of another library of CUDA's, by which it came to `cuInit`; null where there was none.
+    pub through: Option<String>,
+    /// NVML indices of the GPUs on which it makes a context.
+    pub context_on: Option<Vec<u32>>,
+    /// As `at`, of the first of these contexts.
+    pub context_at: Option<String>,
+    /// What these contexts took, in the order of `context_on`; null where no attempt could tell it.
+    pub context_bytes: Option<Vec<i64>>,
+    /// Bytes by which NVML's `used` grew at most, GPU by GPU in NVML order, from right before it on; null where no
+    /// attempt was made alone.
+    pub device_used_bytes: Option<Vec<i64>>,
+    /// The exception that it raised; null where it raised none.
+    pub raised: Option<Raised>,
+    /// Its value, where the last statement is an expression: of plain values as Python writes them, otherwise the
+    /// name of the type. Null where attempts differ.
+    pub value: Option<String>,
+    /// How long it took; the median.
+    pub elapsed_ns: Option<u64>,
+    /// How its process ended, where that was not with exit code 0: `SIGSEGV`, `exit code 3`.
+    pub left: Option<String>,
+    /// Of a control: whether it did what the instrument must see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_expected: Option<bool>,
+    /// How the attempts went.
+    #[serde(flatten)]
+    pub standing: Standing,
+    /// What each attempt showed.
+    pub seen: Vec<PythonSeen>,
+}
+
+/// A place without the number of its line, which another version has where nothing behaves differently.
+pub(crate) fn without_line(at: &str) -> String {
+    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{file}{rest}")
+}
+
+/// What one attempt showed. Fields are as those of the row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PythonSeen {
+    /// As in the row.
+    pub initialised_before: Option<bool>,
+    /// As in the row.
+    pub context_before: Option<Vec<u32>>,
+    /// As in the row.
+    pub calls_cuinit: Option<bool>,
+    /// As in the row.
+    pub reads_mask: Option<bool>,
+    /// As in the row.
+    pub mask: Option<String>,
+    /// As in the row.
+    pub init_status: Option<String>,
+    /// As in the row.
+    pub in_child: Option<bool>,
+    /// As in the row.
+    pub at: Option<String>,
+    /// As in the row.
+    pub entry: Option<String>,
+    /// As in the row.
+    pub through: Option<String>,
+    /// As in the row.
+    pub context_on: Option<Vec<u32>>,
+    /// As in the row.
+    pub context_at: Option<String>,
+    /// As in the row.
+    pub context_bytes: Option<Vec<i64>>,
+    /// As in the row.
+    pub device_used_bytes: Option<Vec<i64>>,
+    /// As in the row.
+    pub raised: Option<Raised>,
+    /// As in the row.
+    pub value: Option<String>,
+    /// As in the row.
+    pub elapsed_ns: Option<u64>,
+    /// As in the row.
+    pub left: Option<String>,
+    /// Why the attempt does not count, by a word of [`Reason`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// Whether no other attempt ran meanwhile.
+    pub alone: bool,
+}
+
+impl Row for PythonRow {
+    const KIND: SurveyKind = SurveyKind::Python;
+
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn has_facts(&self) -> bool {
+        (self.calls_cuinit.is_some() || self.initialised_before == Some(true)) && self.context_on.is_some()
+    }
+
+    fn is_control(&self) -> bool {
+        self.framework == INSTRUMENT
+    }
+
+    fn is_unexpected(&self) -> bool {
+        self.as_expected == Some(false)
+    }
+}
+
+impl PythonRow {
+    /// A row about a line that nothing was seen of yet.
+    pub fn of(line: &Line, interpreter: Option<&Interpreter>) -> PythonRow {
+        let version = |name: &String| interpreter?.packages.get(name)?.clone();
+        PythonRow {
+            id: line.id.clone(),
+            framework: line.framework.clone(),
+            versions: line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect(),
+            before: line.before.clone(),
+            ask: line.ask.clone(),
+            env: line.env.clone(),
+            note: line.note.clone(),
+            ..PythonRow::default()
+        }
+    }
+
+    /// The same row, which could not be asked.
+    pub fn unmeasured(mut self, reason: Reason, detail: String) -> PythonRow {
+        self.standing.unmeasured = Some(Unmeasured { reason, detail });
+        self
+    }
+
+    /// The same row with what attempts showed, in the order in which they were made.
+    pub fn with(mut self, attempts: Vec<Made>) -> PythonRow {
+        let counting: Vec<&PythonSeen> =
+            attempts.iter().filter(|made| made.invalid.is_none()).map(|made| &made.seen).collect();
+        let mut standing = Standing { attempts: counting.len() as u32, ..Standing::default() };
+        for invalid in attempts.iter().filter_map(|made| made.invalid.as_ref()) {
+            *standing.invalid.entry(invalid.reason.name()).or_insert(0) += 1;
+        }
+        macro_rules! agree {
+            ($($fact:ident)*) => {$(
+                self.$fact = standing.agreed(stringify!($fact), counting.iter().map(|seen| seen.$fact.clone())).flatten();
+            )*};
+        }
+        agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
+        // What is told by a stack is not known from an attempt whose stack could not be read.
+        macro_rules! agree_where_read {
+            ($unread:expr; $($fact:ident)*) => {$(
+                let read = counting.iter().filter(|seen| !$unread(seen)).map(|seen| seen.$fact.clone());
+                self.$fact = standing.agreed(stringify!($fact), read).flatten();
+            )*};
+        }
+        agree_where_read!(|seen: &PythonSeen| seen.calls_cuinit == Some(true) && seen.at.is_none(); at entry through);
+        let has_contexts = |seen: &PythonSeen| seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
+        agree_where_read!(|seen: &PythonSeen| has_contexts(seen) && seen.context_at.is_none(); context_at);
+        let kinds = counting.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
+        let is_agreed = standing.agreed("raised", kinds).is_some();
+        // What a line gave back where nothing else can be told is known from attempts that do not count.
+        let showing: Vec<&PythonSeen> = match counting.is_empty() {
+            true => attempts.iter().map(|made| &made.seen).collect(),
+            false => counting.clone(),
+        };
+        let first = showing.first().filter(|_| is_agreed || counting.is_empty());
+        self.raised = first.and_then(|seen| seen.raised.clone());
+        let value = first.and_then(|seen| seen.value.clone());
+        self.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
+        self.way = attempts.iter().find(|made| made.invalid.is_none()).map(|made| made.way.clone()).unwrap_or_default();
+        // NVML's figure for a process, which is all that is known beside others, is a few MiB lower.
+        let alone = || counting.iter().filter(|seen| seen.alone).filter_map(|seen| seen.context_bytes.as_ref());
+        let beside = || counting.iter().filter_map(|seen| seen.context_bytes.as_ref());
+        self.context_bytes = if alone().next().is_some() { medians(alone()) } else { medians(beside()) };
+        self.device_used_bytes = medians(counting.iter().filter_map(|seen| seen.device_used_bytes.as_ref()));
+        self.elapsed_ns = median(counting.iter().filter_map(|seen| seen.elapsed_ns).collect());
+        if counting.is_empty() {
+            let invalid = attempts.iter().find_map(|made| made.invalid.clone());
+            let (reason, detail) = invalid.map_or_else(
+                || (Reason::TooFewAttempts, "no attempt was made".to_string()),
+                |invalid| (invalid.reason, invalid.detail),
+            );
+            standing.unmeasured = Some(Unmeasured { reason, detail });
+        }
+        self.standing = standing;
+        self.seen = attempts.into_iter().map(Made::into_seen).collect();
+        self
+    }
+}
+
+/// The median of each GPU; none where lists differ in length, or there is none.
+fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
+    let lists: Vec<&Vec<i64>> = lists.collect();
+    let length = lists.first()?.len();
+    if lists.iter().any(|list| list.len() != length) {
+        return None;
+    }
+    (0..length).map(|at| median(lists.iter().filter_map(|list| list.get(at).copied()).collect())).collect()
+}
+
+/// The middle one; of two, the smaller.
+fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests;

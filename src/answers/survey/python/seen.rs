@@ -1,0 +1,319 @@
+//! From the trace of one attempt, and from what the row's program said meanwhile, to what the line did.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PythonSeen;
+use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::verdict::{Invalidation, Reason};
+use cuda_pitfalls_trace::history::{Init, MASK};
+use cuda_pitfalls_trace::{ContextLife, Frame, History, Language, Owner, Stack, Trace, Witness, status_name};
+
+/// A name of a function or a file, and the text of an exception or a value, are cut to this many bytes.
+const LONGEST: usize = 200;
+/// The most functions on the way to a call: so many of the outermost, and so many of the innermost.
+const MOST_FRAMES: (usize, usize) = (8, 16);
+
+/// An exception.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Raised {
+    /// Its type's name, such as `RuntimeError`.
+    pub kind: String,
+    /// The first line of its text.
+    pub message: String,
+}
+
+/// What the program of a row says, a line at a time.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+pub enum Word {
+    /// The asked code begins.
+    Ask {
+        /// By `CLOCK_MONOTONIC`.
+        t_ns: u64,
+        /// The process.
+        pid: u32,
+    },
+    /// The asked code has ended.
+    End {
+        /// By `CLOCK_MONOTONIC`.
+        t_ns: u64,
+        /// Its value, if it has one.
+        value: Option<String>,
+        /// The exception that ended it.
+        raised: Option<Raised>,
+    },
+    /// The code before the asked one was ended by an exception.
+    Setup {
+        /// The exception.
+        raised: Raised,
+    },
+}
+
+/// Everything that the program of a row said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    ask: Option<(u64, u32)>,
+    end: Option<(u64, Option<String>, Option<Raised>)>,
+    setup: Option<Raised>,
+}
+
+impl Said {
+    /// What it said, from its text: a JSON object a line. What is none of these is left out.
+    pub fn read(text: &str) -> Said {
+        let mut said = Said::default();
+        for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+            match word {
+                Word::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
+                Word::End { t_ns, value, raised } => {
+                    let value = value.map(|value| shorten(&value, LONGEST));
+                    said.end = Some((t_ns, value, raised.map(shortened)));
+                }
+                Word::Setup { raised } => said.setup = Some(shortened(raised)),
+            }
+        }
+        said
+    }
+}
+
+fn shortened(Raised { kind, message }: Raised) -> Raised {
+    Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST) }
+}
+
+/// An attempt that was made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Made {
+    /// What it showed.
+    pub seen: PythonSeen,
+    /// The packages' functions on the way to `cuInit`, outermost first.
+    pub way: Vec<String>,
+    /// Why it does not count.
+    pub invalid: Option<Invalidation>,
+}
+
+impl Made {
+    /// An attempt of which nothing is known but why.
+    pub fn failed(reason: Reason, detail: impl Into<String>) -> Made {
+        Made { invalid: Some(Invalidation { reason, detail: detail.into() }), ..Made::default() }
+    }
+
+    /// What it showed, with the word for why it does not count.
+    pub fn into_seen(self) -> PythonSeen {
+        PythonSeen { invalid: self.invalid.map(|invalid| invalid.reason.name()), ..self.seen }
+    }
+}
+
+/// What an attempt showed. `folder` is that of the row's own files, `limit_ns` how long it could run, and `alone`
+/// whether no other attempt ran meanwhile.
+pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> Made {
+    let left = left(trace);
+    let mut made = Made { invalid: invalid(trace, said, left.as_deref(), limit_ns), ..Made::default() };
+    let seen = &mut made.seen;
+    seen.alone = alone;
+    seen.left = left;
+    if let Some((t_ns, value, raised)) = &said.end {
+        seen.value = value.clone();
+        seen.raised = raised.clone();
+        seen.elapsed_ns = said.ask.map(|(ask_ns, _)| t_ns.saturating_sub(ask_ns));
+    }
+    let Some((ask_ns, pid)) = said.ask else { return made };
+    if trace.start.libcuda.is_none() {
+        return made;
+    }
+    let own = Own { trace, history: History::of(trace), folder, ask_ns, pid };
+    own.init(&mut made);
+    own.contexts(&mut made.seen);
+    if alone {
+        made.seen.device_used_bytes = own.used();
+    }
+    made
+}
+
+/// How the program ended, where that was not as it should.
+fn left(trace: &Trace) -> Option<String> {
+    let end = trace.end.as_ref()?;
+    let code = end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
+    end.signal.clone().or(code)
+}
+
+/// Why an attempt does not count.
+fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Option<Invalidation> {
+    let because = |reason, detail: String| Some(Invalidation { reason, detail });
+    let Some(end) = &trace.end else { return because(Reason::System, "its trace was cut short".to_string()) };
+    let has_libcuda = trace.start.libcuda.is_some();
+    if let Some(Raised { kind, message }) = &said.setup {
+        let reason = match kind.as_str() {
+            "ModuleNotFoundError" => Reason::NoPackage,
+            // Most lines of frameworks can do nothing else then.
+            _ if !has_libcuda => Reason::NoLibcuda,
+            _ => Reason::SetupRaised,
+        };
+        return because(reason, format!("{kind}: {message}"));
+    }
+    let took_ns = end.t_ns.saturating_sub(trace.start.t_ns);
+    if said.end.is_none() {
+        let begun = if said.ask.is_some() { "the asked line" } else { "the lines before it" };
+        return match left {
+            Some("SIGKILL") if took_ns >= limit_ns => {
+                let seconds = limit_ns / 1_000_000_000;
+                because(Reason::Hang, format!("{begun} did not end within {seconds} s, and it was killed"))
+            }
+            Some(left) if end.signal.is_some() => because(Reason::Crashed, format!("{left} ended it in {begun}")),
+            left => because(Reason::ExitedEarly, format!("it left in {begun} ({})", left.unwrap_or("exit code 0"))),
+        };
+    }
+    if !has_libcuda {
+        let detail = "libcuda was not found: what the line would do to it cannot be told";
+        return because(Reason::NoLibcuda, detail.to_string());
+    }
+    (end.left_out > 0)
+        .then(|| Invalidation { reason: Reason::Unobservable, detail: "it did more than a trace holds".to_string() })
+}
+
+/// What the line did, in its process and in children.
+struct Own<'a> {
+    trace: &'a Trace,
+    history: History<'a>,
+    folder: &'a str,
+    ask_ns: u64,
+    pid: u32,
+}
+
+impl Own<'_> {
+    /// What it did to initialise the driver.
+    fn init(&self, made: &mut Made) {
+        let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
+        let own = || self.history.programs.iter().filter(|program| program.pid == self.pid);
+        let was_ready = own().flat_map(|program| &program.inits).any(|init| init.has_succeeded() && was_before(init));
+        let seen = &mut made.seen;
+        seen.initialised_before = Some(was_ready);
+        let Some((pid, init, stack)) = self.first_init() else {
+            seen.calls_cuinit = Some(false).filter(|_| !was_ready);
+            seen.reads_mask = seen.calls_cuinit;
+            return;
+        };
+        seen.calls_cuinit = Some(true);
+        seen.reads_mask = Some(true).filter(|_| init.has_read_mask() || init.has_succeeded());
+        seen.mask = init.value(MASK).flatten().filter(|_| seen.reads_mask == Some(true)).map(str::to_owned);
+        seen.init_status = init.returned.and_then(|(_, returned)| returned.status).map(status_name);
+        seen.in_child = Some(pid != self.pid);
+        seen.at = self.at(stack);
+        seen.entry = stack.entry().map(|frame| self.named(frame));
+        seen.through = through(stack);
+        made.way = self.way(stack);
+    }
+
+    /// The first `cuInit` that began from the moment at which the line began: its process, and where it was called.
+    fn first_init(&self) -> Option<(u32, &Init<'_>, &Stack)> {
+        let inits = self.history.programs.iter().flat_map(|program| program.inits.iter().map(|it| (program.pid, it)));
+        let begun = inits.filter_map(|(pid, init)| Some((pid, init, init.begun.first()?.1)));
+        let first = begun.filter(|(.., begun)| begun.t_ns >= self.ask_ns).min_by_key(|(.., begun)| begun.t_ns);
+        first.map(|(pid, init, begun)| (pid, init, &begun.stack))
+    }
+
+    /// What it did with contexts.
+    fn contexts(&self, seen: &mut PythonSeen) {
+        let lives = &self.history.contexts;
+        let index = |life: &&ContextLife| u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok();
+        let was_there = |life: &&ContextLife| {
+            life.made.t_ns < self.ask_ns && life.ended.is_none_or(|ended| ended.t_ns >= self.ask_ns)
+        };
+        let is_own = |life: &&ContextLife| life.made.t_ns >= self.ask_ns;
+        let on = |lives: &mut dyn Iterator<Item = &ContextLife>| {
+            lives.map(|life| index(&life)).collect::<Option<BTreeSet<u32>>>().map(|on| on.into_iter().collect())
+        };
+        seen.context_before = on(&mut lives.iter().filter(was_there));
+        // A libcuda that was opened by its address shows its hook, and nothing that is done with it.
+        let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
+        let mut by_address = during.filter(|program| {
+            let by = |witness| program.inits.iter().any(|init| init.is_seen_by(witness));
+            by(Witness::Injection) && !by(Witness::Forwarding)
+        });
+        if by_address.next().is_some() {
+            return;
+        }
+        seen.context_on = on(&mut lives.iter().filter(is_own));
+        seen.context_at = lives.iter().find(is_own).and_then(|life| self.at(&life.made.stack));
+        // The change of a GPU's memory may be another attempt's where others run.
+        let bytes = |life: &ContextLife| if seen.alone { life.bytes } else { life.made.own_bytes };
+        let of_gpu = |gpu: &u32| {
+            lives.iter().filter(is_own).filter(|life| index(life) == Some(*gpu)).map(bytes).sum::<Option<i64>>()
+        };
+        seen.context_bytes = seen.context_on.as_ref().and_then(|on| on.iter().map(of_gpu).collect());
+    }
+
+    /// By how much the memory of each GPU grew at most.
+    fn used(&self) -> Option<Vec<i64>> {
+        let trace = self.trace;
+        let of_gpu = |(index, start): (usize, &Option<u64>)| {
+            let polled = trace.memory.iter().filter(|memory| memory.index == index);
+            let polled = polled.map(|memory| (memory.t_ns, memory.used_bytes));
+            let read = trace.events.iter().filter_map(|event| {
+                let used = event.used_bytes.get(index).copied().flatten()?;
+                Some((event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0)), used))
+            });
+            let (before, during): (Vec<_>, Vec<_>) = polled.chain(read).partition(|(t_ns, _)| *t_ns < self.ask_ns);
+            let before = before.iter().max_by_key(|(t_ns, _)| *t_ns).map(|(_, used)| *used).or(*start)?;
+            let most = during.iter().map(|(_, used)| *used).max().unwrap_or(before);
+            i64::try_from(most.saturating_sub(before)).ok()
+        };
+        trace.start.used_bytes.iter().enumerate().map(of_gpu).collect()
+    }
+
+    /// The innermost public function of a package on a stack; where there is none, any function of a package; and where
+    /// there is none either, the line of the row's own.
+    fn at(&self, stack: &Stack) -> Option<String> {
+        let frames = || stack.frames.iter();
+        let is_python = |frame: &&Frame| frame.language == Language::Python;
+        let of_package = |frame: &&Frame| frame.owner == Owner::Package;
+        let found = frames().find(|frame| frame.is_public());
+        let found = found.or_else(|| frames().filter(is_python).find(of_package));
+        let found = found.or_else(|| frames().filter(of_package).find(|frame| !frame.function.is_empty()));
+        let found = found.or_else(|| frames().find(of_package));
+        found.or_else(|| stack.users()).map(|frame| self.named(frame))
+    }
+
+    /// The functions of packages on a stack, and others that are not the row's own, outermost first.
+    fn way(&self, stack: &Stack) -> Vec<String> {
+        let is_shown = |frame: &&Frame| {
+            let is_code = frame.language == Language::Python && frame.owner != Owner::System;
+            is_code && !self.is_own(frame)
+        };
+        let mut way: Vec<String> = stack.frames.iter().filter(is_shown).map(|frame| self.named(frame)).collect();
+        way.reverse();
+        let (outer, inner) = MOST_FRAMES;
+        if way.len() > outer + inner {
+            way.splice(outer..way.len() - inner, ["…".to_string()]);
+        }
+        way
+    }
+
+    /// Whether a frame is of the row's own code, or of text that multiprocessing starts a child with.
+    fn is_own(&self, frame: &Frame) -> bool {
+        frame.file.as_deref().is_some_and(|file| file.starts_with(self.folder) || file.starts_with('<'))
+    }
+
+    /// `torch/cuda/__init__.py:180 is_available`; of the row's own code `ask.py:1`; of machine code the function, or the
+    /// library where its functions have no names.
+    fn named(&self, frame: &Frame) -> String {
+        let name = match (frame.package_file(), frame.line, frame.language) {
+            (Some(file), Some(line), Language::Python) => format!("{file}:{line} {}", frame.function),
+            _ if self.is_own(frame) => frame.line().unwrap_or_default(),
+            (_, _, Language::Python) => format!("{} {}", frame.line().unwrap_or_default(), frame.function),
+            (Some(file), ..) if frame.function.is_empty() => file.to_string(),
+            _ => frame.name(),
+        };
+        shorten(&name, LONGEST)
+    }
+}
+
+/// The outermost function of CUDA's own libraries by which a stack came to the driver.
+fn through(stack: &Stack) -> Option<String> {
+    let below = stack.frames.iter().take_while(|frame| matches!(frame.owner, Owner::Cuda | Owner::System));
+    let is_call = |frame: &&Frame| frame.owner == Owner::Cuda && frame.language == Language::Native;
+    let named =
+        below.filter(is_call).map(Frame::name).filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
+    named.last().filter(|name| name != "cuInit").map(|name| shorten(&name, LONGEST))
+}

@@ -1,0 +1,85 @@
+//! What every row says about its attempts, whatever they were about.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::Reason;
+
+/// How the attempts of a row went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standing {
+    /// Attempts that count.
+    pub attempts: u32,
+    /// Attempts that were made and do not count, by the reason's word.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub invalid: BTreeMap<String, u32>,
+    /// The facts of this row on which attempts that count disagree; those are null in the row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disagreement: Vec<String>,
+    /// Why nothing was measured; null where something was.
+    pub unmeasured: Option<Unmeasured>,
+}
+
+/// Why a row has no facts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmeasured {
+    /// A word of `Reason`.
+    pub reason: Reason,
+    /// What is missing, in words.
+    pub detail: String,
+}
+
+/// What identifies a row: what was asked, and the version of libcudart where it was asked of each.
+pub fn keyed(question: &str, libcudart: Option<&str>) -> String {
+    libcudart.map_or_else(|| question.to_string(), |version| format!("{question} ({version})"))
+}
+
+impl Standing {
+    /// How the attempts of a question went, from what was kept of them.
+    pub fn of(done: &ScenarioReport) -> Standing {
+        let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
+        let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
+        let mut invalid = BTreeMap::new();
+        for first in attempts().filter_map(|attempt| attempt.judged.invalid.first()) {
+            *invalid.entry(first.reason.name()).or_insert(0) += 1;
+        }
+        Standing {
+            attempts: u32::try_from(counting).unwrap_or(u32::MAX),
+            invalid,
+            disagreement: Vec::new(),
+            unmeasured: (counting == 0).then(|| Unmeasured {
+                reason: done.verdict.reason.unwrap_or(Reason::TooFewAttempts),
+                detail: done.verdict.detail.clone(),
+            }),
+        }
+    }
+
+    /// The one value on which all attempts agree. Several make a disagreement about `fact`, and none.
+    pub fn agreed<T: PartialEq>(&mut self, fact: &str, seen: impl IntoIterator<Item = T>) -> Option<T> {
+        let mut seen = seen.into_iter();
+        let first = seen.next()?;
+        if seen.all(|other| other == first) {
+            return Some(first);
+        }
+        self.disagreement.push(fact.to_string());
+        None
+    }
+
+    /// Whether the row could not be had here by design: what the simulated machine does not model, and
+    /// what this machine or this libcudart does not have.
+    pub fn is_left_out(&self, provenance: Provenance) -> bool {
+        let simulated = provenance == Provenance::Simulated;
+        let is_partly_modelled = simulated && self.invalid.contains_key(&Reason::NotModelled.name());
+        let is_absent = self.unmeasured.as_ref().is_some_and(|unmeasured| match unmeasured.reason {
+            Reason::MissingSymbol | Reason::TooFewGpus | Reason::LibcudartVersion => true,
+            Reason::NoPython | Reason::NoPackage | Reason::NoLibcuda => true,
+            Reason::NotModelled => simulated,
+            _ => false,
+        });
+        is_absent || is_partly_modelled
+    }
+}

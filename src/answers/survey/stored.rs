@@ -1,0 +1,122 @@
+//! A survey of any kind, as it is read back.
+
+use super::SurveyKind;
+use super::calls::CallRow;
+use super::document::{Document, Header, MAJOR};
+use super::env::EnvRow;
+use super::mask::MaskRow;
+use super::python::PythonRow;
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::report::{StoreError, Stored};
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// A survey of any kind, as it is read back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Survey {
+    /// `survey-calls.json`.
+    Calls(Document<CallRow>),
+    /// `survey-mask.json`.
+    Mask(Document<MaskRow>),
+    /// `survey-env.json`.
+    Env(Document<EnvRow>),
+    /// `survey-python.json`.
+    Python(Document<PythonRow>),
+}
+
+impl From<Document<CallRow>> for Survey {
+    fn from(document: Document<CallRow>) -> Survey {
+        Survey::Calls(document)
+    }
+}
+
+impl From<Document<MaskRow>> for Survey {
+    fn from(document: Document<MaskRow>) -> Survey {
+        Survey::Mask(document)
+    }
+}
+
+impl From<Document<EnvRow>> for Survey {
+    fn from(document: Document<EnvRow>) -> Survey {
+        Survey::Env(document)
+    }
+}
+
+impl From<Document<PythonRow>> for Survey {
+    fn from(document: Document<PythonRow>) -> Survey {
+        Survey::Python(document)
+    }
+}
+
+impl Survey {
+    /// The survey in a document that was read; none if it is no survey.
+    pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
+        let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
+        Some(match kind {
+            SurveyKind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
+            SurveyKind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
+            SurveyKind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
+            SurveyKind::Python => stored.parse(kind.schema(), MAJOR).map(Survey::Python),
+        })
+    }
+
+    /// Which one it is.
+    pub fn kind(&self) -> SurveyKind {
+        match self {
+            Survey::Calls(_) => SurveyKind::Calls,
+            Survey::Mask(_) => SurveyKind::Mask,
+            Survey::Env(_) => SurveyKind::Env,
+            Survey::Python(_) => SurveyKind::Python,
+        }
+    }
+
+    /// How it was asked.
+    pub fn header(&self) -> &Header {
+        match self {
+            Survey::Calls(document) => &document.survey,
+            Survey::Mask(document) => &document.survey,
+            Survey::Env(document) => &document.survey,
+            Survey::Python(document) => &document.survey,
+        }
+    }
+
+    /// The host.
+    pub fn machine(&self) -> &Machine {
+        match self {
+            Survey::Calls(document) => &document.machine,
+            Survey::Mask(document) => &document.machine,
+            Survey::Env(document) => &document.machine,
+            Survey::Python(document) => &document.machine,
+        }
+    }
+
+    /// Whether it has all its rows.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Survey::Calls(document) => document.complete,
+            Survey::Mask(document) => document.complete,
+            Survey::Env(document) => document.complete,
+            Survey::Python(document) => document.complete,
+        }
+    }
+
+    /// Who answered.
+    pub fn provenance(&self) -> Provenance {
+        match self {
+            Survey::Calls(document) => document.provenance,
+            Survey::Mask(document) => document.provenance,
+            Survey::Env(document) => document.provenance,
+            Survey::Python(document) => document.provenance,
+        }
+    }
+}
+
+/// The JSON Schema of a survey's document, generated from these types.
+pub fn schema(kind: SurveyKind) -> serde_json::Value {
+    let schema = match kind {
+        SurveyKind::Calls => schemars::schema_for!(Document<CallRow>),
+        SurveyKind::Mask => schemars::schema_for!(Document<MaskRow>),
+        SurveyKind::Env => schemars::schema_for!(Document<EnvRow>),
+        SurveyKind::Python => schemars::schema_for!(Document<PythonRow>),
+    };
+    serde_json::to_value(schema).unwrap_or_default()
+}

@@ -1,0 +1,77 @@
+//! Integers that have names in a C header: a scenario may write either.
+
+use std::sync::LazyLock;
+
+use crate::table::{self, Wrong, lines, number};
+
+/// A named set of C constants.
+#[derive(Debug)]
+pub struct Constants {
+    /// What help calls it, usually a C type.
+    pub name: &'static str,
+    /// The C types of parameters that take one of it.
+    pub types: Vec<&'static str>,
+    /// The names and their values, in header order.
+    pub values: Vec<(&'static str, i64)>,
+}
+
+impl Constants {
+    /// The value of a C name.
+    pub fn value(&self, name: &str) -> Option<i64> {
+        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// Every set.
+    pub fn all() -> &'static [Constants] {
+        static ALL: LazyLock<Vec<Constants>> =
+            LazyLock::new(|| table::read("constants.txt", constants(include_str!("tables/constants.txt"))));
+        &ALL
+    }
+
+    /// A set by its name.
+    pub(crate) fn find(name: &str) -> Option<&'static Constants> {
+        Constants::all().iter().find(|set| set.name == name)
+    }
+}
+
+/// Sets of constants: a line with the name and the C types, and an indented line for each constant.
+fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
+    let mut sets: Vec<Constants> = Vec::new();
+    for (line, indented, said) in lines(text) {
+        let at = |why: String| (line, why);
+        if !indented {
+            let (name, types) = said.split_once(": ").map_or((said, Vec::new()), |(name, types)| {
+                let types = types.split(", ").collect();
+                (name, types)
+            });
+            sets.push(Constants { name, types, values: Vec::new() });
+            continue;
+        }
+        let (name, value) = said.split_once(" = ").ok_or_else(|| at("expected `name = value`".to_string()))?;
+        let set = sets.last_mut().ok_or_else(|| at("a constant of no set".to_string()))?;
+        set.values.push((name, number(value).map_err(at)?));
+    }
+    Ok(sets)
+}
+fn known(name: &str) -> &'static Constants {
+    Constants::find(name).unwrap_or_else(|| panic!("constants.txt has no `{name}`"))
+}
+
+/// Streams that need not be made, `driver_types.h`.
+pub static BUILT_IN_STREAMS: LazyLock<&Constants> = LazyLock::new(|| known("stream"));
+
+/// What a worker may open with `dlopen`, by place in this list.
+pub static LIBRARY_FILES: LazyLock<&Constants> = LazyLock::new(|| known("library file"));
+
+/// Signals by their Linux numbers (x86-64 and aarch64).
+pub static SIGNALS: LazyLock<&Constants> = LazyLock::new(|| known("signal"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_belongs_to_a_set() {
+        assert!(constants("    X = 1").unwrap_err().1.contains("no set"));
+    }
+}

@@ -1,0 +1,77 @@
+//! How parameters are passed, and what callees write.
+
+use crate::constants::Constants;
+use crate::structs::{Layout, Template};
+
+/// The largest 64-bit number, which a file writes by its C name.
+pub const UINT64_MAX: &str = "UINT64_MAX";
+
+/// What a parameter holds and how it is passed to C.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A signed integer of at most 32 bits.
+    I32,
+    /// An unsigned integer of at most 32 bits.
+    U32,
+    /// An unsigned integer of at most 64 bits.
+    U64,
+    /// A number of bytes: an integer, or text such as `"64 MiB"`.
+    Bytes,
+    /// A C string.
+    Text,
+    /// An integer with names in a C header; either may be written.
+    Constant(&'static Constants),
+    /// A value that an earlier step bound with `as`, or `"NULL"`.
+    Handle(&'static str),
+    /// The name of a kernel file embedded from `scenarios/kernels/`, passed as PTX text.
+    Ptx,
+    /// A binary that an earlier step linked, passed in the container that nvcc puts binaries into.
+    FatBinary(&'static str),
+    /// A list of kernel arguments (integers or handles), passed as `void**`.
+    Arguments,
+    /// The name of an actor, used by harness steps that join, wait or signal.
+    Actor,
+    /// The name of a process, passed as its process ID.
+    Pid,
+    /// `dim3` by value: its x, with a y of 1 in the same word. A row gives z as the next parameter.
+    Dim3,
+    /// `CUmemLocation` by value: an ordinal, or `"host"`.
+    Location,
+    /// A C struct passed by address, of which the author gives one word.
+    In(&'static Template),
+    /// Bytes that an earlier step bound, in this process or another, passed by value as a C struct.
+    Block(&'static str, usize),
+    /// Always this value; not written by the author.
+    Fixed(u64),
+    /// Written by the callee.
+    Out(Output),
+}
+
+/// What an output parameter receives.
+#[derive(Clone, Copy, Debug)]
+pub enum Output {
+    /// A C `int`.
+    I32,
+    /// A C `unsigned int`.
+    U32,
+    /// A 64-bit count that is the same in every attempt.
+    U64,
+    /// A 64-bit number of bytes that may differ from attempt to attempt (free memory, say), and so
+    /// is kept out of outcomes.
+    Varying,
+    /// A C `float`, kept out of outcomes.
+    F32,
+    /// Sixteen bytes of a GPU's UUID, reported as `GPU-…`.
+    Uuid,
+    /// A C string in a buffer of this many bytes.
+    Text(usize),
+    /// A pointer or handle that `as` binds to a name; reported as bound or NULL, never as a number.
+    Handle(&'static str),
+    /// Eight bytes, shown as a number; where `as` binds them to a name they are an address, and are
+    /// reported as bound or NULL.
+    Word(&'static str),
+    /// So many bytes that `as` binds to a name for any process of the attempt; reported as `bound`.
+    Blob(&'static str, usize),
+    /// A C struct, of which named fields are reported.
+    Struct(&'static Layout),
+}

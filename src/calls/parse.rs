@@ -1,0 +1,320 @@
+//! Reading prototypes, and what their C types say about how parameters are passed.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::call::{Call, Earlier, Effect, Param, Returns};
+use crate::constants::Constants;
+use crate::kind::{Kind, Output};
+use crate::library::Library;
+use crate::structs::{Layout, Template};
+use crate::table::{Wrong, lines, name, number, read, small, version};
+
+/// How something of a C type is passed.
+#[derive(Clone, Copy)]
+enum Way {
+    Int,
+    Uint,
+    Number,
+    Bytes,
+    Varying,
+    Float,
+    Uuid,
+    Text(usize),
+    Handle(&'static str),
+    Word(&'static str),
+    Block(&'static str, usize),
+    Struct(&'static str),
+    Constant(&'static Constants),
+    Dim3,
+    Location,
+    Ptx,
+    FatBinary(&'static str),
+    Arguments,
+    Actor,
+    Pid,
+}
+
+impl Way {
+    fn read(text: &'static str) -> Result<Way, String> {
+        let simple = match text {
+            "int" => Way::Int,
+            "uint" => Way::Uint,
+            "number" => Way::Number,
+            "bytes" => Way::Bytes,
+            "varying" => Way::Varying,
+            "float" => Way::Float,
+            "uuid" => Way::Uuid,
+            "text" => Way::Text(0),
+            "dim3" => Way::Dim3,
+            "location" => Way::Location,
+            "ptx" => Way::Ptx,
+            "arguments" => Way::Arguments,
+            "actor" => Way::Actor,
+            "pid" => Way::Pid,
+            _ => return Way::with_name(text),
+        };
+        Ok(simple)
+    }
+
+    fn with_name(text: &'static str) -> Result<Way, String> {
+        if let Some(set) = Constants::find(text) {
+            return Ok(Way::Constant(set));
+        }
+        let unknown = || format!("`{text}` is no way to pass a parameter");
+        if let Some(of) = text.strip_prefix("fat binary ") {
+            return Ok(Way::FatBinary(of));
+        }
+        match text.split_once(' ').ok_or_else(unknown)? {
+            ("text", bytes) => Ok(Way::Text(small(bytes)?)),
+            ("handle", of) => Ok(Way::Handle(of)),
+            ("word", of) => Ok(Way::Word(of)),
+            ("struct", of) => Ok(Way::Struct(of)),
+            ("block", rest) => {
+                let (bytes, of) = rest.split_once(' ').ok_or_else(unknown)?;
+                Ok(Way::Block(of, small(bytes)?))
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    fn input(self) -> Option<Kind> {
+        Some(match self {
+            Way::Int => Kind::I32,
+            Way::Uint => Kind::U32,
+            Way::Number => Kind::U64,
+            Way::Bytes => Kind::Bytes,
+            Way::Text(0) => Kind::Text,
+            Way::Handle(of) => Kind::Handle(of),
+            Way::Block(of, bytes) => Kind::Block(of, bytes),
+            Way::Struct(of) => Kind::In(Template::find(of)?),
+            Way::Constant(set) => Kind::Constant(set),
+            Way::Dim3 => Kind::Dim3,
+            Way::Location => Kind::Location,
+            Way::Ptx => Kind::Ptx,
+            Way::FatBinary(of) => Kind::FatBinary(of),
+            Way::Arguments => Kind::Arguments,
+            Way::Actor => Kind::Actor,
+            Way::Pid => Kind::Pid,
+            Way::Varying | Way::Float | Way::Uuid | Way::Text(_) | Way::Word(_) => return None,
+        })
+    }
+
+    fn output(self) -> Option<Output> {
+        Some(match self {
+            Way::Int | Way::Constant(_) => Output::I32,
+            Way::Uint => Output::U32,
+            Way::Number | Way::Bytes => Output::U64,
+            Way::Varying => Output::Varying,
+            Way::Float => Output::F32,
+            Way::Uuid => Output::Uuid,
+            Way::Text(bytes) => Output::Text(bytes),
+            Way::Handle(of) => Output::Handle(of),
+            Way::Word(of) => Output::Word(of),
+            Way::Block(of, bytes) => Output::Blob(of, bytes),
+            Way::Struct(of) => Output::Struct(Layout::find(of)?),
+            _ => return None,
+        })
+    }
+}
+
+/// The way of each C type that has one.
+fn ways() -> &'static HashMap<&'static str, Way> {
+    static WAYS: LazyLock<HashMap<&'static str, Way>> =
+        LazyLock::new(|| read("types.txt", types(include_str!("tables/types.txt"))));
+    &WAYS
+}
+
+fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
+    let sets = Constants::all().iter().flat_map(|set| set.types.iter().map(|of| (*of, Way::Constant(set))));
+    let mut ways: HashMap<&str, Way> = sets.collect();
+    for (line, _, said) in lines(text) {
+        let at = |why: String| (line, why);
+        let (way, types) = said.split_once(": ").ok_or_else(|| at("expected `way: C types`".to_string()))?;
+        let way = Way::read(way).map_err(at)?;
+        for of in types.split(", ") {
+            if ways.insert(of, way).is_some() {
+                return Err(at(format!("`{of}` has a way already")));
+            }
+        }
+    }
+    Ok(ways)
+}
+
+/// The way of a C type. `const` says nothing about it, and `struct` and `enum` are understood.
+fn way_of(c_type: &str) -> Option<Way> {
+    let bare = c_type.strip_prefix("const ").unwrap_or(c_type);
+    let bare = bare.strip_prefix("struct ").or(bare.strip_prefix("enum ")).unwrap_or(bare);
+    ways().get(bare).copied()
+}
+
+/// The way of what a C type points to.
+fn way_of_pointee(c_type: &str) -> Option<Way> {
+    way_of(c_type.strip_suffix('*')?.trim_end())
+}
+/// The calls of a table.
+pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
+    let mut calls: Vec<Call> = Vec::new();
+    let mut library = None;
+    for (line, indented, said) in lines(text) {
+        let at = |why: String| (line, why);
+        if let Some(name) = said.strip_prefix("library ") {
+            let found = Library::ALL.into_iter().find(|library| library.name() == name);
+            library = Some(found.ok_or_else(|| at(format!("`{name}` is no library")))?);
+        } else if indented {
+            let call = calls.last_mut().ok_or_else(|| at("an earlier prototype of no call".to_string()))?;
+            call.earlier = Some(earlier(said).map_err(at)?);
+        } else {
+            let library = library.ok_or_else(|| at("a call of no library".to_string()))?;
+            calls.push(call(library, said).map_err(at)?);
+        }
+    }
+    Ok(calls)
+}
+
+/// `until 12.9 (C types)`.
+fn earlier(said: &'static str) -> Result<Earlier, String> {
+    let expected = || "expected `until version (C types)`".to_string();
+    let (until, types) =
+        said.strip_prefix("until ").and_then(|rest| rest.strip_suffix(')')?.split_once(" (")).ok_or_else(expected)?;
+    Ok(Earlier { until: version(until)?, types: types.split(", ").collect() })
+}
+
+fn call(library: Library, said: &'static str) -> Result<Call, String> {
+    let (before, rest) = said.split_once('(').ok_or("expected `name(parameters): sentence`")?;
+    let (inside, rest) = rest.split_once(')').ok_or("the parenthesis is not closed")?;
+    let (known, summary) = rest.split_once(": ").ok_or("expected a colon and a sentence")?;
+    let (name_of, returns) = match before.strip_prefix("const char *") {
+        Some(name) => (name, Returns::Text),
+        None => (before, Returns::Status),
+    };
+    let mut call = Call {
+        name: name(name_of)?,
+        library,
+        summary,
+        params: Vec::new(),
+        returns,
+        since: None,
+        until: None,
+        earlier: None,
+        effects: Vec::new(),
+    };
+    if !inside.is_empty() {
+        call.params = inside.split(',').map(|said| param(said.trim())).collect::<Result<_, _>>()?;
+    }
+    for word in known.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match word.split_once(' ') {
+            Some(("since", since)) => call.since = Some(version(since)?),
+            Some(("until", until)) => call.until = Some(version(until)?),
+            _ => {
+                let effect = Effect::WORDS.iter().find(|(known, _)| *known == word);
+                call.effects.push(effect.ok_or_else(|| format!("`{word}` is no effect"))?.1);
+            }
+        }
+    }
+    Ok(call)
+}
+
+fn param(said: &'static str) -> Result<Param, String> {
+    let (older, said) = said.strip_prefix("older ").map_or((false, said), |rest| (true, rest));
+    let (said, value) = match said.split_once('=') {
+        Some((said, value)) => (said.trim_end(), Some(number(value)?)),
+        None => (said, None),
+    };
+    let (said, always, default) = match said.strip_suffix(':') {
+        Some(said) => (said.trim_end(), value, None),
+        None => (said, None, value),
+    };
+    let (said, way) = match said.split_once(':') {
+        Some((said, way)) => (said, Some(Way::read(way.trim())?)),
+        None => (said, None),
+    };
+    let (mode, declared) = match said.split_once(' ') {
+        Some((mode @ ("out" | "zeroed" | "rest"), declared)) => (mode, declared),
+        _ => ("", said),
+    };
+    let start = declared.bytes().rposition(|byte| byte == b' ' || byte == b'*').map_or(0, |at| at + 1);
+    let (c_type, name) = (declared[..start].trim_end(), name(&declared[start..])?);
+    let kind = match (mode, always) {
+        ("" | "rest", Some(value)) if way.is_none() => Some(Kind::Fixed(value as u64)),
+        (_, Some(_)) => return Err(format!("`{name}` has a value, and so nothing else")),
+        ("", None) => way.or_else(|| way_of(c_type)).and_then(Way::input),
+        ("out", None) => written(way, c_type).map(Kind::Out),
+        ("zeroed", None) => written(way, c_type).filter(is_all_zero).map(Kind::Out),
+        _ => None,
+    };
+    let kind = kind.ok_or_else(|| format!("`{name}`: how `{c_type}` is passed is not known"))?;
+    match (mode, c_type.is_empty(), &kind, default) {
+        ("rest", false, ..) => Err(format!("`{name}` is the rest of a parameter, and has no C type")),
+        ("" | "out" | "zeroed", true, ..) => Err(format!("`{name}` has no C type")),
+        ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => {
+            Err(format!("`{name}` is written by the callee, and const"))
+        }
+        (_, _, Kind::Out(_), Some(_)) => Err(format!("`{name}` is written by the callee, and has a default")),
+        _ => Ok(Param { name, c_type, older, kind, default }),
+    }
+}
+
+/// What a callee writes to an address of this C type.
+fn written(way: Option<Way>, c_type: &str) -> Option<Output> {
+    if !c_type.ends_with('*') {
+        return None;
+    }
+    match way {
+        Some(way) => way.output(),
+        // `void *` is a pointer to pass on, and says nothing about what it points to.
+        None if c_type.ends_with("void *") => None,
+        None => way_of(c_type).and_then(Way::output).or_else(|| way_of_pointee(c_type).and_then(Way::output)),
+    }
+}
+
+fn is_all_zero(output: &Output) -> bool {
+    matches!(output, Output::Struct(layout) if layout.preset.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(said: &'static str) -> String {
+        call(Library::Driver, said).expect_err(said)
+    }
+
+    #[test]
+    fn the_c_type_says_how_a_parameter_is_passed() {
+        let call = call(Library::Driver, "f(out CUcontext *c, const char *t, size_t n = 4, int z := 0x10): Does.");
+        let call = call.expect("a call");
+        let kinds: Vec<&Kind> = call.params.iter().map(|param| &param.kind).collect();
+        assert!(
+            matches!(kinds[..], [Kind::Out(Output::Handle("context")), Kind::Text, Kind::Bytes, Kind::Fixed(16)]),
+            "{kinds:?}"
+        );
+        assert_eq!((call.params[0].c_type, call.params[2].default), ("CUcontext *", Some(4)));
+    }
+
+    #[test]
+    fn what_is_known_of_a_call_stands_before_the_colon() {
+        let call = call(Library::Runtime, "const char *f(int x: pid) since 12.3, until 12.9, forks: Does.").unwrap();
+        assert_eq!((call.since, call.until, call.returns), (Some(12030), Some(12090), Returns::Text));
+        assert!(call.has(Effect::Forks) && call.starts_process() && matches!(call.params[0].kind, Kind::Pid));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_line_is_said() {
+        assert!(why("f(CUcontxt c): Does.").contains("`c`: how `CUcontxt` is passed is not known"));
+        assert!(why("f(out void *p): Does.").contains("not known"));
+        assert!(why("f(int x: itn): Does.").contains("`itn` is no way"));
+        assert!(why("f(int x := two): Does.").contains("`two` is no number"));
+        assert!(why("f(int x: pid := 2): Does.").contains("nothing else"));
+        assert!(why("f(out const CUcontext *c): Does.").contains("const"));
+        assert!(why("f(zeroed nvmlMemory_v2_t *m): Does.").contains("not known"));
+        assert!(why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("not known"));
+        assert!(why("f() since: Does.").contains("`since` is no effect"));
+        assert!(why("f() since 12: Does.").contains("no version"));
+        assert!(why("f(int x) Does.").contains("colon"));
+        assert!(why("f(int x: Does.").contains("not closed"));
+        assert_eq!(calls("library libcuda\n\nf(int x): Does.\ng(int): Does.").unwrap_err().0, 4);
+        assert!(calls("f(): Does.").unwrap_err().1.contains("no library"));
+        assert!(calls("library libcuba").unwrap_err().1.contains("`libcuba` is no library"));
+    }
+}

@@ -1,0 +1,196 @@
+//! C structs that are passed by address: what callees fill in, and what callers do.
+
+use std::sync::LazyLock;
+
+use crate::table::{self, Wrong, lines, small};
+
+/// A C struct written by the callee.
+#[derive(Debug)]
+pub struct Layout {
+    /// The C type, or that of the largest where one buffer serves several.
+    pub name: &'static str,
+    /// Bytes to allocate; at least `sizeof` of the largest version known.
+    pub size: usize,
+    /// 32-bit words to write before the call (a version field, say).
+    pub preset: Vec<Word>,
+    /// The fields to report.
+    pub fields: Vec<Field>,
+}
+
+/// A 32-bit word that is written before a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// The member in C; `*` where the C type is not a struct.
+    pub member: &'static str,
+    /// Bytes from the start of the struct.
+    pub offset: usize,
+    /// What is written.
+    pub value: u32,
+}
+
+/// One field of a struct that the callee filled in.
+#[derive(Debug)]
+pub struct Field {
+    /// The key in a report.
+    pub name: &'static str,
+    /// The member in C; `*` where the C type is not a struct.
+    pub member: &'static str,
+    /// Bytes from the start of the struct.
+    pub offset: usize,
+    /// How it is read.
+    pub read: Read,
+    /// Whether it is the same in every attempt, and so a part of outcomes.
+    pub stable: bool,
+}
+
+/// How a field of a struct is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// A 32-bit signed integer.
+    I32,
+    /// A 64-bit unsigned integer.
+    U64,
+    /// A C string of at most this many bytes.
+    Text(usize),
+}
+
+/// A C struct that the caller fills in: constants, and one word that the author gives.
+#[derive(Debug)]
+pub struct Template {
+    /// The C type.
+    pub name: &'static str,
+    /// Its `sizeof`.
+    pub size: usize,
+    /// 32-bit words to write.
+    pub preset: Vec<Word>,
+    /// The member in C that the author gives; `*` where the C type is not a struct.
+    pub member: &'static str,
+    /// Where the author's word goes.
+    pub given: usize,
+    /// Bytes of the author's word: 4 or 8.
+    pub width: usize,
+}
+
+/// All structs, by what they are for.
+struct Structs {
+    layouts: Vec<Layout>,
+    templates: Vec<Template>,
+}
+
+static STRUCTS: LazyLock<Structs> =
+    LazyLock::new(|| table::read("structs.txt", structs(include_str!("tables/structs.txt"))));
+
+impl Layout {
+    /// What a callee writes, by its name in the table.
+    pub fn find(name: &str) -> Option<&'static Layout> {
+        STRUCTS.layouts.iter().find(|layout| layout.name == name)
+    }
+}
+
+impl Template {
+    /// What a caller fills in, by its name in the table.
+    pub fn find(name: &str) -> Option<&'static Template> {
+        STRUCTS.templates.iter().find(|template| template.name == name)
+    }
+}
+
+/// Structs: a line with what it is for, its name and size, and an indented line for each member.
+fn structs(text: &'static str) -> Result<Structs, Wrong> {
+    let mut all = Structs { layouts: Vec::new(), templates: Vec::new() };
+    let mut is_layout = false;
+    for (line, indented, said) in lines(text) {
+        let at = |why: String| (line, why);
+        if indented {
+            let member = Member::read(said).map_err(at)?;
+            let put = if is_layout {
+                all.layouts.last_mut().map(|layout| member.into_layout(layout))
+            } else {
+                all.templates.last_mut().map(|template| member.into_template(template))
+            };
+            put.ok_or_else(|| at("a member of no struct".to_string()))?.map_err(at)?;
+            continue;
+        }
+        let (whose, rest) = said.split_once(' ').unwrap_or((said, ""));
+        let (name, size) = rest.rsplit_once(' ').ok_or_else(|| at("expected `out name size`".to_string()))?;
+        let size = small(size).map_err(at)?;
+        is_layout = whose == "out";
+        match whose {
+            "out" => all.layouts.push(Layout { name, size, preset: Vec::new(), fields: Vec::new() }),
+            "in" => all.templates.push(Template { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
+            _ => return Err(at(format!("expected `in` or `out`, found `{whose}`"))),
+        }
+    }
+    match all.templates.iter().find(|template| template.given + template.width > template.size || template.width == 0) {
+        Some(template) => Err((0, format!("the author's word of `{}` is not inside it", template.name))),
+        None => Ok(all),
+    }
+}
+
+/// One line of a struct: `member at offset`, and what it is.
+struct Member {
+    name: &'static str,
+    offset: usize,
+    is: &'static str,
+}
+
+impl Member {
+    fn read(said: &'static str) -> Result<Member, String> {
+        let expected = || "expected `member at offset: what it is`".to_string();
+        let (place, is) = said.split_once(": ").ok_or_else(expected)?;
+        let (name, offset) = place.split_once(" at ").ok_or_else(expected)?;
+        Ok(Member { name, offset: small(offset)?, is })
+    }
+
+    fn preset(&self, size: usize) -> Result<Option<Word>, String> {
+        let Some(value) = self.is.strip_prefix("= ") else { return Ok(None) };
+        self.inside(4, size)?;
+        Ok(Some(Word { member: self.name, offset: self.offset, value: small(value)? }))
+    }
+
+    fn inside(&self, bytes: usize, size: usize) -> Result<(), String> {
+        if self.offset + bytes <= size { Ok(()) } else { Err(format!("`{}` is not inside its struct", self.name)) }
+    }
+
+    fn into_layout(self, layout: &mut Layout) -> Result<(), String> {
+        if let Some(word) = self.preset(layout.size)? {
+            layout.preset.push(word);
+            return Ok(());
+        }
+        let (is, name) = self.is.split_once(" as ").unwrap_or((self.is, self.name));
+        let (is, stable) = is.strip_suffix(" varying").map_or((is, true), |is| (is, false));
+        let (read, bytes) = match is.split_once(' ') {
+            Some(("text", bytes)) => (Read::Text(small(bytes)?), small(bytes)?),
+            None if is == "i32" => (Read::I32, 4),
+            None if is == "u64" => (Read::U64, 8),
+            _ => return Err(format!("`{is}` is no way to read a member")),
+        };
+        self.inside(bytes, layout.size)?;
+        layout.fields.push(Field { name, member: self.name, offset: self.offset, read, stable });
+        Ok(())
+    }
+
+    fn into_template(self, template: &mut Template) -> Result<(), String> {
+        if let Some(word) = self.preset(template.size)? {
+            template.preset.push(word);
+            return Ok(());
+        }
+        template.width = match self.is {
+            "given u32" => 4,
+            "given u64" => 8,
+            is => return Err(format!("expected `given u32` or `given u64`, found `{is}`")),
+        };
+        (template.member, template.given) = (self.name, self.offset);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_lie_inside_their_struct() {
+        assert!(structs("out a 4\n    x at 0: u64").err().unwrap().1.contains("not inside"));
+        assert!(structs("in a 4\n    x at 4: given u32").err().unwrap().1.contains("not inside"));
+    }
+}

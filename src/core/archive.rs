@@ -1,0 +1,314 @@
+//! Documents in files, folders and standard input, one after another, whatever is in them.
+//!
+//! A file is one document, or a document a line; either may be compressed. Nothing is believed of a file: a
+//! document is bounded after it was unpacked, and a source that goes on without end is left.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
+
+use crate::input::STDIN;
+use crate::input::packed::unpacked;
+
+/// A document may be so large when it is unpacked.
+pub(crate) const MOST_BYTES: usize = 32 << 20;
+/// So much of a line that is too large is passed over to find its end.
+const MOST_PASSED_BYTES: u64 = 1 << 30;
+/// A source is left after so many lines, one behind the other, that were no documents.
+pub const MOST_WRONG_LINES: usize = 1000;
+/// Folders are entered so deep.
+const DEEPEST: usize = 32;
+/// How files in folders that may hold documents end, before `.gz` and `.zst`.
+const ENDS: [&str; 3] = ["json", "ndjson", "jsonl"];
+
+/// Where documents are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Standard input.
+    Stdin,
+    /// A regular file.
+    File(PathBuf),
+}
+
+/// A document that was found.
+pub struct Found {
+    /// The path, with the line where there are several.
+    pub path: String,
+    /// Its text, or why there is none.
+    pub text: Result<Vec<u8>, Problem>,
+}
+
+/// Why a document could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It ends in the middle.
+    Truncated(String),
+    /// It is larger than allowed, or not what it claims to be.
+    Wrong(String),
+    /// The system refused.
+    Unreadable(String),
+}
+
+impl Problem {
+    fn of(error: &io::Error) -> Problem {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Problem::Truncated("the file ends in the middle".to_owned()),
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Problem::Wrong(error.to_string()),
+            _ => Problem::Unreadable(error.to_string()),
+        }
+    }
+
+    fn too_large() -> Problem {
+        let most = MOST_BYTES >> 20;
+        Problem::Wrong(format!("it is larger than {most} MiB; `render --as compact` makes a small one of a report"))
+    }
+}
+
+impl Source {
+    /// What an argument names: standard input, or a file.
+    fn named(path: &Path) -> Source {
+        if path == Path::new(STDIN) { Source::Stdin } else { Source::File(path.to_path_buf()) }
+    }
+
+    /// What documents of it are called.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Stdin => "standard input".to_owned(),
+            Source::File(path) => path.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Whether it is likely to hold a document a line: such a source is read by one, and its lines by many.
+    pub fn is_lines(&self) -> bool {
+        let Source::File(path) = self else { return true };
+        let name = path.to_string_lossy();
+        let plain = name.trim_end_matches(".gz").trim_end_matches(".zst");
+        plain.ends_with(".ndjson") || plain.ends_with(".jsonl")
+    }
+}
+
+/// Every source in these arguments, in their order and in folders by name; an argument or a folder that cannot be
+/// read is a document that cannot.
+pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, Found>)) {
+    for path in arguments {
+        if path.is_dir() { walk(path, 0, &mut take) } else { take(Ok(Source::named(path))) }
+    }
+}
+
+fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Found>)) {
+    let lost =
+        |why: String| Err(Found { path: folder.to_string_lossy().into_owned(), text: Err(Problem::Unreadable(why)) });
+    if depth > DEEPEST {
+        return take(lost(format!("folders are entered {DEEPEST} deep")));
+    }
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return take(lost(error.to_string())),
+    };
+    let mut entries: Vec<fs::DirEntry> = entries.flatten().collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        // A link to a folder may lead back to it, so it is not entered; one to a file is followed.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let path = entry.path();
+        if is_folder {
+            walk(&path, depth + 1, take);
+        } else if may_hold_documents(&path) && path.is_file() {
+            take(Ok(Source::File(path)));
+        }
+    }
+}
+
+fn may_hold_documents(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let plain = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
+    // A file that is being written has a name that begins with a point.
+    !name.starts_with('.') && plain.rsplit_once('.').is_some_and(|(_, end)| ENDS.contains(&end))
+}
+
+/// Hands over every document of a source, as it is read, until `take` says that the rest is of no use.
+pub fn documents(source: &Source, mut take: impl FnMut(Found) -> bool) {
+    let name = source.name();
+    let opened = match source {
+        Source::Stdin => unpacked(io::stdin()),
+        Source::File(path) => open(path).and_then(unpacked),
+    };
+    let mut reader = match opened {
+        Ok(reader) => reader,
+        Err(error) => {
+            take(Found { path: name, text: Err(Problem::of(&error)) });
+            return;
+        }
+    };
+    let mut number = 0_usize;
+    let mut is_single = true;
+    let mut first: Option<(usize, Result<Vec<u8>, Problem>)> = None;
+    loop {
+        number += 1;
+        let (line, ends) = match line(&mut reader) {
+            Ok(None) => break,
+            Ok(Some(Line::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(Some(Line::Whole(line))) => (Ok(line), false),
+            Ok(Some(Line::TooLarge)) => (Err(Problem::too_large()), false),
+            Ok(Some(Line::Endless)) => (Err(Problem::too_large()), true),
+            Err(error) => (Err(Problem::of(&error)), true),
+        };
+        // Written with indentation: it is one document to its end.
+        if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{") {
+            let text = rest(&mut reader, line.unwrap_or_default());
+            take(Found { path: name, text });
+            return;
+        }
+        if let Some((at, text)) = first.take() {
+            is_single = false;
+            if !take(Found { path: format!("{name}:{at}"), text }) {
+                return;
+            }
+        }
+        if is_single && !ends {
+            first = Some((number, line));
+            continue;
+        }
+        let path = if is_single { name.clone() } else { format!("{name}:{number}") };
+        if !take(Found { path, text: line }) || ends {
+            return;
+        }
+    }
+    match first {
+        Some((_, text)) => _ = take(Found { path: name, text }),
+        None if is_single => _ = take(Found { path: name, text: Err(Problem::Truncated("it is empty".to_owned())) }),
+        None => {}
+    }
+}
+
+/// What is not a regular file is not opened: a pipe would wait for a writer that may never come.
+fn open(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    File::open(path)
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLarge,
+    /// Its end was not found.
+    Endless,
+}
+
+fn line(reader: &mut dyn BufRead) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut passed = 0_u64;
+    let mut is_too_large = false;
+    loop {
+        let piece = reader.fill_buf()?;
+        if piece.is_empty() {
+            let is_empty = line.is_empty() && !is_too_large;
+            return Ok((!is_empty).then_some(if is_too_large { Line::TooLarge } else { Line::Whole(line) }));
+        }
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(piece.len());
+        if !is_too_large && line.len() + taken <= MOST_BYTES {
+            line.extend_from_slice(piece.get(..taken).unwrap_or_default());
+        } else {
+            is_too_large = true;
+            line = Vec::new();
+            passed += taken as u64;
+        }
+        reader.consume(taken + usize::from(end.is_some()));
+        match (end, is_too_large) {
+            (Some(_), false) => return Ok(Some(Line::Whole(line))),
+            (Some(_), true) => return Ok(Some(Line::TooLarge)),
+            (None, _) if passed > MOST_PASSED_BYTES => return Ok(Some(Line::Endless)),
+            (None, _) => {}
+        }
+    }
+}
+
+/// The rest of a document of which the beginning was read.
+fn rest(reader: &mut dyn BufRead, mut text: Vec<u8>) -> Result<Vec<u8>, Problem> {
+    text.push(b'\n');
+    let read = reader.take(MOST_BYTES as u64).read_to_end(&mut text);
+    match read {
+        Err(error) => Err(Problem::of(&error)),
+        Ok(_) if text.len() > MOST_BYTES => Err(Problem::too_large()),
+        Ok(_) => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::packed::tests::{gzip, zstd};
+
+    /// What is found in a file: the end of each path, and its text or the problem.
+    fn found(text: &[u8]) -> Vec<(String, Result<String, Problem>)> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        let mut all = Vec::new();
+        documents(&Source::File(file.path().to_path_buf()), |found| {
+            let line = found.path.rsplit_once(':').map_or(String::new(), |(_, line)| line.to_owned());
+            all.push((line, found.text.map(|text| String::from_utf8(text).unwrap())));
+            true
+        });
+        all
+    }
+
+    fn text(line: &str, text: &str) -> (String, Result<String, Problem>) {
+        (line.to_owned(), Ok(text.to_owned()))
+    }
+
+    #[test]
+    fn a_file_is_one_document_or_one_a_line() {
+        assert_eq!(found(b"{\"a\":1}"), [text("", "{\"a\":1}")]);
+        assert_eq!(found(b"{\"a\":1}\n"), [text("", "{\"a\":1}")]);
+        assert_eq!(found(b"{\n  \"a\": 1\n}\n"), [text("", "{\n  \"a\": 1\n}\n")]);
+        assert_eq!(found(b"{}\n\n[]\nx"), [text("1", "{}"), text("3", "[]"), text("4", "x")]);
+        for pack in [gzip, zstd] {
+            assert_eq!(found(&pack(b"{}\n[]\n")), [text("1", "{}"), text("2", "[]")]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_document_that_cannot() {
+        assert!(matches!(&found(b"")[..], [(_, Err(Problem::Truncated(_)))]));
+        let mut cut = gzip(&[b'x'; 5000]);
+        cut.truncate(20);
+        assert!(matches!(&found(&cut)[..], [(_, Err(Problem::Truncated(_)))]));
+        let mut all = Vec::new();
+        documents(&Source::File("/dev/zero".into()), |found| {
+            all.push(found.text);
+            true
+        });
+        assert!(matches!(&all[..], [Err(Problem::Wrong(_))]));
+        documents(&Source::File("/nowhere".into()), |found| {
+            assert!(matches!(found.text, Err(Problem::Unreadable(_))));
+            true
+        });
+    }
+
+    #[test]
+    fn a_bomb_takes_no_more_memory_than_a_document() {
+        let line = vec![b'x'; MOST_BYTES + 2];
+        let bomb = [&line[..], b"\n{}\n"].concat();
+        let found = found(&bomb);
+        assert!(matches!(&found[0].1, Err(Problem::Wrong(why)) if why.contains("32 MiB")));
+        assert_eq!(found[1], text("2", "{}"), "what comes after it is read");
+    }
+
+    #[test]
+    fn folders_are_entered_and_links_to_folders_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("b");
+        fs::create_dir(&inner).unwrap();
+        for name in ["b/z.json.gz", "b/.hidden.json", "a.json", "c.ndjson.zst", "notes.txt"] {
+            fs::write(folder.path().join(name), "{}").unwrap();
+        }
+        std::os::unix::fs::symlink(folder.path(), inner.join("again")).unwrap();
+        let mut names = Vec::new();
+        sources(&[folder.path().to_path_buf(), "-".into()], |source| names.push(source.ok().unwrap()));
+        let file = |name: &str| Source::File(folder.path().join(name));
+        assert_eq!(names, [file("a.json"), file("b/z.json.gz"), file("c.ndjson.zst"), Source::Stdin]);
+        assert!(names[2].is_lines() && !names[1].is_lines());
+    }
+}

@@ -1,0 +1,269 @@
+//! The scenarios and kernels that come with the program, and choosing among them.
+
+pub mod essential;
+mod outline;
+mod select;
+mod shard;
+
+pub use outline::{Outline, index};
+pub use select::{Selection, Unselected, list};
+pub use shard::Shard;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use thiserror::Error;
+
+use crate::input;
+use crate::scenario::{self, Diagnostic, Hazard, Scenario};
+use crate::text::escape::terminal;
+
+/// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
+const MOST_SOURCE_BYTES: u64 = 256 << 10;
+
+/// More errors than this are counted only.
+const MOST_SHOWN: usize = 100;
+/// More threads than this take longer to start than they save.
+const MOST_THREADS: usize = 4;
+
+/// A scenario file that comes with the program, unread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Embedded {
+    /// `<subject>/<what-happens>`.
+    pub name: String,
+    /// `scenarios/<subject>/<what-happens>.toml`.
+    pub path: String,
+    /// The text.
+    pub source: &'static str,
+}
+
+/// A file with errors, and the text they point into.
+#[derive(Clone, Debug)]
+pub struct Invalid {
+    /// The file, as its diagnostics call it.
+    pub path: String,
+    /// Its text.
+    pub source: String,
+    /// What is wrong with it, in order.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Whether a scenario is as the program has it: a file of this name came with it, with this SHA-256.
+pub fn is_built_in(name: &str, sha256: &str) -> bool {
+    static FILES: OnceLock<HashMap<String, String>> = OnceLock::new();
+    let files = FILES.get_or_init(|| embedded().map(|file| (file.name, scenario::sha256(file.source))).collect());
+    files.get(name).is_some_and(|known| known == sha256)
+}
+
+/// Why nothing was selected.
+#[derive(Debug, Error)]
+pub enum SelectError {
+    /// No scenario matches a selector.
+    #[error("no scenario matches this selector: `{}`{}", terminal(selector), did_you_mean(.nearest))]
+    Unknown {
+        /// As given.
+        selector: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+    },
+    /// A selector is the last part of several names.
+    #[error("`{}` may be {}", terminal(selector), terminal(&.names.join(" or ")))]
+    Ambiguous {
+        /// As given.
+        selector: String,
+        /// The names in full.
+        names: Vec<String>,
+    },
+    /// A selector is a glob that cannot be read.
+    #[error("`{}` is not a valid glob: {}", terminal(selector), terminal(message))]
+    Glob {
+        /// As given.
+        selector: String,
+        /// What the glob's reader says.
+        message: String,
+    },
+    /// Everything that was selected was left out again.
+    #[error("the selectors leave nothing: all that is selected is left out again")]
+    Nothing,
+    /// A file that was named cannot be read.
+    #[error("cannot read {}: {error}", terminal(path))]
+    Unreadable {
+        /// As given.
+        path: String,
+        /// The system's word.
+        error: std::io::Error,
+    },
+    /// Files with errors, a line for each; [`SelectError::render`] shows the text they are about.
+    #[error("{}", lines(.0))]
+    Invalid(Vec<Invalid>),
+}
+
+impl SelectError {
+    /// The error as a person reads it: with the offending lines, where it is about files.
+    pub fn render(&self, styled: bool) -> String {
+        let SelectError::Invalid(files) = self else { return format!("error: {self}") };
+        shown(files, "\n\n", |file, diagnostic| diagnostic.render(&file.source, styled))
+    }
+}
+
+fn lines(files: &[Invalid]) -> String {
+    shown(files, "\n", |file, diagnostic| diagnostic.line(&file.source))
+}
+
+/// The first errors, and how many more there are: fourteen thousand are not read, and to show one
+/// takes a look at its whole file.
+fn shown(files: &[Invalid], between: &str, show: impl Fn(&Invalid, &Diagnostic) -> String) -> String {
+    let all = || files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));
+    let mut shown: Vec<String> = all().take(MOST_SHOWN).map(|(file, diagnostic)| show(file, diagnostic)).collect();
+    let more = all().count().saturating_sub(MOST_SHOWN);
+    if more > 0 {
+        shown.push(format!("and {more} more errors"));
+    }
+    shown.join(between)
+}
+
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(
+        || "; `cuda-pitfalls list` shows what there is".to_string(),
+        |name| format!("; did you mean `{}`?", terminal(name)),
+    )
+}
+
+/// The scenario files that come with the program, sorted by name.
+pub fn embedded() -> impl Iterator<Item = Embedded> {
+    let mut all: Vec<Embedded> = cuda_pitfalls_scenarios::questions()
+        .filter_map(|(path, source)| {
+            let name = path.strip_suffix(".toml")?.to_string();
+            Some(Embedded { path: format!("scenarios/{name}.toml"), name, source })
+        })
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.into_iter()
+}
+
+/// The PTX of a kernel file that comes with the program, by its name without `.ptx`.
+pub fn kernel(name: &str) -> Option<&'static str> {
+    kernels().find(|(known, _)| *known == name).map(|(_, text)| text)
+}
+
+/// The names of the kernel files that come with the program, sorted.
+pub fn kernel_names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = kernels().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The kernel files: name and PTX.
+fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    cuda_pitfalls_scenarios::beside("kernels").filter_map(|(path, text)| Some((path.strip_suffix(".ptx")?, text)))
+}
+
+/// All scenarios that come with the program, or those that selectors mean; see [`Selection::of`].
+pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
+    Ok(Selection::of(selectors, &[], Unselected::All)?.scenarios)
+}
+
+/// Files that come with the program, read by as many threads as there are processors for them.
+fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
+    let kernels = kernel_names();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let read = |files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
+        let load = |file: &Embedded| {
+            scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| Invalid {
+                path: file.path.clone(),
+                source: file.source.to_string(),
+                diagnostics,
+            })
+        };
+        files.iter().map(load).collect()
+    };
+    let parts: Vec<&[Embedded]> = files.chunks(files.len().div_ceil(threads).max(1)).collect();
+    let read: Vec<_> = std::thread::scope(|scope| {
+        let (first, others) = parts.split_first().map_or((&[][..], &[][..]), |(first, others)| (*first, others));
+        let others: Vec<_> = others.iter().map(|part| (part, scope.spawn(|| read(part)))).collect();
+        let mut all = read(first);
+        // What a thread did not bring to an end is read here, and says what stopped it.
+        all.extend(others.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))));
+        all
+    });
+    let (mut all, mut invalid) = (Vec::with_capacity(files.len()), Vec::new());
+    for file in read {
+        match file {
+            Ok(scenario) => all.push(scenario),
+            Err(file) => invalid.push(file),
+        }
+    }
+    if invalid.is_empty() { Ok(all) } else { Err(SelectError::Invalid(invalid)) }
+}
+
+/// Reads a file of the user's own.
+pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
+    let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
+    let source = source.map_err(|error| SelectError::Unreadable { path: path.to_string(), error })?;
+    let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
+    let loaded = loaded.map(|mut scenario| {
+        // A copy of a file that comes with the program does what that does.
+        if scenario.has_python_lines() && !embedded().any(|file| file.source == source) {
+            scenario.hazards.push(Hazard::Code);
+        }
+        scenario
+    });
+    loaded.map_err(|diagnostics| SelectError::Invalid(vec![Invalid { path: path.to_string(), source, diagnostics }]))
+}
+
+/// `<folder>/<file>` without the suffix, as for the scenarios that come with the program.
+pub fn name_of(path: &Path) -> String {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+    let folder = part(full.parent().and_then(Path::file_name)).unwrap_or_else(|| "local".to_string());
+    let stem = part(full.file_stem()).unwrap_or_default();
+    format!("{folder}/{stem}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_files_are_shown_with_their_lines() {
+        let source = "question = \"Is it?\"\nfolklor = \"It is.\"\n".to_string();
+        let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
+        let error = SelectError::Invalid(vec![Invalid { path: "b.toml".to_string(), source, diagnostics }]);
+        assert!(error.to_string().contains("b.toml:2:1: unknown key `folklor`"), "{error}");
+        assert!(error.render(false).contains("did you mean `folklore`?"));
+    }
+
+    #[test]
+    fn thousands_of_errors_are_counted_and_not_shown() {
+        let keys: String = (0..90).map(|n| format!("key{n} = 1\n")).collect();
+        let source = format!("question = \"Is it?\"\n{keys}");
+        let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
+        let count = 30 * diagnostics.len();
+        assert!(count > 2_000, "{count}");
+        let file = Invalid { path: "b.toml".to_string(), source, diagnostics };
+        let error = SelectError::Invalid(vec![file; 30]);
+        assert!(error.render(false).ends_with(&format!("\n\nand {} more errors", count - MOST_SHOWN)));
+        assert_eq!(error.to_string().lines().count(), MOST_SHOWN + 1);
+    }
+
+    #[test]
+    fn python_lines_of_a_file_of_the_users_own_are_code() {
+        let file = embedded().find(|file| file.source.contains("{ py = ")).expect("a scenario has Python lines");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own.toml");
+        let hazards = |source: &str| {
+            std::fs::write(&path, source).unwrap();
+            load_file(path.to_str().unwrap()).unwrap().hazards
+        };
+        assert_eq!(hazards(file.source), []);
+        assert_eq!(hazards(&format!("{}\n# changed", file.source)), [Hazard::Code]);
+        let other = embedded().find(|file| !file.source.contains("{ py = ")).unwrap();
+        assert!(!hazards(&format!("{}\n# changed", other.source)).contains(&Hazard::Code));
+    }
+
+    #[test]
+    fn a_file_is_named_after_its_folder() {
+        assert_eq!(name_of(Path::new("/somewhere/context/a-b.toml")), "context/a-b");
+    }
+}

@@ -1,0 +1,75 @@
+//! The essential set: the questions that people ask most about the start of CUDA, in
+//! `scenarios/essential.toml`.
+
+use serde::Deserialize;
+
+use super::Outline;
+
+const SOURCE: &str = cuda_pitfalls_scenarios::ESSENTIAL;
+
+/// One question of the set.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Essential {
+    /// The full name of a scenario, or of one instance.
+    pub name: String,
+    /// Why it is in the set.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EssentialFile {
+    question: Vec<Essential>,
+}
+
+/// The set in its order. Empty where the file is not valid, which a test excludes.
+pub fn all() -> Vec<Essential> {
+    toml::from_str(SOURCE).map(|file: EssentialFile| file.question).unwrap_or_default()
+}
+
+/// The scenarios of the set, with the instances that are in it.
+pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
+    let mut found: Vec<Outline> = Vec::new();
+    for one in all().into_iter().filter_map(|one| Outline::named(outlines, &one.name)) {
+        match found.iter_mut().find(|known| known.name == one.name) {
+            Some(known) => known.instances.extend(one.instances),
+            None => found.push(one),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    #[test]
+    fn every_question_is_there_with_its_reason_and_needs_no_more_than_two_gpus() {
+        let file: EssentialFile = toml::from_str(SOURCE).unwrap();
+        let scenarios = catalogue::list(&[], &[]).unwrap();
+        assert!((20..=26).contains(&file.question.len()), "{}", file.question.len());
+        let mut names: Vec<&str> = file.question.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), file.question.len(), "a question occurs twice");
+        let mut on_one_gpu = 0;
+        for Essential { name, why } in &file.question {
+            let found = Outline::named(&scenarios, name).unwrap_or_else(|| panic!("{name} is no scenario or instance"));
+            assert_eq!(found.instances.len(), 1, "{name}: name one instance");
+            assert!(why.ends_with('.') || why.ends_with('"'), "{name}: {why}");
+            assert!(found.needs.gpus <= 2 && !found.needs.root && found.hazards.is_empty(), "{name}");
+            on_one_gpu += usize::from(found.needs.gpus == 1);
+        }
+        assert!(on_one_gpu * 2 > file.question.len(), "{on_one_gpu} can be asked on one GPU");
+        assert_eq!(of(&scenarios).iter().map(|one| one.instances.len()).sum::<usize>(), file.question.len());
+    }
+
+    #[test]
+    fn the_file_is_strict() {
+        for bad in ["question = [{ name = \"a\" }]", "question = [{ name = \"a\", why = \"b\", wy = 1 }]", "q = 1"] {
+            assert!(toml::from_str::<EssentialFile>(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The outline of a scenario: enough to list it and to select it without reading its file.
+//!
+//! `scenarios/index.json` keeps the outlines of the files that come with the program, so that `list`
+//! reads one document and `run NAME` one file. It is a cache: an outline counts only for the file
+//! with its SHA-256, and a file without one is read. `cargo xtask bless` writes it anew.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Embedded, SelectError, embedded, load_embedded};
+use crate::scenario::{Hazard, Needs, Scalar, Scenario, sha256};
+
+const INDEX: &str = cuda_pitfalls_scenarios::INDEX;
+
+/// A scenario as `list --json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// `<subject>/<what-happens>`.
+    pub name: String,
+    /// The question.
+    pub question: String,
+    /// Words to select by.
+    pub tags: Vec<String>,
+    /// What people see who meet it, by id.
+    pub symptoms: Vec<String>,
+    /// Names of cases, in the order of the file.
+    pub cases: Vec<String>,
+    /// What the machine must have.
+    pub needs: Needs,
+    /// What must be allowed.
+    pub hazards: Vec<Hazard>,
+    /// Parameters and their values.
+    pub parameters: BTreeMap<String, Vec<Scalar>>,
+    /// Names of instances.
+    pub instances: Vec<String>,
+}
+
+/// An outline and the file it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct IndexEntry {
+    sha256: String,
+    #[serde(flatten)]
+    outline: Outline,
+}
+
+impl Outline {
+    /// The outline of a scenario that was read.
+    pub fn of(scenario: &Scenario) -> Outline {
+        let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
+        Outline {
+            name: scenario.name.clone(),
+            question: scenario.question.clone(),
+            tags: scenario.tags.clone(),
+            symptoms: scenario.symptoms.clone(),
+            cases: cases.iter().map(|case| case.name.clone()).collect(),
+            needs: scenario.needs.clone(),
+            hazards: scenario.hazards.clone(),
+            parameters: scenario.parameters.iter().cloned().collect(),
+            instances: scenario.instances.iter().map(|instance| instance.name.clone()).collect(),
+        }
+    }
+
+    /// The scenario of this full name, or the scenario with the one instance of this full name.
+    pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
+        all.iter().find_map(|scenario| {
+            if scenario.name == name {
+                return Some(scenario.clone());
+            }
+            let instance = scenario.instances.iter().find(|instance| *instance == name)?;
+            Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
+        })
+    }
+}
+
+/// The outlines of all scenarios that come with the program, by name. Files that the index does not
+/// know as they are now are read.
+pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
+    let known: Vec<IndexEntry> = serde_json::from_str(INDEX).unwrap_or_default();
+    let mut known: BTreeMap<String, Outline> =
+        known.into_iter().map(|entry| (entry.sha256 + &entry.outline.name, entry.outline)).collect();
+    let files: Vec<Embedded> = embedded().collect();
+    let mut outlines: Vec<Option<Outline>> =
+        files.iter().map(|file| known.remove(&(sha256(file.source) + &file.name))).collect();
+    let unknown = files.into_iter().zip(&outlines).filter(|(_, outline)| outline.is_none());
+    let unknown: Vec<Embedded> = unknown.map(|(file, _)| file).collect();
+    let read = load_embedded(&unknown)?;
+    for (slot, scenario) in outlines.iter_mut().filter(|outline| outline.is_none()).zip(&read) {
+        *slot = Some(Outline::of(scenario));
+    }
+    Ok(outlines.into_iter().flatten().collect())
+}
+
+/// The text of `scenarios/index.json` as it should be: a line for each scenario.
+///
+/// # Errors
+/// Files that are not valid.
+pub fn index() -> Result<String, SelectError> {
+    let files: Vec<Embedded> = embedded().collect();
+    let lines: Vec<String> = load_embedded(&files)?
+        .iter()
+        .map(|scenario| IndexEntry { sha256: scenario.sha256.clone(), outline: Outline::of(scenario) })
+        .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
+        .collect();
+    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+}

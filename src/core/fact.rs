@@ -1,0 +1,276 @@
+//! What a check can ask of an attempt: one [`FactKind`] per kind of fact, with all its
+//! code. How it is read from a scenario's file and what its schema is, its words in a sentence,
+//! what of an observation decides it, and how reports, pages and claims show what was seen.
+//!
+//! To add one, write its kind in a file of this folder, give it its field in [`FactSet`] and its name
+//! in [`KINDS`].
+
+mod bytes;
+mod calls;
+mod change;
+pub mod changes;
+mod contexts;
+mod current;
+mod exit;
+mod gpus;
+mod initialised;
+mod look;
+mod matcher;
+mod memory;
+pub mod sentence;
+mod status;
+mod value;
+mod visible;
+pub mod words;
+
+pub use change::{Change, Fact, RowFact, Token, differing};
+pub use exit::ExitCheck;
+pub use gpus::{GpuList, GpuNames};
+pub use look::{Look, Sight, Truth};
+pub use matcher::{Matcher, Operand};
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::observation::Class;
+use crate::python::{LINE, LINE_MESSAGE};
+use crate::source::reader::Reader;
+use crate::source::tree::{Node, Place};
+use cuda_pitfalls_calls::Call;
+
+/// The facts of a check; those that it says nothing of are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactSet {
+    /// Names of statuses, any of which will do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub status: Vec<String>,
+    /// Output values by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub value: BTreeMap<String, Matcher>,
+    /// The GPUs the process sees, in CUDA order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible: Option<GpuList>,
+    /// The visible GPUs whose primary context is active, in any order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<GpuList>,
+    /// The GPU of the calling thread's current context, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// Whether the driver is initialised in the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialised: Option<bool>,
+    /// The class of the change in device memory, by GPU; `others` is every GPU not named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<String, Vec<Class>>,
+    /// The change in device memory since the baseline, in bytes, by GPU (NVML v2 `used`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub used_bytes: BTreeMap<String, Matcher>,
+    /// The change in device memory since the step before, in bytes, by GPU.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grown_bytes: BTreeMap<String, Matcher>,
+    /// The largest change seen between the step before and this one, by GPU.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peak_bytes: BTreeMap<String, Matcher>,
+    /// What NVML reports as used by the worker itself, by GPU; needs PIDs that can be matched.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub process_bytes: BTreeMap<String, Matcher>,
+    /// Driver calls that the process of a Python line made in the step, by name; one that it did not make
+    /// is 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, Matcher>,
+    /// How the worker ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitCheck>,
+}
+
+/// Every kind of fact about a step, in the order in which they are told.
+pub static KINDS: [FactKind; 12] = [
+    status::STATUS,
+    value::VALUE,
+    visible::VISIBLE,
+    contexts::CONTEXTS,
+    current::CURRENT,
+    initialised::INITIALISED,
+    calls::CALLS,
+    memory::MEMORY,
+    bytes::USED_BYTES,
+    bytes::GROWN_BYTES,
+    bytes::PEAK_BYTES,
+    bytes::PROCESS_BYTES,
+];
+
+/// One kind of fact about a step: all that the program knows of it.
+pub struct FactKind {
+    /// Its key in files.
+    pub key: &'static str,
+    /// Reads what stands under its key, or says what is wrong with it.
+    pub(crate) read: fn(&mut FactSet, &mut CheckReader<'_, '_>, &Node),
+    /// The JSON Schema of what may stand under its key.
+    pub(crate) schema: fn() -> Value,
+    /// What it compares with: in these the plan fills in `${gpus}` and `${gpu0}`.
+    pub(crate) matchers: fn(&mut FactSet) -> Vec<&mut Matcher>,
+    /// What a check says of it, each a part of a sentence; nothing where it is not asked for.
+    pub(crate) sentences: fn(&FactSet) -> Vec<String>,
+    /// Whether it is as a check says, at a step that returned.
+    pub(crate) held: fn(&FactSet, &Look<'_>, &GpuNames<'_>) -> Vec<Truth>,
+    /// Whether it can be told only where memory was read while calls were under way.
+    pub(crate) needs_polling: bool,
+    /// Where reports and pages tell what was seen.
+    pub told: Told,
+    /// What was seen of it after a step, of one value or one GPU if it is by value or by GPU; none
+    /// where it could not be observed.
+    pub seen: fn(&Look<'_>, Option<&str>) -> Option<Sight>,
+}
+
+/// Where reports and pages tell what was seen of a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// With the call: what it returned.
+    WithCall,
+    /// With the change in memory.
+    WithMemory,
+    /// In words and a column of its own.
+    Alone {
+        /// The head of the column.
+        heading: &'static str,
+        /// What stands before the cell where there is no column.
+        brief: &'static str,
+        /// Where it is told though no check asks for it.
+        unasked: Unasked,
+    },
+}
+
+/// Where a fact is told though no check asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// Nowhere.
+    Never,
+    /// After the last step of a case.
+    Last,
+    /// There, and on pages.
+    Always,
+}
+
+impl FactKind {
+    /// By its key in files.
+    pub fn find(key: &str) -> Option<&'static FactKind> {
+        KINDS.iter().find(|kind| kind.key == key)
+    }
+
+    /// Those with a column of their own. Whether there is a driver at all comes first.
+    pub fn columns() -> Vec<&'static FactKind> {
+        let mut columns: Vec<_> = KINDS.iter().filter(|kind| matches!(kind.told, Told::Alone { .. })).collect();
+        columns.sort_by_key(|kind| kind.key != initialised::INITIALISED.key);
+        columns
+    }
+
+    /// Whether a check says something of it.
+    pub fn is_asked(&self, facts: &FactSet) -> bool {
+        !(self.sentences)(facts).is_empty()
+    }
+}
+
+impl FactSet {
+    /// What must hold at the step, each a part of a sentence.
+    pub fn sentences(&self) -> Vec<String> {
+        KINDS.iter().flat_map(|kind| (kind.sentences)(self)).collect()
+    }
+
+    /// Whether some fact can be told only where memory was read while calls were under way.
+    pub(crate) fn needs_polling(&self) -> bool {
+        KINDS.iter().any(|kind| kind.needs_polling && kind.is_asked(self))
+    }
+
+    /// Every fact about a step compared with it; without `polled`, those that need it are left out.
+    pub(crate) fn held(&self, look: &Look<'_>, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
+        let told = KINDS.iter().filter(|kind| polled || !kind.needs_polling);
+        told.flat_map(|kind| (kind.held)(self, look, gpus)).collect()
+    }
+
+    /// Fills in everything that is compared with.
+    pub(crate) fn fill<E>(&mut self, mut fill: impl FnMut(&mut Matcher) -> Result<(), E>) -> Result<(), E> {
+        KINDS.iter().try_for_each(|kind| (kind.matchers)(self).into_iter().try_for_each(&mut fill))
+    }
+}
+
+/// A check while it is read.
+pub(crate) struct CheckReader<'r, 'a> {
+    pub(crate) reader: &'r mut Reader<'a>,
+    /// The row of the step in each case, as far as they are known.
+    pub(crate) rows: &'r [Row],
+    /// The rows of another step by its label, which must be there.
+    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &Place) -> Vec<Row>,
+}
+
+/// What a step is, as far as a check of it must know.
+#[derive(Clone, Debug)]
+pub(crate) enum Row {
+    /// A call of the tables.
+    Call(&'static Call),
+    /// A Python line, and the name of its value.
+    Line { value: Option<String> },
+}
+
+impl Row {
+    /// The names of what the step gives back beside its status.
+    fn values(&self) -> Vec<&str> {
+        match self {
+            Row::Call(call) => matcher::values_of(call),
+            Row::Line { value } => value.as_deref().into_iter().chain([LINE_MESSAGE]).collect(),
+        }
+    }
+
+    /// What it is called in a message.
+    fn name(&self) -> &str {
+        match self {
+            Row::Call(call) => call.name,
+            Row::Line { .. } => LINE,
+        }
+    }
+}
+
+/// The schema of every fact, by key.
+pub(crate) fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
+    KINDS.iter().map(|kind| (kind.key, (kind.schema)())).chain([("exit", exit::schema())])
+}
+
+/// What the schemas of facts refer to, by name.
+pub(crate) fn definitions() -> [(&'static str, Value); 6] {
+    [
+        ("status", status::definition()),
+        ("gpu", gpus::definition()),
+        ("gpus", gpus::list_definition()),
+        ("class", memory::definition()),
+        ("matcher", matcher::schema(json!({ "type": ["integer", "string"] }))),
+        ("bytes_matcher", bytes::definition()),
+    ]
+}
+
+/// A set of these facts alone.
+#[cfg(test)]
+macro_rules! facts {
+    ($($key:ident: $stated:expr),+) => {
+        $crate::fact::FactSet { $($key: $stated,)+ ..$crate::fact::FactSet::default() }
+    };
+}
+#[cfg(test)]
+pub(crate) use facts;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fact_of_a_check_has_its_kind() {
+        let schema = schemars::schema_for!(FactSet);
+        let mut fields: Vec<&str> =
+            schema.get("properties").unwrap().as_object().unwrap().keys().map(|key| key.as_str()).collect();
+        let mut kinds: Vec<&str> = schemas().map(|(key, _)| key).collect();
+        fields.sort_unstable();
+        kinds.sort_unstable();
+        assert_eq!(fields, kinds);
+    }
+}

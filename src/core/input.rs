@@ -1,0 +1,108 @@
+//! Bounded reads of untrusted files.
+
+pub(crate) mod packed;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The whole of a regular file of at most this many bytes.
+///
+/// What is not a regular file is not even opened: a pipe would wait for a writer that may never come, and a device may have
+/// no end. The size that the system states is not believed either, because a file can grow while it is read.
+pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    whole(File::open(path)?, most_bytes)
+}
+
+/// So much is read at a time.
+const PIECE_BYTES: usize = 1 << 16;
+/// The path of standard input.
+pub const STDIN: &str = "-";
+
+/// A document of at most this many bytes when it is unpacked: a regular file, or standard input where the path is
+/// `-`; either may be compressed.
+pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    if path == Path::new(STDIN) {
+        return whole(packed::unpacked(io::stdin())?, most_bytes);
+    }
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    whole(packed::unpacked(File::open(path)?)?, most_bytes)
+}
+
+fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        let most = if most_bytes >= 1 << 20 {
+            format!("{} MiB", most_bytes >> 20)
+        } else {
+            format!("{} KiB", most_bytes >> 10)
+        };
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {most}")));
+    }
+    Ok(bytes)
+}
+
+/// The last bytes of a text that is read to its end, at most this many; each piece is handed over as it comes.
+///
+/// # Errors
+/// The text cannot be read.
+pub fn tail(mut reader: impl Read, most_bytes: usize, mut each: impl FnMut(&[u8])) -> io::Result<Vec<u8>> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut kept = Vec::new();
+    loop {
+        let read = match reader.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => piece.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        each(read);
+        kept.extend_from_slice(read);
+        // Not at every piece: what is kept has to be moved.
+        if kept.len() > 2 * most_bytes {
+            kept.drain(..kept.len() - most_bytes);
+        }
+    }
+    kept.drain(..kept.len().saturating_sub(most_bytes));
+    Ok(kept)
+}
+
+/// As `read`, for text.
+pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
+    let text = String::from_utf8(read(path, most_bytes)?);
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_the_end_is_kept_and_all_of_it_handed_over() {
+        let text: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+        let mut seen = Vec::new();
+        let kept = tail(text.as_slice(), 1000, |piece| seen.extend_from_slice(piece)).unwrap();
+        assert!(seen == text && kept == text[text.len() - 1000..]);
+        assert_eq!(tail(&b"short"[..], 1000, |_| {}).unwrap(), b"short");
+    }
+
+    #[test]
+    fn only_regular_files_up_to_the_limit_are_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), vec![b'x'; 2048]).unwrap();
+        assert_eq!(read(file.path(), 2048).unwrap().len(), 2048);
+        fs::write(file.path(), vec![b'x'; 1025]).unwrap();
+        assert_eq!(read(file.path(), 1024).unwrap_err().to_string(), "it is larger than 1 KiB");
+        for path in ["/dev/zero", "/"] {
+            assert_eq!(read(Path::new(path), 1024).unwrap_err().to_string(), "it is not a regular file");
+        }
+        fs::write(file.path(), b"\xff").unwrap();
+        assert!(read_text(file.path(), 1024).unwrap_err().to_string().contains("utf-8"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Observations × expectations → verdict. Pure, so that a report can be judged again at any time.
+//!
+//! Three questions, in this order and independent of one another: does an attempt count
+//! ([`invalidations`]), does it show the effect ([`shows`]), and what follows from all of them
+//! ([`judge`]). Whether an attempt counts is never decided by what it showed.
+
+mod co_tenant;
+mod decide;
+mod expectation;
+mod facts;
+#[doc(hidden)]
+pub mod fixture;
+mod outcomes;
+mod retry;
+mod shows;
+mod strength;
+#[cfg(test)]
+mod tests;
+mod today;
+mod validity;
+
+pub use facts::{Facts, matches};
+pub use retry::{additional_attempts, confirming_attempts};
+pub use shows::{Failed, Shows, shows};
+pub use today::{Today, ask_as_today, plan_as_today, planned_today};
+pub use validity::invalidations;
+
+use crate::observe::Scene;
+use crate::plan::Plan;
+use crate::report::{CaseReport, Report};
+use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
+
+/// The verdict on one scenario, from its attempts alone.
+///
+/// Reasons not to count, outcomes and the places of attempts among them are computed anew and written into
+/// `cases`; what was recorded is not touched.
+pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts) -> Verdict {
+    let seen = outcomes::recompute(plan, cases, scene);
+    let decision = decide::decide(plan, &seen, facts);
+    let comparison = expectation::compare(plan, &seen, decision.kind, facts);
+    if let Some(words) = comparison.disagreement {
+        return Verdict {
+            kind: Kind::Inconclusive,
+            reason: Some(Reason::Contaminated),
+            detail: format!("attempts disagree about memory, which another process may have caused: {words}"),
+            expectation: ExpectationMet::NoExpectation,
+            unexpected: Vec::new(),
+            unobservable: comparison.unobservable,
+            rate: None,
+            provenance: facts.provenance,
+        };
+    }
+    Verdict {
+        kind: decision.kind,
+        reason: decision.reason,
+        detail: decision.detail,
+        expectation: comparison.met,
+        unexpected: comparison.unexpected,
+        unobservable: comparison.unobservable,
+        rate: decision.rate,
+        provenance: facts.provenance,
+    }
+}
+
+/// Rejects a verdict that no data supports.
+fn distrust(verdict: &mut Verdict) {
+    if verdict.kind.is_conclusive() {
+        verdict.kind = Kind::HarnessError;
+        verdict.reason = Some(Reason::Protocol);
+        verdict.detail = "the report says that it was answered, and not what was run".to_string();
+        verdict.expectation = ExpectationMet::NoExpectation;
+        verdict.unexpected.clear();
+    }
+}
+
+/// Judges every scenario of a report again. Those that never ran, or that broke off, keep their
+/// verdict: there is nothing else to tell why. So do all of a compact report, which has no attempts.
+pub fn rejudge(report: &mut Report) {
+    if report.run.compact {
+        return;
+    }
+    let Report { provenance, run, machine, scenarios, .. } = report;
+    let figures = run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &machine.gpus };
+    for scenario in scenarios {
+        let Some(plan) = &scenario.plan else {
+            distrust(&mut scenario.verdict);
+            continue;
+        };
+        if scenario.verdict.kind == Kind::Skipped || broke_off(plan, &scenario.verdict, &scenario.cases) {
+            continue;
+        }
+        let facts = Facts::new(machine, scenario.libcudart.as_ref(), plan, *provenance);
+        scenario.verdict = judge(plan, &mut scenario.cases, &scene, &facts);
+    }
+}
+
+/// Whether attempts are missing altogether, for a reason that was recorded as the verdict. A
+/// verdict that claims an answer is never taken on trust.
+fn broke_off(plan: &Plan, verdict: &Verdict, cases: &[CaseReport]) -> bool {
+    let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
+    let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(0, |case| case.attempts.len());
+    !verdict.kind.is_conclusive() && plan.cases.iter().any(|case| made(&case.name) < repeat)
+}

@@ -1,0 +1,76 @@
+//! Reports for tests.
+
+use crate::observe::fixture::Script;
+use crate::plan::fixture::machine;
+use crate::report::{Attempt, CaseReport, MAJOR, MINOR, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use crate::verdict::Provenance;
+use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
+
+/// A scenario with this verdict, and a trap with this many attempts.
+pub fn scenario(kind: Kind, reason: Option<Reason>, expectation: ExpectationMet, attempts: usize) -> ScenarioReport {
+    ScenarioReport {
+        remedy: None,
+        name: "test/question".into(),
+        scenario: "test/question".into(),
+        question: "Does it?".into(),
+        tags: Vec::new(),
+        parameters: Default::default(),
+        sha256: String::new(),
+        asked_by_name: false,
+        lacks: None,
+        asked: None,
+        nondeterministic: false,
+        libcudart: None,
+        plan: None,
+        verdict: Verdict {
+            kind,
+            reason,
+            detail: String::new(),
+            expectation,
+            unexpected: Vec::new(),
+            unobservable: Vec::new(),
+            rate: None,
+            provenance: Provenance::Measured,
+        },
+        cases: vec![CaseReport::new("trap", vec![Attempt::new(0, Script::new().recording()); attempts])],
+    }
+}
+
+/// A report of a machine with one GPU.
+pub fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
+    Report {
+        schema: SchemaId { name: SCHEMA.into(), major: MAJOR, minor: MINOR },
+        must_understand: Vec::new(),
+        provenance: Provenance::Measured,
+        run: Run {
+            id: String::new(),
+            version: String::new(),
+            started_at: String::new(),
+            finished_at: None,
+            started_ns: 0,
+            elapsed_ns: 0,
+            selectors: Vec::new(),
+            labels: Default::default(),
+            compact: false,
+            shard: None,
+            require: Vec::new(),
+            allow_skip: None,
+            stopped_by: None,
+            not_run: Vec::new(),
+            on: "cuda".into(),
+            seed: 0,
+            allowed: Vec::new(),
+            interrupted: None,
+            exit: None,
+            calibration: Vec::new(),
+            co_tenants: Vec::new(),
+            warnings: Vec::new(),
+            host_unsafe: None,
+            commit: None,
+            parent_peak_rss_bytes: None,
+        },
+        machine: machine(1),
+        scenarios,
+        complete,
+    }
+}

@@ -1,0 +1,43 @@
+//! Values and pure rules: what a scenario asks, how it is planned, what was recorded and observed, and what follows.
+//!
+//! Nothing here starts a process, and nothing but `clock`, `input`, `archive` and the store of reports touches a clock
+//! or a file.
+
+#![cfg(target_os = "linux")]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+
+// At the bottom of all.
+#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
+pub mod archive;
+pub mod clock;
+#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
+pub mod input;
+pub mod random;
+pub mod text;
+
+// The wire between the processes of an attempt.
+pub mod channel;
+pub mod event;
+pub mod experiment;
+pub mod python;
+pub mod recording;
+pub mod sample;
+pub mod verdict;
+
+// The question.
+pub mod catalogue;
+pub mod fact;
+pub mod mask;
+pub mod scenario;
+pub mod source;
+
+// The machine and the plan.
+pub mod calibration;
+pub mod machine;
+pub mod plan;
+
+// The answer.
+pub mod judge;
+pub mod observation;
+pub mod observe;
+pub mod report;

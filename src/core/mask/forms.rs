@@ -1,0 +1,170 @@
+//! The masks that are asked about by name: `scenarios/surveys/mask.toml`, read strictly.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::template::Template;
+use crate::catalogue::Invalid;
+use crate::scenario::Diagnostic;
+
+const FILE: &str = "scenarios/surveys/mask.toml";
+const SOURCE: &str = cuda_pitfalls_scenarios::MASKS;
+
+/// A value of `CUDA_VISIBLE_DEVICES` with one of `CUDA_DEVICE_ORDER`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// `CUDA_VISIBLE_DEVICES`; none where it is not set.
+    pub mask: Option<Template>,
+    /// `CUDA_DEVICE_ORDER`; none where the form has nothing to say about it.
+    pub order: Option<String>,
+    /// Why it is of interest, or what people believe of it.
+    pub note: String,
+}
+
+/// The forms that come with the program, each with the title of its group, in the order of the file.
+///
+/// # Errors
+/// Everything that is wrong with the file. A test reads it, so this is a bug.
+pub fn forms() -> Result<Vec<(String, Form)>, Invalid> {
+    let invalid = |diagnostics| Invalid { path: FILE.to_string(), source: SOURCE.to_string(), diagnostics };
+    read(FILE, SOURCE).map_err(invalid)
+}
+
+/// The file as it is written: every key that there is, and no other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FormsFile {
+    group: Vec<FormsGroup>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FormsGroup {
+    title: Spanned<String>,
+    forms: Spanned<Vec<Spanned<RawForm>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawForm {
+    mask: Option<Spanned<String>>,
+    order: Option<Spanned<String>>,
+    note: Spanned<String>,
+}
+
+/// Turns the text of a file into forms, or into what is wrong with it, in order.
+fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>> {
+    let diagnostic = |span, message: String| Diagnostic { file: file.into(), span, message, help: None, context: None };
+    let parsed: FormsFile = match toml::from_str(source) {
+        Ok(parsed) => parsed,
+        Err(error) => return Err(vec![diagnostic(error.span().unwrap_or(0..0), error.message().to_string())]),
+    };
+    let (mut found, mut errors): (Vec<(String, Form)>, Vec<Diagnostic>) = (Vec::new(), Vec::new());
+    for group in parsed.group {
+        if group.title.get_ref().trim().is_empty() {
+            errors.push(diagnostic(group.title.span(), "a group needs its title".to_string()));
+        }
+        if group.forms.get_ref().is_empty() {
+            errors.push(diagnostic(group.forms.span(), "a group without forms".to_string()));
+        }
+        for raw in group.forms.into_inner() {
+            let span = raw.span();
+            match form(raw.into_inner()) {
+                Ok(form) if found.iter().any(|(_, known)| known.asks_as(&form)) => {
+                    errors.push(diagnostic(span, "this is asked twice".to_string()));
+                }
+                Ok(form) => found.push((group.title.get_ref().clone(), form)),
+                Err((span, message)) => errors.push(diagnostic(span, message)),
+            }
+        }
+    }
+    if errors.is_empty() { Ok(found) } else { Err(errors) }
+}
+
+impl Form {
+    /// Whether another form asks for the same two values.
+    fn asks_as(&self, other: &Form) -> bool {
+        self.mask == other.mask && self.order == other.order
+    }
+}
+
+fn form(raw: RawForm) -> Result<Form, (std::ops::Range<usize>, String)> {
+    if raw.note.get_ref().trim().is_empty() {
+        return Err((raw.note.span(), "a note says why the form is of interest".to_string()));
+    }
+    if let Some(order) = raw.order.as_ref().filter(|order| order.get_ref().contains('\0')) {
+        return Err((order.span(), "no environment variable can hold a NUL".to_string()));
+    }
+    let template = |mask: Spanned<String>| Template::parse(mask.get_ref()).map_err(|it| (mask.span(), it.to_string()));
+    let mask = raw.mask.map(template).transpose()?;
+    Ok(Form { mask, order: raw.order.map(Spanned::into_inner), note: raw.note.into_inner() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mask::{InitStatus, parse};
+
+    fn errors(source: &str) -> Vec<String> {
+        let render = |error: Diagnostic| error.render(source, false);
+        read("m.toml", source).unwrap_err().into_iter().map(render).collect()
+    }
+
+    #[test]
+    fn the_file_that_comes_with_the_program_is_valid() {
+        let forms = forms().unwrap_or_else(|invalid| {
+            let lines: Vec<String> = invalid.diagnostics.iter().map(|it| it.render(&invalid.source, false)).collect();
+            panic!("{}", lines.join("\n"))
+        });
+        assert!(forms.len() >= 100, "{}", forms.len());
+        let two = ["GPU-11111111-2222-3333-4444-555555555555", "GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"];
+        let two = two.map(String::from);
+        let mut seen = std::collections::BTreeMap::new();
+        for (group, form) in &forms {
+            assert!(!form.note.ends_with('.') && form.note.chars().count() <= 100, "{group}: {}", form.note);
+            // Most are for the two GPUs that most machines with several have.
+            let Ok(mask) = form.mask.as_ref().map(|mask| mask.fill(&two)).transpose() else { continue };
+            let answer = parse(mask.as_deref(), form.order.as_deref(), &two);
+            *seen.entry((answer.status, answer.gpus.len())).or_insert(0) += 1;
+        }
+        for kind in [
+            (InitStatus::NoDevice, 0),
+            (InitStatus::InvalidDevice, 0),
+            (InitStatus::Success, 1),
+            (InitStatus::Success, 2),
+        ] {
+            assert!(seen.get(&kind).is_some_and(|count| *count >= 10), "{kind:?}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_may_have_one_value_or_both_or_neither() {
+        let source = "[[group]]\ntitle = \"A\"\nforms = [\n{ note = \"n\" },\n{ mask = \"\", note = \"n\" },\n\
+                      { order = \"x\", note = \"n\" },\n{ mask = \"<uuid1>\", order = \"x\", note = \"n\" },\n]\n";
+        let found = read("m.toml", source).unwrap();
+        let texts: Vec<_> =
+            found.iter().map(|(_, it)| (it.mask.as_ref().map(Template::text), it.order.as_deref())).collect();
+        assert_eq!(texts, [(None, None), (Some(""), None), (None, Some("x")), (Some("<uuid1>"), Some("x"))]);
+        assert!(found.iter().all(|(group, _)| group == "A"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let group = |forms: &str| format!("[[group]]\ntitle = \"A\"\nforms = [\n{forms}\n]\n");
+        for (source, says) in [
+            (group("{ mask = \"0\" }"), "missing field `note`"),
+            (group("{ masks = \"0\", note = \"n\" }"), "unknown field `masks`"),
+            (group("{ mask = \"0\", note = \" \" }"), "a note says why"),
+            (group("{ mask = \"<uid0>\", note = \"n\" }"), "at byte 0"),
+            (group("{ order = \"\\u0000\", note = \"n\" }"), "NUL"),
+        ] {
+            let errors = errors(&source);
+            assert!(errors.len() == 1 && errors[0].contains(says) && errors[0].contains("m.toml:4"), "{errors:?}");
+        }
+        let twice = errors(&group("{ mask = \"0\", note = \"n\" },\n{ mask = \"0\", note = \"m\" }"));
+        assert!(twice[0].contains("asked twice") && twice[0].contains("m.toml:5"), "{twice:?}");
+        assert!(errors(&group(""))[0].contains("without forms"));
+        assert!(errors("[[group]]\ntitle = \"\"\nforms = [{ note = \"n\" }]\n")[0].contains("its title"));
+        assert!(errors("group = 1")[0].contains("m.toml:1"));
+    }
+}

@@ -1,0 +1,173 @@
+//! Attempts for tests, written event by event.
+
+use cuda_pitfalls_calls::Library;
+
+use crate::calibration::Calibration;
+use crate::event::{Event, Probe, Status, Value};
+use crate::plan::{CasePlan, Plan};
+use crate::recording::Recording;
+use crate::recording::{BarrierSweep, Exit, ProcessEvent};
+use crate::sample::{FreeRun, Process, Reading, Sweep};
+use crate::scenario::Step;
+
+/// What one context costs on the calibrated GPUs of tests.
+pub const CONTEXT: u64 = 500 << 20;
+
+/// A sound calibration.
+pub fn calibration(uuid: &str) -> Calibration {
+    Calibration {
+        uuid: uuid.into(),
+        at_ns: 0,
+        baseline_bytes: None,
+        init_bytes: Some(3 << 20),
+        null_bytes: 0,
+        context_bytes: CONTEXT,
+        allocation_bytes: 64 << 20,
+        allocated_bytes: 64 << 20,
+        epsilon_bytes: 2 << 20,
+        pid_listed: true,
+        sound: true,
+        why_unsound: None,
+    }
+}
+
+/// A case that makes these calls; labels are the calls, with the index where one comes again.
+pub fn case(name: &str, calls: &[&str]) -> CasePlan {
+    let step = |(index, call): (usize, &&str)| {
+        let again = calls.iter().take(index).any(|before| before == call);
+        let label = if again { format!("{call}{index}") } else { (*call).to_string() };
+        Step { call: (*call).into(), args: Default::default(), bind: None, on: None, from: None, label, line: 1 }
+    };
+    CasePlan {
+        name: name.into(),
+        does: String::new(),
+        mask: None,
+        env: Default::default(),
+        python: None,
+        probes: true,
+        steps: calls.iter().enumerate().map(step).collect(),
+        expect: Vec::new(),
+    }
+}
+
+/// A plan for this many GPUs, all of them used.
+pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
+    Plan {
+        repeat: 5,
+        step_timeout_ms: 1,
+        timeout_ms: 1,
+        gpus: (0..gpus).map(|place| format!("GPU-{place}")).collect(),
+        used_gpus: gpus,
+        needs: Default::default(),
+        hazards: Vec::new(),
+        parameters: Default::default(),
+        nondeterministic: false,
+        effect: Vec::new(),
+        expect: Vec::new(),
+        cases,
+    }
+}
+
+/// An attempt under construction. Time passes by 100 ns per event.
+#[derive(Clone)]
+pub struct Script {
+    pub events: Vec<Event>,
+    pub sweeps: Vec<BarrierSweep>,
+    pub free_run: Option<FreeRun>,
+    pub exit: Exit,
+    pub pid: u32,
+    now: u64,
+}
+
+impl Script {
+    /// A worker that is ready, and that will leave in peace.
+    #[expect(clippy::new_without_default, reason = "a script begins with its steps")]
+    pub fn new() -> Script {
+        let pid = 4242;
+        let ready = Event::Ready { protocol: 1, pid, libraries: Vec::new(), missing: Vec::new(), injected: Vec::new() };
+        let exit = Exit { code: Some(0), said_bye: true, ..Exit::default() };
+        let (sweeps, free_run) = (Vec::new(), Some(FreeRun::default()));
+        Script { events: vec![ready], sweeps, free_run, exit, pid, now: 1000 }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now += 100;
+        self.now
+    }
+
+    /// The call of a step begins.
+    pub fn begin(&mut self, step: usize) {
+        let t_ns = self.tick();
+        self.events.push(Event::Begin { step, t_ns });
+    }
+
+    /// A step begins and returns this code of the driver, and these values.
+    pub fn step(&mut self, step: usize, code: i64, values: &[(&str, Value)]) {
+        self.begin(step);
+        let t_ns = self.tick();
+        let values = values.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect();
+        let status = Some(Status::named(Library::Driver, code));
+        self.events.push(Event::End {
+            step,
+            t_ns,
+            elapsed_ns: 50 + t_ns % 7,
+            status,
+            values,
+            bytes: None,
+            calls: None,
+            processes: Vec::new(),
+            varying: Vec::new(),
+        });
+    }
+
+    /// The worker runs its probes: the status, the visible GPUs with their activity, the current one.
+    pub fn probe(&mut self, step: usize, code: i64, gpus: Option<&[(&str, bool)]>, current: Option<i32>) {
+        let probe = Probe {
+            status: Some(Status { code, name: None }),
+            visible: gpus.map(|gpus| gpus.iter().map(|(uuid, _)| (*uuid).to_string()).collect()),
+            active: gpus.map(|gpus| gpus.iter().map(|(_, active)| *active).collect()),
+            current,
+            current_status: None,
+        };
+        self.events.push(Event::Probe { step, elapsed_ns: 1, probe });
+    }
+
+    /// Memory is read; process lists are empty.
+    pub fn sweep(&mut self, step: Option<usize>, used: &[u64]) {
+        let reading = |&used_bytes: &u64| Reading {
+            used_bytes: Some(used_bytes),
+            processes: Some(Vec::new()),
+            ..Reading::default()
+        };
+        let sweep = Sweep { t_ns: self.tick(), elapsed_ns: 1, gpus: used.iter().map(reading).collect() };
+        self.sweeps.push(BarrierSweep { step, after_exit: false, sweep });
+    }
+
+    /// Memory is read once more after the worker's end.
+    pub fn sweep_after_exit(&mut self, used: &[u64]) {
+        self.sweep(None, used);
+        if let Some(last) = self.sweeps.last_mut() {
+            last.after_exit = true;
+        }
+    }
+
+    /// A process is on a GPU in one of the sweeps.
+    pub fn process(&mut self, sweep: usize, gpu: usize, pid: u32, used_bytes: Option<u64>) {
+        let processes = &mut self.sweeps[sweep].sweep.gpus[gpu].processes;
+        processes.get_or_insert_default().push(Process { pid, used_bytes });
+    }
+
+    /// What the supervisor would have recorded.
+    pub fn recording(&self) -> Recording {
+        Recording {
+            started_ns: 1000,
+            wall_ns: self.now - 1000,
+            pid: self.pid,
+            events: self.events.iter().map(|event| ProcessEvent { process: None, event: event.clone() }).collect(),
+            sweeps: self.sweeps.clone(),
+            free_run: self.free_run.clone(),
+            exit: self.exit.clone(),
+            ..Recording::default()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Scenario × machine → plan: what exactly will be run, on which GPUs, with which environment.
+//!
+//! Pure: the machine is a value, and a plan can be printed and saved before anything runs.
+
+mod asked;
+pub mod estimate;
+mod fill;
+#[doc(hidden)]
+pub mod fixture;
+mod needs;
+mod options;
+mod order;
+mod resolve;
+
+pub use needs::unmet;
+pub use options::{Options, Unmet};
+pub use order::order;
+pub use resolve::resolve;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
+use crate::scenario::{Check, Expectation, Hazard, Needs, Python};
+
+/// One instance of a scenario, with nothing left to decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Attempts of each case.
+    pub repeat: u32,
+    /// The most that one step may take.
+    pub step_timeout_ms: u64,
+    /// The most that one attempt may take.
+    pub timeout_ms: u64,
+    /// What the file calls `gpu0`, `gpu1`, …: UUIDs, the GPUs used first, then the others in NVML order.
+    pub gpus: Vec<String>,
+    /// How many GPUs of `gpus` the question is about; the others are watched too.
+    pub used_gpus: usize,
+    /// What was needed, and is there.
+    pub needs: Needs,
+    /// What the scenario may do to others.
+    pub hazards: Vec<Hazard>,
+    /// Values of the scenario's parameters.
+    pub parameters: BTreeMap<String, Scalar>,
+    /// Whether a mixture of outcomes is an answer.
+    pub nondeterministic: bool,
+    /// The pitfall, with names filled in.
+    pub effect: Vec<Check>,
+    /// The expected verdicts, in the order of the file.
+    pub expect: Vec<Expectation>,
+    /// The cases in the order of the file.
+    pub cases: Vec<CasePlan>,
+}
+
+/// One case, with nothing left to decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CasePlan {
+    /// `trap`, `control`, …
+    pub name: String,
+    /// What is special about this order.
+    pub does: String,
+    /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; null where the worker starts without a mask.
+    pub mask: Option<Vec<String>>,
+    /// The rest of the environment that the case asks for.
+    pub env: BTreeMap<String, String>,
+    /// Whether the worker runs probes after each step.
+    pub probes: bool,
+    /// What the interpreter of its Python lines must have; none where the case makes C calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<Python>,
+    /// The steps, with names filled in.
+    pub steps: Vec<Step>,
+    /// Facts that every attempt must show, with names filled in.
+    pub expect: Vec<Check>,
+}
+
+impl Plan {
+    /// How long its attempts may take.
+    pub fn timeouts(&self) -> Timeouts {
+        Timeouts { step_ms: self.step_timeout_ms, attempt_ms: self.timeout_ms }
+    }
+
+    /// The file's name (`gpu0`, …) of a GPU.
+    pub fn gpu_name(&self, uuid: &str) -> Option<String> {
+        self.gpus.iter().position(|known| known == uuid).map(|place| format!("gpu{place}"))
+    }
+
+    /// A case by name.
+    pub fn case(&self, name: &str) -> Option<&CasePlan> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+}
+
+impl CasePlan {
+    /// What one attempt of the case is to do.
+    pub fn experiment(&self, timeouts: Timeouts) -> Experiment {
+        Experiment {
+            program: self.python.clone().map_or(Program::Worker, Program::Python),
+            environment: self.env.clone(),
+            gpus: self.mask.clone(),
+            steps: self.steps.clone(),
+            probes: self.probes,
+            timeouts,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A scenario: one question, its cases, and what is expected and why.
+//!
+//! [`load`] turns the text of a file into a [`Scenario`] or into every error of the file at once,
+//! each with its place. Nothing here touches a clock, a file, the environment or a GPU.
+
+mod check;
+pub mod environment;
+pub mod framework;
+mod load;
+pub mod python;
+pub mod schema;
+pub mod symptom;
+mod version;
+
+pub use check::Check;
+pub use load::Excerpts;
+pub use load::{load, sha256};
+
+pub use crate::experiment::{Scalar, Step};
+pub use crate::fact::{ExitCheck, GpuList, Matcher, Operand};
+pub use crate::observation::Class;
+pub use crate::python::Python;
+pub use crate::source::Diagnostic;
+pub use crate::source::diagnostic::nearest;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One file: one question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// `<subject>/<what-happens>`, from the file's path.
+    pub name: String,
+    /// The question, ending in a question mark.
+    pub question: String,
+    /// Why it matters: the comment at the top of the file.
+    pub why: String,
+    /// What people believe or hope.
+    pub folklore: String,
+    /// What was measured, in a sentence or two. Empty until it was.
+    pub answer: String,
+    /// The order or call that works. Empty where there is none.
+    pub remedy: String,
+    /// Why there can be no control. Empty where there is one.
+    pub no_control: String,
+    /// The scenario that asks the same with CUDA calls alone, if there is one.
+    pub twin: Option<String>,
+    /// Words to select by; catalogue numbers among them.
+    pub tags: Vec<String>,
+    /// The symptoms that people see, by id of [`symptom`].
+    pub symptoms: Vec<String>,
+    /// Messages and phrasings that people paste, which no other text of the file has.
+    pub says: Vec<String>,
+    /// Where the question comes from.
+    pub sources: Vec<String>,
+    /// What the machine must have.
+    pub needs: Needs,
+    /// Dangers to other users of the machine; refused unless allowed by name.
+    pub hazards: Vec<Hazard>,
+    /// Attempts of each case, unless the command line says otherwise.
+    pub repeat: u32,
+    /// The most that one step may take.
+    pub step_timeout_ms: u64,
+    /// The most that one attempt may take.
+    pub timeout_ms: u64,
+    /// Whether a mixture of outcomes is an answer (with its rate) rather than a invalid.
+    pub nondeterministic: bool,
+    /// Parameter names and values, in file order; empty for most.
+    pub parameters: Vec<(String, Vec<Scalar>)>,
+    /// One per combination of parameter values; exactly one where there are no parameters.
+    pub instances: Vec<Instance>,
+    /// SHA-256 of the file's bytes, in hex.
+    pub sha256: String,
+}
+
+impl Scenario {
+    /// Whether a case has Python lines.
+    pub fn has_python_lines(&self) -> bool {
+        self.instances.iter().flat_map(|instance| &instance.cases).any(|case| case.python.is_some())
+    }
+}
+
+/// A scenario with values for its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// The scenario's name, with `[parameter=value,…]` where it has parameters.
+    pub name: String,
+    /// The values.
+    pub values: BTreeMap<String, Scalar>,
+    /// The cases in file order; `trap` and `control` among them.
+    pub cases: Vec<Case>,
+    /// The pitfall: it shows in an attempt when all of these hold.
+    pub effect: Vec<Check>,
+    /// Which verdict is expected where; the first whose `when` matches counts.
+    pub expect: Vec<Expectation>,
+}
+
+/// One ordered list of steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Case {
+    /// `trap`, `control`, or another name.
+    pub name: String,
+    /// What is special about this order, in a few words.
+    pub does: String,
+    /// How many GPUs the worker is started with.
+    pub gpus: Gpus,
+    /// Environment at exec, beside what every worker gets.
+    pub env: BTreeMap<String, String>,
+    /// Whether the worker runs probes after each step.
+    pub probes: bool,
+    /// What the interpreter of its Python lines must have; none where the case makes C calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<Python>,
+    /// The calls.
+    pub steps: Vec<Step>,
+    /// Facts that every attempt of this case must show.
+    pub expect: Vec<Check>,
+}
+
+/// How many GPUs a worker is started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Gpus {
+    /// No mask at all: the question is about visibility.
+    All,
+    /// A mask that names this many by UUID.
+    Masked(u32),
+}
+
+/// Whether a `remedy` says what to do. One that begins with `None needed` says why nothing is to be
+/// done: these two words are part of the file format.
+pub fn is_workaround(remedy: &str) -> bool {
+    !remedy.is_empty() && !remedy.starts_with("None needed")
+}
+
+/// What the machine must have before any step is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Needs {
+    /// At least this many GPUs.
+    pub gpus: u32,
+    /// A range for the driver's version, such as `>= 525`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Range>,
+    /// A range for libcudart's version, such as `>= 12.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libcudart: Option<Range>,
+    /// A range for the compute capability of the GPUs used, such as `>= 9.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<Range>,
+    /// Whether the worker must be root.
+    #[serde(default)]
+    pub root: bool,
+    /// Whether the GPUs must be able to address each other's memory.
+    #[serde(default)]
+    pub peer_access: bool,
+}
+
+/// A comparison with a dotted version: one of `>= > <= < =` and numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Range(pub String);
+
+/// What a scenario may do to others on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Hazard {
+    /// Raises a GPU fault (an Xid in the kernel log).
+    Fault,
+    /// Asks for more managed memory than the GPU has.
+    Oversubscribe,
+    /// Takes most of a GPU's memory.
+    Bigmem,
+    /// Needs root.
+    Root,
+    /// Changes a setting of the machine.
+    Settings,
+    /// Runs Python lines that did not come with the program. No file lists it: it follows from where
+    /// the file is.
+    Code,
+}
+
+impl Hazard {
+    /// All of them, for messages and help.
+    pub const ALL: [Hazard; 6] =
+        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings, Hazard::Code];
+
+    /// Those that a file lists.
+    pub const LISTED: [Hazard; 5] =
+        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
+
+    /// The word in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hazard::Fault => "fault",
+            Hazard::Oversubscribe => "oversubscribe",
+            Hazard::Bigmem => "bigmem",
+            Hazard::Root => "root",
+            Hazard::Settings => "settings",
+            Hazard::Code => "code",
+        }
+    }
+}
+
+/// Which verdict is expected, where, and on what evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// `reproduced` or `not_reproduced`.
+    pub verdict: Expected,
+    /// Where it holds; everywhere if empty.
+    #[serde(default, skip_serializing_if = "When::is_empty")]
+    pub when: When,
+    /// The reason, in a sentence.
+    pub because: String,
+    /// The committed report that supports it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub evidence: String,
+}
+
+/// The verdicts that can be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// The pitfall shows in every trap and in no control.
+    Reproduced,
+    /// The pitfall shows nowhere.
+    NotReproduced,
+}
+
+/// Conditions on the machine; all that are given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    /// A range for the driver's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Range>,
+    /// A range for libcudart's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libcudart: Option<Range>,
+    /// A range for the compute capability of `gpu0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<Range>,
+    /// A range for the number of GPUs in the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<Range>,
+    /// Values of the scenario's own parameters: the instance's value must be among those listed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Vec<Scalar>>,
+    /// Python packages with the versions that will do, as in a case's `needs`: `torch >= 2.11`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
+}
+
+impl When {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        *self == When::default()
+    }
+
+    /// Asks for what `all` asks too, where this does not ask about the same fact itself.
+    pub fn inherit(&mut self, all: &When) {
+        self.driver = self.driver.take().or_else(|| all.driver.clone());
+        self.libcudart = self.libcudart.take().or_else(|| all.libcudart.clone());
+        self.compute_capability = self.compute_capability.take().or_else(|| all.compute_capability.clone());
+        self.gpus = self.gpus.take().or_else(|| all.gpus.clone());
+        for (name, values) in &all.parameters {
+            self.parameters.entry(name.clone()).or_insert_with(|| values.clone());
+        }
+        if self.packages.is_empty() {
+            self.packages.clone_from(&all.packages);
+        }
+    }
+}

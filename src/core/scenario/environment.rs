@@ -1,0 +1,122 @@
+//! The environment variables that a scenario may read, set and remove.
+
+/// The variable of which libcuda loads a library when it is initialised.
+pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
+/// The injection library's name. It lies beside the links that a worker finds first, so the loader finds it by
+/// its name, and no scenario needs a path of this machine.
+pub const INJECTION_LIBRARY: &str = "libcuda_pitfalls_hook.so";
+/// The variable whose value the injection library makes the mask.
+pub const INJECTED_MASK: &str = "CUDA_PITFALLS_HOOK_MASK";
+
+/// The names. Anything else in a worker's environment could run code of its own (`LD_PRELOAD`) or
+/// say something about the machine's owner, so a scenario cannot name it.
+pub const NAMES: &[&str] = &[
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MODULE_DATA_LOADING",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_CACHE_MAXSIZE",
+    "CUDA_CACHE_PATH",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_FORCE_JIT",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_DISABLE_JIT",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
+    "CUDA_FORCE_PRELOAD_LIBRARIES",
+    "CUDA_SCALE_LAUNCH_QUEUES",
+    "CUDA_LOG_FILE",
+    "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION",
+    "CUDA_ENABLE_LIGHTWEIGHT_COREDUMP",
+    "CUDA_COREDUMP_GENERATION_FLAGS",
+    "CUDA_COREDUMP_FILE",
+    "NVIDIA_VISIBLE_DEVICES",
+    "CUDA_ENABLE_MODULE_LAZY_LOADING",
+    "CUDA_PREFER_SPINLOCKS_ON_HOST",
+    INJECTION,
+    INJECTED_MASK,
+];
+
+/// How the names of variables begin that frameworks read. The names that decide which code an
+/// interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) begin otherwise.
+pub const FRAMEWORK_PREFIXES: &[&str] = &[
+    "PYTORCH_",
+    "TORCH_",
+    "XLA_",
+    "JAX_",
+    "CUPY_",
+    "NUMBA_",
+    "TRITON_",
+    "TF_",
+    "HF_",
+    "TRANSFORMERS_",
+    "ACCELERATE_",
+    "NCCL_",
+    "RMM_",
+    "RAPIDS_",
+    "CUDF_",
+    "OMP_",
+    "MKL_",
+    "GGML_",
+    "LLAMA_",
+    "VLLM_",
+    "CUBLAS_",
+    "CUDNN_",
+    "TOKENIZERS_",
+];
+
+/// Variables by which launchers of several processes tell each its part.
+pub const LAUNCHER_NAMES: &[&str] =
+    &["LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_LOCALID"];
+
+/// Whether a case of Python lines may name a variable beside [`NAMES`].
+pub fn is_of_a_framework(name: &str) -> bool {
+    let in_form = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    in_form
+        && (LAUNCHER_NAMES.contains(&name)
+            || FRAMEWORK_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
+}
+
+/// A place where not even root can make, replace or remove a file. A device file is no such place:
+/// a run as root can be made to put a pipe or a folder where `/dev/null` was.
+const NOWHERE: &str = "/proc/cuda-pitfalls";
+
+/// The only values that a variable may be given which names a file: a worker leaves nothing outside
+/// its own home.
+pub fn values(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        "CUDA_LOG_FILE" => Some(&["stdout", "stderr"]),
+        "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" => Some(&[NOWHERE]),
+        // Code of ours, or none at all.
+        INJECTION => Some(&[INJECTION_LIBRARY, NOWHERE]),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_names_a_file_has_listed_values() {
+        for name in
+            NAMES.iter().filter(|name| ["_FILE", "_PATH", "_PIPE", "_DIRECTORY"].iter().any(|end| name.ends_with(end)))
+        {
+            assert!(values(name).is_some(), "{name}");
+        }
+        assert_eq!(values("CUDA_CACHE_DISABLE"), None);
+    }
+
+    #[test]
+    fn no_variable_of_a_framework_decides_what_an_interpreter_runs() {
+        for name in ["PYTORCH_NVML_BASED_CUDA_CHECK", "XLA_FLAGS", "LOCAL_RANK"] {
+            assert!(is_of_a_framework(name), "{name}");
+        }
+        for name in ["PYTHONPATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "XLA_", "torch_x", "RANKS"] {
+            assert!(!is_of_a_framework(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Reading a scenario file: strict, every error of the file at once, each at its place.
+//!
+//! The TOML tree is walked by hand rather than deserialised, because that stops at the first error
+//! and cannot suggest which of a hundred calls was probably meant.
+
+mod arguments;
+mod cases;
+mod checks;
+mod conditions;
+mod excerpt;
+mod parameters;
+
+pub use excerpt::Excerpts;
+
+use sha2::{Digest, Sha256};
+
+use self::cases::{Common, Scope};
+use self::conditions::beginning;
+use self::parameters::{Combination, Parameters};
+use super::symptom;
+use super::{Gpus, Instance, Needs, Scenario};
+use crate::source::diagnostic::{self, Diagnostic, suggest};
+use crate::source::reader::{self, Reader, get, opening_comment};
+use crate::source::size;
+use crate::source::tree::{self, Entry, Node};
+
+const MOST_SOURCE_BYTES: usize = 256 << 10;
+const MOST_CASES: usize = 16;
+/// The most characters of a message that people paste: one line of it.
+const MOST_SAID: usize = 160;
+const KEYS: [&str; 22] = [
+    "question",
+    "folklore",
+    "answer",
+    "remedy",
+    "twin",
+    "tags",
+    "symptoms",
+    "says",
+    "sources",
+    "needs",
+    "gpus",
+    "hazards",
+    "repeat",
+    "step_timeout",
+    "timeout",
+    "nondeterministic",
+    "effect",
+    "expect",
+    "expect_when",
+    "no_control",
+    "parameters",
+    "cases",
+];
+
+/// Turns the text of a file into a scenario, or into every error of the file, sorted by place.
+///
+/// `name` is what the scenario will be called, `file` what messages call the file, and
+/// `known_kernels` the names that a `ptx` argument can have.
+pub fn load(name: &str, file: &str, source: &str, known_kernels: &[&str]) -> Result<Scenario, Vec<Diagnostic>> {
+    let mut reader = Reader::new(file, source, known_kernels);
+    let scenario = read(&mut reader, name);
+    reader.finish(scenario)
+}
+
+fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
+    let entries = reader.top("a scenario file", MOST_SOURCE_BYTES)?;
+    File { reader, entries: &entries }.read(name)
+}
+
+/// The top level of a file.
+struct File<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    entries: &'r [Entry],
+}
+
+impl<'r> File<'r, '_> {
+    fn read(mut self, name: &str) -> Option<Scenario> {
+        self.reader.known_keys(self.entries, &KEYS);
+        let question = self.required("question").and_then(|node| self.question(node));
+        let folklore = self.required("folklore").and_then(|node| self.reader.sentence(node));
+        let answer = self.sentence("answer");
+        let remedy = self.sentence("remedy");
+        let twin = self.twin();
+        let tags = self.tags();
+        let symptoms = self.symptoms();
+        let says = self.says();
+        let sources = self.sources();
+        let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
+        let needs = needs.unwrap_or(Needs { gpus: 1, ..Needs::default() });
+        let gpus = get(self.entries, "gpus").and_then(|node| cases::gpus(self.reader, node, needs.gpus));
+        let hazards = get(self.entries, "hazards").map(|node| conditions::hazards(self.reader, node));
+        let hazards = hazards.unwrap_or_default();
+        let repeat = get(self.entries, "repeat").and_then(|node| self.reader.integer(node, 1..=100));
+        let step_timeout_ms = self.duration("step_timeout", 120_000);
+        let timeout_ms = self.duration("timeout", 600_000);
+        let nondeterministic = get(self.entries, "nondeterministic").and_then(|node| self.reader.boolean(node));
+        let cases = self.required("cases").and_then(|node| self.reader.table(node)).unwrap_or_default();
+        let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
+        let no_control = self.controls(cases, cases_entry);
+        let common =
+            Common { gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)), needed_gpus: needs.gpus, hazards: &hazards };
+        let parameters = self.parameters(cases, &common)?;
+        let mut instances = Vec::new();
+        for combination in parameters.combinations() {
+            let filled = combination.filled(self.reader, cases);
+            instances.push(self.instance(name, &combination, &filled, &common, &parameters));
+        }
+        Some(Scenario {
+            name: name.to_string(),
+            question: question?,
+            why: opening_comment(self.reader.source),
+            folklore: folklore?,
+            answer: answer.unwrap_or_default(),
+            remedy: remedy.unwrap_or_default(),
+            no_control: no_control.unwrap_or_default(),
+            twin,
+            tags,
+            symptoms,
+            says,
+            sources,
+            needs,
+            hazards,
+            repeat: repeat.and_then(|repeat| u32::try_from(repeat).ok()).unwrap_or(5),
+            step_timeout_ms: step_timeout_ms.unwrap_or(30_000),
+            timeout_ms: timeout_ms.unwrap_or(120_000),
+            nondeterministic: nondeterministic.unwrap_or(false),
+            parameters: parameters.into_list(),
+            instances,
+            sha256: sha256(self.reader.source),
+        })
+    }
+
+    fn parameters(&mut self, cases: &[Entry], common: &Common<'_>) -> Option<Parameters> {
+        let Some(node) = get(self.entries, "parameters") else { return Some(Parameters::default()) };
+        let parameters = Parameters::read(self.reader, node);
+        if parameters.is_none() {
+            // The steps are looked at all the same, but for what parameters would fill in:
+            // that would be blamed for their errors.
+            parameters::leave_unfilled(self.reader, cases);
+            for entry in cases {
+                let _ = cases::case(self.reader, entry, common);
+            }
+        }
+        parameters
+    }
+
+    fn instance(
+        &mut self,
+        scenario: &str,
+        combination: &Combination<'_>,
+        entries: &[Entry],
+        common: &Common<'_>,
+        parameters: &Parameters,
+    ) -> Instance {
+        let mut cases = Vec::new();
+        let mut scopes: Vec<Scope> = Vec::new();
+        for entry in entries {
+            let Some((mut case, scope)) = cases::case(self.reader, entry, common) else { continue };
+            if let tree::Data::Table(keys) = &entry.value.data
+                && let Some(expect) = get(keys, "expect")
+            {
+                case.expect = checks::checks(self.reader, expect, &[&scope], parameters);
+            }
+            cases.push(case);
+            scopes.push(scope);
+        }
+        let effect = self.required("effect").map(|node| combination.filled_node(self.reader, node));
+        if let Some(node) = &effect
+            && matches!(&node.data, tree::Data::List(checks) if checks.is_empty())
+        {
+            self.reader.error(&node.place, "the effect needs a check", None);
+        }
+        let compared: Vec<&Scope> = scopes.iter().filter(|s| matches!(s.case.as_str(), "trap" | "control")).collect();
+        let effect = effect.map(|node| checks::checks(self.reader, &node, &compared, parameters));
+        let expect = get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
+        let expect = expect.map(|node| conditions::expectations(self.reader, &node, parameters));
+        let everywhere = get(self.entries, "expect_when").map(|node| conditions::when(self.reader, node, parameters));
+        let mut expect = expect.unwrap_or_default();
+        if let Some(everywhere) = &everywhere {
+            let checks = cases.iter_mut().flat_map(|case| &mut case.expect).map(|check| &mut check.when);
+            expect.iter_mut().map(|it| &mut it.when).chain(checks).for_each(|when| when.inherit(everywhere));
+        }
+        Instance {
+            name: combination.instance_name(scenario),
+            values: combination.values(),
+            cases,
+            effect: effect.unwrap_or_default(),
+            expect,
+        }
+    }
+
+    fn required(&mut self, key: &str) -> Option<&'r Node> {
+        self.reader.required(self.entries, key, &beginning(self.entries), "a scenario")
+    }
+
+    fn sentence(&mut self, key: &str) -> Option<String> {
+        get(self.entries, key).and_then(|node| self.reader.sentence(node))
+    }
+
+    fn question(&mut self, node: &Node) -> Option<String> {
+        let question = self.reader.sentence(node)?;
+        if !question.ends_with('?') {
+            self.reader.error(&node.place, "a question ends in a question mark", None);
+        }
+        Some(question)
+    }
+
+    fn tags(&mut self) -> Vec<String> {
+        let nodes = get(self.entries, "tags").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        nodes.iter().filter_map(|node| self.reader.name(node, "tag").map(str::to_string)).collect()
+    }
+
+    fn symptoms(&mut self) -> Vec<String> {
+        let known: Vec<&str> = symptom::all().iter().map(|symptom| symptom.id.as_str()).collect();
+        let nodes = get(self.entries, "symptoms").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        let mut found: Vec<String> = Vec::new();
+        for node in nodes {
+            let Some(id) = self.reader.text(node) else { continue };
+            if !known.contains(&id) {
+                let all = "scenarios/symptoms.toml lists them all".to_string();
+                let help = suggest(id, known.iter().copied()).or(Some(all));
+                self.reader.error(&node.place, format!("unknown symptom `{id}`"), help);
+            } else if found.iter().any(|known| known == id) {
+                self.reader.error(&node.place, format!("`{id}` is listed twice"), None);
+            } else {
+                found.push(id.to_string());
+            }
+        }
+        found
+    }
+
+    /// Whether there is a scenario of this name is known to who has them all.
+    fn twin(&mut self) -> Option<String> {
+        let node = get(self.entries, "twin")?;
+        let name = self.reader.text(node)?;
+        let is_part = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        };
+        if name.split('/').count() == 2 && name.split('/').all(is_part) {
+            return Some(name.to_string());
+        }
+        let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
+        self.reader.error(&node.place, format!("`{name}` is not the name of a scenario"), Some(help));
+        None
+    }
+
+    fn says(&mut self) -> Vec<String> {
+        let nodes = get(self.entries, "says").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        let mut found: Vec<String> = Vec::new();
+        for node in nodes {
+            let Some(said) = self.reader.sentence(node) else { continue };
+            if said.chars().count() > MOST_SAID {
+                let help = "paste the line that names the error, without paths and numbers".to_string();
+                self.reader.error(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
+            } else if found.iter().any(|known| known.eq_ignore_ascii_case(&said)) {
+                self.reader.error(&node.place, format!("`{said}` is listed twice"), None);
+            } else {
+                found.push(said);
+            }
+        }
+        found
+    }
+
+    fn sources(&mut self) -> Vec<String> {
+        let nodes = get(self.entries, "sources").and_then(|node| self.reader.list(node)).unwrap_or_default();
+        nodes.iter().filter_map(|node| self.reader.sentence(node)).collect()
+    }
+
+    fn duration(&mut self, key: &str, most_ms: u64) -> Option<u64> {
+        let node = get(self.entries, key)?;
+        let text = self.reader.text(node)?;
+        match size::milliseconds(text) {
+            Ok(ms) if ms <= most_ms => return Some(ms),
+            Ok(_) => {
+                let message = format!("`{key}` is at most {}s", most_ms / 1000);
+                self.reader.error(&node.place, message, None);
+            }
+            Err(wrong) => self.reader.error(&node.place, wrong.message, Some(wrong.help)),
+        }
+        None
+    }
+
+    /// There is a trap, and either a control or a reason why there can be none.
+    fn controls(&mut self, cases: &[Entry], of: Option<&Entry>) -> Option<String> {
+        let of = of?;
+        if cases.len() > MOST_CASES {
+            self.reader.error(&of.key.place, format!("more than {MOST_CASES} cases"), None);
+        }
+        let find = |name: &str| cases.iter().find(|entry| entry.key.text == name);
+        let Some(trap) = find("trap") else {
+            let help = Some("add `[cases.trap]`, the order that people write".to_string());
+            let place = cases.first().map_or(&of.key.place, |entry| &entry.key.place);
+            self.reader.error(place, "no case is called `trap`", help);
+            return None;
+        };
+        let no_control = self.entries.iter().find(|entry| entry.key.text == "no_control");
+        let why_none = no_control.and_then(|entry| self.reader.sentence(&entry.value));
+        match (find("control"), no_control) {
+            (None, None) => {
+                let help = Some("add `[cases.control]`, or say in `no_control` why there can be none".to_string());
+                self.reader.error(&trap.key.place, "this trap has no control", help);
+            }
+            (Some(control), Some(entry)) => {
+                let message = "a scenario has `no_control` or a control, not both";
+                self.reader.error_with(&entry.key.place, message, &control.key.place, "the control");
+            }
+            _ => {}
+        }
+        why_none
+    }
+}
+
+/// The hash by which a reader knows the text of a file, in hexadecimal digits.
+pub fn sha256(source: &str) -> String {
+    Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

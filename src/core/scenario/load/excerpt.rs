@@ -1,0 +1,56 @@
+//! Steps and checks in a file of another form, read as those of a scenario file are.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::{Spanned, Table};
+
+use super::arguments::{may_have_value, may_name};
+use super::cases;
+use super::checks;
+use super::parameters::Parameters;
+use crate::scenario::{Check, Step};
+use crate::source::Diagnostic;
+use crate::source::reader::Reader;
+use crate::source::tree::{Data, Node, Place, table_at};
+
+/// A file such as `scenarios/surveys/calls.toml` while its steps and checks are read.
+pub struct Excerpts<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Excerpts<'a> {
+    /// `file` is what messages call the file, and `kernels` the names that a `ptx` argument can have.
+    pub fn of(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Excerpts<'a> {
+        Excerpts { reader: Reader::new(file, source, kernels) }
+    }
+
+    /// The steps of one case, and checks that speak of them. What is wrong is kept for [`Self::finish`].
+    pub fn case(&mut self, steps: &[Spanned<Table>], checks: &[Spanned<Table>]) -> (Vec<Step>, Vec<Check>) {
+        let list = |tables: &[Spanned<Table>]| {
+            let start = tables.first().map_or(0, |first| first.span().start);
+            let end = tables.last().map_or(start, |last| last.span().end);
+            let nodes = tables.iter().map(|table| table_at(table.get_ref(), &Place::at(table.span()))).collect();
+            Node { data: Data::List(nodes), place: Place::at(start..end) }
+        };
+        let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&list(steps)), &[], false);
+        let checks = checks::checks(&mut self.reader, &list(checks), &[&scope], &Parameters::default());
+        (steps, checks)
+    }
+
+    /// Variables that a case sets at exec, said at one place.
+    pub fn environment(&mut self, env: &BTreeMap<String, String>, span: Range<usize>) {
+        let place = Place::at(span);
+        for (name, value) in env {
+            if may_name(&mut self.reader, name, &place, false) {
+                may_have_value(&mut self.reader, name, value, &place);
+            }
+        }
+    }
+
+    /// # Errors
+    /// Everything that was wrong, each with its place.
+    pub fn finish(self) -> Result<(), Vec<Diagnostic>> {
+        if self.reader.errors.is_empty() { Ok(()) } else { Err(self.reader.errors) }
+    }
+}

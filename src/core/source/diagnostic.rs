@@ -1,0 +1,173 @@
+//! What is wrong with a file, where, and what was probably meant.
+
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+use crate::text::escape::terminal;
+
+/// One error of a file, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file, as the reader of the message knows it.
+    pub file: String,
+    /// The offending text, in bytes of the source.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What was probably meant, or what is allowed.
+    pub help: Option<String>,
+    /// Another place that explains this one, with a few words.
+    pub context: Option<(Range<usize>, String)>,
+}
+
+impl Diagnostic {
+    /// The error with the lines it is about, as rustc shows its own; no newline at the end.
+    pub fn render(&self, source: &str, styled: bool) -> String {
+        let shown = Shown::of(source);
+        let primary = AnnotationKind::Primary.span(shown.span(&within(source, &self.span)));
+        let context = self.context.as_ref().map(|(span, label)| {
+            AnnotationKind::Context.span(shown.span(&within(source, span))).label(terminal(label))
+        });
+        let snippet =
+            Snippet::source(shown.text.as_str()).path(terminal(&self.file)).annotation(primary).annotations(context);
+        let help = self.help.as_ref().map(|help| Level::HELP.message(terminal(help)));
+        let group = Level::ERROR.primary_title(terminal(&self.message)).element(snippet).elements(help);
+        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+
+    /// `file:line:column: message`, for editors and logs.
+    pub fn line(&self, source: &str) -> String {
+        let (line, column) = place(source, self.span.start);
+        format!("{}:{line}:{column}: {}", terminal(&self.file), terminal(&self.message))
+    }
+}
+
+/// A source as a terminal may show it: the same lines, with whatever acts in them written as an escape.
+struct Shown<'s> {
+    text: String,
+    /// Where pieces begin, in the source and in the text, in order; pieces end at tabs and line breaks.
+    pieces: Vec<(usize, usize, &'s str)>,
+}
+
+impl<'s> Shown<'s> {
+    fn of(source: &'s str) -> Shown<'s> {
+        let mut shown = Shown { text: String::with_capacity(source.len()), pieces: Vec::new() };
+        let mut start = 0;
+        for piece in source.split_inclusive(['\n', '\t']) {
+            // A tab or a line break is part of how a file is laid out, and does no harm.
+            let (words, end) = match piece.strip_suffix("\r\n") {
+                Some(words) => (words, "\n"),
+                None => piece.split_at(piece.trim_end_matches(['\n', '\t']).len()),
+            };
+            shown.pieces.push((start, shown.text.len(), words));
+            shown.text.push_str(&terminal(words));
+            shown.text.push_str(end);
+            start += piece.len();
+        }
+        shown
+    }
+
+    /// Where a part of the source, in whole characters, is in the text.
+    fn span(&self, span: &Range<usize>) -> Range<usize> {
+        within(&self.text, &(self.offset(span.start)..self.offset(span.end)))
+    }
+
+    fn offset(&self, offset: usize) -> usize {
+        let after = self.pieces.partition_point(|(start, _, _)| *start <= offset);
+        let Some((start, shown, words)) = self.pieces[..after].last() else { return 0 };
+        let into = offset - start;
+        shown + words.get(..into).map_or(terminal(words).len() + into - words.len(), |before| terminal(before).len())
+    }
+}
+
+/// The line and the column of a byte, both from 1; the column counts characters.
+pub fn place(source: &str, offset: usize) -> (u32, u32) {
+    let before = &source[..floor(source, offset)];
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    (count(before.matches('\n').count() + 1), count(before[start..].chars().count() + 1))
+}
+
+/// The span cut down to the source and to whole characters, so that rendering cannot fail.
+fn within(source: &str, span: &Range<usize>) -> Range<usize> {
+    let start = floor(source, span.start);
+    start..floor(source, span.end).max(start)
+}
+
+fn floor(source: &str, offset: usize) -> usize {
+    let mut offset = offset.min(source.len());
+    while !source.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
+}
+
+/// The name that was probably meant, if one is near enough to be more than a guess.
+pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let lower = word.to_lowercase();
+    // Every word of two letters is near every other.
+    let reach = word.chars().count() / 3;
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
+        .filter(|(distance, _)| *distance <= reach)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// The question that a message ends with.
+pub fn did_you_mean(name: &str) -> String {
+    format!("did you mean `{name}`?")
+}
+
+/// The help for a word that is none of these names.
+pub fn suggest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
+    let names: Vec<&str> = names.into_iter().collect();
+    if let Some(name) = nearest(word, names.iter().copied()) {
+        return Some(did_you_mean(name));
+    }
+    let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    // A longer list would bury the message.
+    (1..=12).contains(&listed.len()).then(|| format!("known: {}", listed.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_is_near() {
+        let names = ["cuInit", "cuDeviceGetCount", "cuCtxCreate_v2"];
+        assert_eq!(nearest("cuDeviceGetCnt", names), Some("cuDeviceGetCount"));
+        assert_eq!(nearest("CUINIT", names), Some("cuInit"));
+        assert_eq!(nearest("cuCtxCreate", names), Some("cuCtxCreate_v2"));
+        assert_eq!(nearest("frobnicate", names), None);
+    }
+
+    #[test]
+    fn hostile_lines_are_shown_as_escapes_with_the_mark_in_place() {
+        let source = "a = 1\r\n\tb = \"\x1b[2J\u{202e}\u{9b}m\" x\n";
+        let at = source.find('x').unwrap();
+        let file = "a\x1bb.toml".to_string();
+        let message = "no \x1b[1m".to_string();
+        let diagnostic =
+            Diagnostic { file, span: at..at + 1, message, help: Some("\u{9b}".to_string()), context: None };
+        let text = diagnostic.render(source, false);
+        assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines.iter().find(|line| line.contains("b = ")).unwrap();
+        let mark = lines.iter().find_map(|line| line.find('^')).unwrap();
+        assert_eq!(shown.as_bytes()[mark], b'x', "{text}");
+        assert!(text.contains("\\x1b[2J\\u{202e}\\x9bm"), "{text}");
+        assert_eq!(diagnostic.line(source), "a\\x1bb.toml:2:16: no \\x1b[1m");
+    }
+
+    #[test]
+    fn a_place_counts_characters_and_survives_wrong_offsets() {
+        assert_eq!(place("a\nüb", 4), (2, 2));
+        assert_eq!(place("a\nüb", 3), (2, 1));
+        assert_eq!(place("a", 99), (1, 2));
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading typed values out of the tree, collecting what is wrong on the way.
+
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
+
+use toml::de::DeTable;
+
+use super::diagnostic::{Diagnostic, did_you_mean, suggest};
+use super::size;
+use super::tree::{self, Data, Entry, Node, Place};
+
+/// More errors do not help, and each costs a search for what was meant and a look at the whole file.
+pub const MOST_ERRORS: usize = 100;
+
+/// The file being read and its errors so far. Every method that returns `None` has said why.
+pub struct Reader<'a> {
+    /// What messages call the file.
+    pub file: &'a str,
+    /// Its text.
+    pub source: &'a str,
+    /// The kernels that a step can load.
+    pub kernels: &'a [&'a str],
+    /// What is wrong so far.
+    pub errors: Vec<Diagnostic>,
+    /// The span and the message of each error.
+    seen: HashSet<(usize, usize, String)>,
+    /// Where a parameter is written that the file does not have: what stands there means nothing,
+    /// so nothing more is said about it.
+    pub unfilled: Vec<Range<usize>>,
+    /// Where each line ends: every step has its line, and counting from the top each time is what
+    /// reading all files would mostly do.
+    line_ends: Vec<usize>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader that has found nothing wrong yet. `kernels` are the names that a `ptx` argument can have.
+    pub fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
+        let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        Reader { file, source, kernels, errors: Vec::new(), seen: HashSet::new(), unfilled: Vec::new(), line_ends }
+    }
+
+    /// The entries at the top of the file. None where it is too large or no TOML: what could be
+    /// recovered lacks what stood at the errors, and would be blamed for it. `what` begins a sentence.
+    pub fn top(&mut self, what: &str, most_bytes: usize) -> Option<Vec<Entry>> {
+        let source = self.source;
+        if source.len() > most_bytes {
+            self.error(&Place::at(0..0), format!("{what} has at most {} KiB", most_bytes >> 10), None);
+            return None;
+        }
+        let (table, errors) = DeTable::parse_recoverable(source);
+        for error in &errors {
+            let end = source.len()..source.len();
+            self.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
+        }
+        errors.is_empty().then(|| tree::entries(table.get_ref()))
+    }
+
+    /// What was read, or everything that is wrong with the file, in its order.
+    pub fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Diagnostic>> {
+        let mut errors = self.errors;
+        errors.sort_by(|a, b| (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message)));
+        match read {
+            Some(read) if errors.is_empty() => Ok(read),
+            _ => Err(errors),
+        }
+    }
+
+    /// Adds an error at a place, with what to do.
+    pub fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
+        let context = place.used.clone().map(|span| (span, "used here".to_string()));
+        self.push(place, message.into(), help, context);
+    }
+
+    /// An error that another place explains.
+    pub fn error_with(&mut self, place: &Place, message: impl Into<String>, other: &Place, label: &str) {
+        let span = other.used.as_ref().unwrap_or(&other.span).clone();
+        self.push(place, message.into(), None, Some((span, label.to_string())));
+    }
+
+    fn push(&mut self, place: &Place, message: String, help: Option<String>, context: Option<(Range<usize>, String)>) {
+        let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
+        // Instances of a scenario repeat each other's errors.
+        let known = (diagnostic.span.start, diagnostic.span.end, diagnostic.message.clone());
+        if self.is_full() || self.unfilled.contains(&diagnostic.span) || !self.seen.insert(known) {
+            return;
+        }
+        self.errors.push(diagnostic);
+        if self.errors.len() == MOST_ERRORS {
+            let message = format!("more than {MOST_ERRORS} errors: the others are not shown");
+            let file = self.file.to_string();
+            self.errors.push(Diagnostic { file, span: place.span.clone(), message, help: None, context: None });
+        }
+    }
+
+    /// Whether there are so many errors that no more are kept. Looking for what was meant may then be
+    /// spared.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() > MOST_ERRORS
+    }
+
+    /// The line of a part of the file.
+    pub fn line(&self, at: &Place) -> u32 {
+        let before = self.line_ends.partition_point(|end| *end < at.start());
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
+    }
+
+    fn mismatch(&mut self, node: &Node, wanted: &str) {
+        self.error(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None);
+    }
+
+    /// The text of a node; an error where it is something else.
+    pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+        match &node.data {
+            Data::Text(text) => Some(text),
+            Data::Int(value) => {
+                let help = Some(format!("write `\"{value}\"`"));
+                self.error(&node.place, "expected text, found an integer", help);
+                None
+            }
+            _ => {
+                self.mismatch(node, "text");
+                None
+            }
+        }
+    }
+
+    /// Text with something in it.
+    pub fn sentence(&mut self, node: &Node) -> Option<String> {
+        let text = self.text(node)?;
+        if text.trim().is_empty() {
+            self.error(&node.place, "this is empty", None);
+            return None;
+        }
+        Some(text.to_string())
+    }
+
+    /// Text that is one of these.
+    pub fn word<'w>(&mut self, node: &Node, what: &str, words: &[&'w str]) -> Option<&'w str> {
+        let text = self.text(node)?;
+        let found = words.iter().find(|word| **word == text).copied();
+        if found.is_none() {
+            self.error(&node.place, format!("unknown {what} `{text}`"), suggest(text, words.iter().copied()));
+        }
+        found
+    }
+
+    /// A name that the author makes up.
+    pub fn name<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+        let text = self.text(node)?;
+        if !is_name(text) {
+            let help = Some("use letters, digits, `_` and `-`".to_string());
+            self.error(&node.place, format!("`{text}` is not a valid name for a {what}"), help);
+            return None;
+        }
+        Some(text)
+    }
+
+    /// The integer of a node, within a range; an error where it is something else.
+    pub fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
+        match &node.data {
+            Data::Int(value) if range.contains(value) => Some(*value),
+            Data::Int(value) => {
+                let (least, most) = (range.start(), range.end());
+                let message = match *most {
+                    i64::MAX => format!("{value} is less than {least}"),
+                    _ => format!("{value} is not in {least} to {most}"),
+                };
+                self.error(&node.place, message, None);
+                None
+            }
+            Data::Text(text) if text.trim().parse::<i64>().is_ok() => {
+                let help = Some(format!("write `{}` without quotes", text.trim()));
+                self.error(&node.place, "expected an integer, found text", help);
+                None
+            }
+            _ => {
+                self.mismatch(node, "an integer");
+                None
+            }
+        }
+    }
+
+    /// A number of bytes: an integer, or text with a unit.
+    pub fn bytes(&mut self, node: &Node) -> Option<i64> {
+        match &node.data {
+            Data::Text(text) => match size::bytes(text) {
+                Ok(bytes) => Some(bytes),
+                Err(wrong) => {
+                    self.error(&node.place, wrong.message, Some(wrong.help));
+                    None
+                }
+            },
+            _ => self.integer(node, 0..=i64::MAX),
+        }
+    }
+
+    /// The flag of a node; an error where it is something else.
+    pub fn boolean(&mut self, node: &Node) -> Option<bool> {
+        match node.data {
+            Data::Bool(value) => Some(value),
+            _ => {
+                self.mismatch(node, "true or false");
+                None
+            }
+        }
+    }
+
+    /// The parts of a list; an error where the node is something else.
+    pub fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
+        match &node.data {
+            Data::List(nodes) => Some(nodes),
+            _ => {
+                self.mismatch(node, "a list");
+                None
+            }
+        }
+    }
+
+    /// A list, or one value in place of a list of one.
+    pub fn one_or_more<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        match &node.data {
+            Data::List(nodes) => {
+                if nodes.is_empty() {
+                    self.error(&node.place, "this list is empty", None);
+                }
+                nodes
+            }
+            _ => std::slice::from_ref(node),
+        }
+    }
+
+    /// The entries of a table; an error where the node is something else.
+    pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
+        match &node.data {
+            Data::Table(entries) => Some(entries),
+            _ => {
+                self.mismatch(node, "a table");
+                None
+            }
+        }
+    }
+
+    /// A table in which only these keys may stand.
+    pub fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [Entry]> {
+        let entries = self.table(node)?;
+        self.known_keys(entries, keys);
+        Some(entries)
+    }
+
+    /// Adds an error for each key that the format does not have.
+    pub fn known_keys(&mut self, entries: &[Entry], keys: &[&str]) {
+        for Entry { key, .. } in entries {
+            if self.is_full() {
+                return;
+            }
+            if !keys.contains(&key.text.as_str()) {
+                let help = suggest(&key.text, keys.iter().copied());
+                self.error(&key.place, format!("unknown key `{}`", key.text), help);
+            }
+        }
+    }
+
+    /// The value of a key that must be there; its absence is reported at `owner`.
+    pub fn required<'n>(&mut self, entries: &'n [Entry], key: &str, owner: &Place, what: &str) -> Option<&'n Node> {
+        let node = get(entries, key);
+        if node.is_none() && !self.misspelt(entries, key) {
+            self.error(owner, format!("{what} needs `{key}`"), None);
+        }
+        node
+    }
+
+    /// Whether another key was already said to mean this one, so that its absence needs no words.
+    pub fn misspelt(&self, entries: &[Entry], key: &str) -> bool {
+        let meant = Some(did_you_mean(key));
+        let said = |entry: &Entry| {
+            let about = |error: &&Diagnostic| error.span == entry.key.place.span && error.help == meant;
+            self.errors.iter().any(|error| about(&error))
+        };
+        entries.iter().any(said)
+    }
+}
+
+/// The value of a key.
+pub fn get<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {
+    entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
+}
+
+/// Whether a text can be a label, a tag or the name of a handle.
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Whether a text is what a plan calls a GPU: `gpu0` to `gpu63`.
+pub fn is_gpu(text: &str) -> bool {
+    let Some(digits) = text.strip_prefix("gpu") else { return false };
+    let canonical = digits == "0" || !digits.starts_with('0');
+    canonical && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n < 64)
+}
+
+/// The comment lines that a file begins with, joined.
+pub fn opening_comment(source: &str) -> String {
+    let comments = source.lines().map_while(|line| line.strip_prefix('#'));
+    // `#:schema` and the like speak to editors.
+    let comments = comments.filter(|line| !line.starts_with(':')).map(str::trim);
+    comments.collect::<Vec<_>>().join(" ").trim().to_string()
+}

@@ -1,0 +1,42 @@
+//! The forms that recur in the JSON Schema of a file.
+
+use serde_json::{Value, json};
+
+/// An object with these keys and no others.
+pub fn object(properties: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
+}
+
+/// Sets a key of an object.
+pub fn set(schema: &mut Value, key: &str, value: Value) {
+    if let Value::Object(map) = schema {
+        map.insert(key.to_string(), value);
+    }
+}
+
+/// What `$defs` calls by this name.
+pub fn reference(definition: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{definition}") })
+}
+
+/// A text that is not empty.
+pub fn sentence(description: &str) -> Value {
+    json!({ "description": description, "type": "string", "minLength": 1 })
+}
+
+/// One of these forms, or a `${parameter}` in its place.
+pub fn or_parameter(forms: Value) -> Value {
+    let mut forms = if let Value::Array(forms) = forms { forms } else { vec![forms] };
+    forms.push(reference("parameter"));
+    json!({ "anyOf": forms })
+}
+
+/// A value of this form, or a list of them.
+pub fn one_or_more(form: Value) -> Value {
+    json!({ "anyOf": [form, { "type": "array", "minItems": 1, "items": form }] })
+}
+
+/// A number of bytes with its unit.
+pub const BYTES: &str = "^[0-9]+ *(B|KiB|MiB|GiB)$";
+/// A GPU as a plan calls it.
+pub const GPU: &str = "^gpu([0-9]|[1-5][0-9]|6[0-3])$";

@@ -1,0 +1,118 @@
+//! Byte sizes and durations as people write them: `64 MiB`, `30s`.
+
+/// The units of a byte size, largest last.
+const UNITS: [(&str, i64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+
+/// Why a text is not a size or a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: String,
+}
+
+fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
+    Malformed { message: message.into(), help: help.into() }
+}
+
+/// The digits at the start of a text, and what follows them without the spaces between.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (end > 0).then(|| (&text[..end], text[end..].trim_start()))
+}
+
+/// The number of bytes that a text such as `64 MiB` says. A unit must be written: bare digits may
+/// be a name or a mask as well as a number.
+pub fn bytes(text: &str) -> Result<i64, Malformed> {
+    let form = "write an integer, or a number with B, KiB, MiB or GiB";
+    let Some((digits, unit)) = split(text.trim()) else {
+        return Err(malformed(format!("`{text}` is not a byte size"), form));
+    };
+    if let Some(binary) = decimal(unit) {
+        let message = format!("`{unit}` may mean 1000 or 1024");
+        return Err(malformed(message, format!("write `{digits} {binary}`, which counts in 1024s")));
+    }
+    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(malformed(format!("`{text}` is not a byte size"), form));
+    };
+    let number: Option<i64> = digits.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(*factor))
+        .ok_or_else(|| malformed(format!("`{text}` is more than a 64-bit number of bytes"), form))
+}
+
+/// The binary unit that was probably meant by a decimal or abbreviated one.
+fn decimal(unit: &str) -> Option<&'static str> {
+    match unit.to_ascii_lowercase().as_str() {
+        "k" | "kb" => Some("KiB"),
+        "m" | "mb" => Some("MiB"),
+        "g" | "gb" => Some("GiB"),
+        _ => None,
+    }
+}
+
+/// Whether a text was meant as a byte size, rightly written or not.
+pub fn looks_like_bytes(text: &str) -> bool {
+    split(text).is_some_and(|(_, unit)| decimal(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit))
+}
+
+/// The milliseconds that a text such as `500ms`, `30s` or `2m` says.
+pub fn milliseconds(text: &str) -> Result<u64, Malformed> {
+    let wrong = || malformed(format!("`{text}` is not a duration"), "write a number with ms, s or m, such as `30s`");
+    let (digits, unit) = split(text).ok_or_else(wrong)?;
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).filter(|ms| *ms > 0).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_count_in_1024s() {
+        assert_eq!(bytes("0 B"), Ok(0));
+        assert_eq!(bytes("7KiB"), Ok(7 << 10));
+        assert_eq!(bytes("64 MiB"), Ok(64 << 20));
+        assert_eq!(bytes("2 GiB"), Ok(2 << 30));
+    }
+
+    #[test]
+    fn a_decimal_unit_is_refused_with_the_binary_one() {
+        assert_eq!(bytes("64 MB").unwrap_err().help, "write `64 MiB`, which counts in 1024s");
+        assert_eq!(bytes("1 g").unwrap_err().help, "write `1 GiB`, which counts in 1024s");
+    }
+
+    #[test]
+    fn bare_digits_fractions_and_overflow_are_no_sizes() {
+        for text in ["", "64", "1.5 GiB", "-1 B", "MiB", "64 MiBs", "9999999999999999999 B", "9000000000 GiB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_size_is_told_from_other_text() {
+        for text in ["64 MiB", "64 MB", "1gb"] {
+            assert!(looks_like_bytes(text), "{text}");
+        }
+        for text in ["0", "0,1", "GPU-1", "NVIDIA H200", "", "80 GB HBM3"] {
+            assert!(!looks_like_bytes(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(milliseconds("500ms"), Ok(500));
+        assert_eq!(milliseconds("30s"), Ok(30_000));
+        assert_eq!(milliseconds("2m"), Ok(120_000));
+        for text in ["30", "0s", "1h", "-1s", "", "s", "1.5s", "99999999999999999999s"] {
+            assert!(milliseconds(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The TOML document as a tree in the order of the file, every part with its place.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
+
+/// Where a part of a file stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The text that says it.
+    pub span: Range<usize>,
+    /// For a value that stands for a parameter: where `${parameter}` is written.
+    pub used: Option<Range<usize>>,
+}
+
+impl Place {
+    /// The place of these bytes of the text.
+    pub fn at(span: Range<usize>) -> Place {
+        Place { span, used: None }
+    }
+
+    /// The first byte of the part as the step or check has it, for its line number.
+    pub fn start(&self) -> usize {
+        self.used.as_ref().unwrap_or(&self.span).start
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it holds.
+    pub data: Data,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// A text.
+    Text(String),
+    /// An integer.
+    Int(i64),
+    /// A flag.
+    Bool(bool),
+    /// A list.
+    List(Vec<Node>),
+    /// A table.
+    Table(Vec<Entry>),
+    /// What no part of the format takes, with the word for it.
+    Other(&'static str),
+}
+
+/// A key of a table and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its key.
+    pub key: Key,
+    /// What the key has.
+    pub value: Node,
+}
+
+/// A key and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// The key itself.
+    pub text: String,
+    /// Where it is.
+    pub place: Place,
+}
+
+impl Data {
+    /// The word for the type, in messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Data::Text(_) => "text",
+            Data::Int(_) => "an integer",
+            Data::Bool(_) => "true or false",
+            Data::List(_) => "a list",
+            Data::Table(_) => "a table",
+            Data::Other(word) => word,
+        }
+    }
+}
+
+/// The entries of a document or table, in the order of the file.
+pub fn entries(table: &DeTable<'_>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = table
+        .iter()
+        .map(|(key, value)| {
+            let key = Key { text: key.get_ref().to_string(), place: Place::at(key.span()) };
+            Entry { key, value: node(value) }
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.key.place.span.start);
+    entries
+}
+
+fn node(value: &Spanned<DeValue<'_>>) -> Node {
+    let data = match value.get_ref() {
+        DeValue::String(text) => Data::Text(text.to_string()),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(integer) => Data::Int(integer),
+            Err(_) => Data::Other("a number of more than 64 bits"),
+        },
+        DeValue::Boolean(value) => Data::Bool(*value),
+        DeValue::Float(_) => Data::Other("a number with a fraction"),
+        DeValue::Datetime(_) => Data::Other("a date"),
+        DeValue::Array(values) => Data::List(values.iter().map(node).collect()),
+        DeValue::Table(table) => Data::Table(entries(table)),
+    };
+    Node { data, place: Place::at(value.span()) }
+}
+
+/// A table that was read already, all of whose parts are said to stand where the table does.
+pub fn table_at(table: &Table, place: &Place) -> Node {
+    let entry = |(key, value): (&String, &Value)| {
+        let key = Key { text: key.clone(), place: place.clone() };
+        Entry { key, value: value_at(value, place) }
+    };
+    Node { data: Data::Table(table.iter().map(entry).collect()), place: place.clone() }
+}
+
+fn value_at(value: &Value, place: &Place) -> Node {
+    let data = match value {
+        Value::String(text) => Data::Text(text.clone()),
+        Value::Integer(integer) => Data::Int(*integer),
+        Value::Boolean(value) => Data::Bool(*value),
+        Value::Float(_) => Data::Other("a number with a fraction"),
+        Value::Datetime(_) => Data::Other("a date"),
+        Value::Array(values) => Data::List(values.iter().map(|value| value_at(value, place)).collect()),
+        Value::Table(table) => return table_at(table, place),
+    };
+    Node { data, place: place.clone() }
+}

@@ -1,0 +1,34 @@
+//! What stands between a program and a driver: shared libraries, as bytes. The build script makes them of the sources
+//! beside this file, by the same compiler for the same target.
+
+#[path = "shim/variable.rs"]
+mod variable;
+
+/// The simulated driver (`sim/`): one library under the names of libcuda, libcudart and libnvidia-ml.
+pub const DRIVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_sim.so"));
+
+/// The forwarding libcuda of a trace (`shim/cuda.rs`).
+pub const FORWARDING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
+
+/// The hook of a trace (`shim/preload.rs`).
+pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_preload.so"));
+
+/// The injection library of scenarios (`hook.rs`).
+pub const INJECTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_hook.so"));
+
+/// Functions that are wrapped only where all calls are counted (`shim/calls.txt`).
+pub const QUESTIONS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/questions.rs"));
+
+/// The simulated machines: name and description.
+pub const MACHINES: [(&str, &str); 5] = [
+    ("h200-x1", include_str!("machines/h200-x1.toml")),
+    ("h200-x2", include_str!("machines/h200-x2.toml")),
+    ("h200-x4", include_str!("machines/h200-x4.toml")),
+    ("h200-x8", include_str!("machines/h200-x8.toml")),
+    ("mixed-pair", include_str!("machines/mixed-pair.toml")),
+];
+
+/// Whether a variable matters: the driver, the runtime or a framework on the way to them reads it.
+pub fn is_of_cuda(name: &[u8]) -> bool {
+    variable::is_of_cuda(name)
+}

@@ -1,0 +1,1 @@
+../../../calls/status/cuda.rs

@@ -1,0 +1,305 @@
+//! What PTX text says about a module: its variables, its kernels, and what simple kernels do.
+//!
+//! Kernels are not run. One that goes straight through and stores constants is read to its end; of any other only its frame and its
+//! parameters are known.
+
+use crate::model::behaviour::VARIABLES_BYTES;
+use crate::model::status::{ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED};
+use std::collections::BTreeMap;
+
+/// What was read from the text of a module.
+#[derive(Debug, Default)]
+pub struct Image {
+    pub kernels: Vec<Entry>,
+    pub variables: Vec<Variable>,
+    pub uses_heap: bool,
+    pub uses_printf: bool,
+    pub uses_assert: bool,
+}
+
+/// A variable of a module in device memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variable {
+    pub name: String,
+    pub bytes: u64,
+    /// Its first eight bytes, where the text gives them.
+    pub word: Option<u64>,
+}
+
+/// A kernel as its text describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub name: String,
+    pub params: usize,
+    /// The local memory of a thread.
+    pub frame_bytes: u64,
+    pub work: Work,
+}
+
+/// What a kernel does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Every thread changes these variables, and nothing else.
+    Changes(Vec<Change>),
+    /// It stops with an error.
+    Fails(u32),
+    /// It prints.
+    Prints,
+    /// It reads the clock until as many nanoseconds have passed as its only argument says.
+    Spins,
+    /// Something that is not read here.
+    Unclear,
+}
+
+/// A change of a variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    pub variable: String,
+    /// What each thread adds; `None` where the new value is not known.
+    pub added: Option<u64>,
+}
+
+impl Image {
+    /// Reads PTX text; `None` for any other text.
+    pub fn read(text: &str) -> Option<Self> {
+        let text = without_comments(text);
+        if !has_word(&text, ".version") {
+            return None;
+        }
+        Some(Self {
+            kernels: text.split(".entry").skip(1).map(entry).collect(),
+            variables: variables(&text),
+            uses_heap: has_word(&text, "malloc") || has_word(&text, "free"),
+            uses_printf: has_word(&text, "vprintf"),
+            uses_assert: has_word(&text, "__assertfail"),
+        })
+    }
+
+    /// What its variables take that do not fit into the block that modules share.
+    pub fn large_variables_bytes(&self) -> u64 {
+        let large = self.variables.iter().filter(|variable| variable.bytes > VARIABLES_BYTES);
+        large.map(|variable| variable.bytes.next_multiple_of(VARIABLES_BYTES)).sum()
+    }
+
+    /// Whether any variable lies in that block.
+    pub fn has_small_variables(&self) -> bool {
+        self.variables.iter().any(|variable| variable.bytes <= VARIABLES_BYTES)
+    }
+
+    /// A kernel by its name.
+    pub fn kernel(&self, name: &str) -> Option<&Entry> {
+        self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+/// The variables that stand outside functions.
+fn variables(text: &str) -> Vec<Variable> {
+    let statements =
+        text.split(';').filter(|statement| has_word(statement, ".global") && !statement.contains(".entry"));
+    statements
+        .filter_map(|statement| {
+            let from = statement.rfind(".global")?;
+            let (declared, value) = match statement[from..].split_once('=') {
+                Some((declared, value)) => (declared, Some(value.trim())),
+                None => (&statement[from..], None),
+            };
+            let last = declared.split_whitespace().next_back()?;
+            let (name, count) = match last.split_once('[') {
+                Some((name, count)) => (name, count.trim_end_matches(']').parse().ok()?),
+                None => (last, 1),
+            };
+            let width = declared.split_whitespace().find_map(width)?;
+            let word = value.map_or(Some(0), |value| value.parse().ok()).filter(|_| count == 1 && width == 8);
+            Some(Variable { name: name.to_owned(), bytes: width * count, word })
+        })
+        .collect()
+}
+
+/// The bytes of a type such as `.u64`.
+fn width(word: &str) -> Option<u64> {
+    let bits = ["u", "s", "b", "f"].iter().find_map(|kind| word.strip_prefix('.')?.strip_prefix(kind));
+    bits?.parse::<u64>().ok().map(|bits| bits / 8)
+}
+
+/// What follows `.entry`.
+fn entry(rest: &str) -> Entry {
+    let name: String = rest.trim_start().chars().take_while(|c| is_name(*c)).collect();
+    let (head, body) = rest.split_once('{').unwrap_or((rest, ""));
+    let body = &body[..end_of_block(body)];
+    let frames = body.split(';').filter(|statement| has_word(statement, ".local"));
+    let frame_bytes =
+        frames.filter_map(|statement| statement.split_once('[')?.1.split_once(']')?.0.parse::<u64>().ok());
+    let params = head.matches(".param").count();
+    Entry {
+        name,
+        params,
+        frame_bytes: frame_bytes.sum(),
+        work: if body.contains("%globaltimer") && params == 1 { Work::Spins } else { work(body) },
+    }
+}
+
+fn end_of_block(body: &str) -> usize {
+    let mut depth = 1;
+    for (at, c) in body.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    body.len()
+}
+
+/// What a register is known to hold.
+#[derive(Clone)]
+enum Value {
+    Number(u64),
+    Address(String),
+    Other,
+}
+
+fn value(registers: &BTreeMap<&str, Value>, name: &str) -> Value {
+    match (registers.get(name), name.parse()) {
+        (Some(known), _) => known.clone(),
+        (None, Ok(number)) => Value::Number(number),
+        (None, Err(_)) if name.starts_with('%') => Value::Other,
+        (None, Err(_)) => Value::Address(name.to_owned()),
+    }
+}
+
+/// Reads the body of a kernel, which is unclear where it branches or does anything that is not simple.
+fn work(body: &str) -> Work {
+    if has_word(body, "vprintf") {
+        return Work::Prints;
+    }
+    let mut registers: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut changes = Vec::new();
+    for statement in body.split(';') {
+        let statement = statement.trim_matches(|c: char| c.is_whitespace() || c == '{' || c == '}');
+        let (operation, operands) = statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
+        let operands: Vec<&str> = operands.split(',').map(str::trim).collect();
+        let address = operands.iter().find_map(|operand| operand.strip_prefix('[')?.strip_suffix(']'));
+        match operation {
+            "" | ".reg" | ".param" | ".local" | ".shared" => {}
+            "ret" => return Work::Changes(changes),
+            "trap" => return Work::Fails(LAUNCH_FAILED),
+            "call.uni" if statement.contains("__assertfail") => return Work::Fails(ASSERT),
+            // What is in the device heap is not modelled; what the heap takes is, with the context.
+            "call.uni" if has_word(statement, "malloc") || has_word(statement, "free") => {}
+            _ if operation.starts_with("st.param") => {}
+            _ if operation.starts_with("mov.")
+                || operation.starts_with("cvta.")
+                || operation.starts_with("ld.param") =>
+            {
+                let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else { return Work::Unclear };
+                let found = if operation.starts_with("ld.") { Value::Other } else { value(&registers, from) };
+                registers.insert(to, found);
+            }
+            _ if operation.starts_with("st.global") || operation.starts_with("red.global.add") => {
+                match address.map(|name| value(&registers, name)) {
+                    Some(Value::Number(_)) => return Work::Fails(ILLEGAL_ADDRESS),
+                    Some(Value::Address(variable)) => {
+                        let added = match operands.get(1).map(|operand| value(&registers, operand)) {
+                            Some(Value::Number(number)) if operation == "red.global.add.u64" => Some(number),
+                            _ => None,
+                        };
+                        changes.push(Change { variable, added });
+                    }
+                    _ => return Work::Unclear,
+                }
+            }
+            _ => return Work::Unclear,
+        }
+    }
+    Work::Unclear
+}
+
+/// The text without its line comments and its block comments.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('/') {
+        let (before, after) = rest.split_at(at);
+        kept.push_str(before);
+        let end = match after.as_bytes().get(1) {
+            Some(b'/') => after.find('\n').unwrap_or(after.len()),
+            Some(b'*') => after.find("*/").map_or(after.len(), |end| end + 2),
+            _ => {
+                kept.push('/');
+                1
+            }
+        };
+        rest = &after[end..];
+    }
+    kept.push_str(rest);
+    kept
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '$')
+}
+
+/// Whether a word is in the text, and not as a part of a longer name.
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernels(file: &str) -> Vec<(String, Work)> {
+        let path = format!("{}/../../../../scenarios/kernels/{file}.ptx", env!("CARGO_MANIFEST_DIR"));
+        let image = Image::read(&std::fs::read_to_string(path).unwrap()).unwrap();
+        image.kernels.into_iter().map(|kernel| (kernel.name, kernel.work)).collect()
+    }
+
+    #[test]
+    fn simple_kernels_are_read_to_their_end() {
+        let added = Change { variable: "counter".to_owned(), added: Some(1) };
+        assert_eq!(kernels("count"), [("count".to_owned(), Work::Changes(vec![added]))]);
+        assert_eq!(kernels("nothing"), [("nothing".to_owned(), Work::Changes(Vec::new()))]);
+        assert_eq!(kernels("malloc"), [("take_and_give".to_owned(), Work::Changes(Vec::new()))]);
+        assert_eq!(kernels("printf"), [("print".to_owned(), Work::Prints)]);
+        assert_eq!(kernels("spin"), [("spin".to_owned(), Work::Spins)]);
+    }
+
+    #[test]
+    fn failures_are_seen_where_they_are_plain() {
+        let found: BTreeMap<String, Work> = kernels("fault").into_iter().collect();
+        assert!(matches!(found["harmless"], Work::Changes(_)));
+        assert_eq!(found["wild"], Work::Fails(ILLEGAL_ADDRESS));
+        assert_eq!(found["assert"], Work::Fails(ASSERT));
+        assert_eq!(found["trap"], Work::Fails(LAUNCH_FAILED));
+        for unclear in ["misaligned", "shared", "space", "exhaust"] {
+            assert_eq!(found[unclear], Work::Unclear, "{unclear}");
+        }
+        assert!(kernels("heap").iter().all(|(_, work)| *work == Work::Unclear));
+    }
+
+    #[test]
+    fn variables_and_frames_are_counted() {
+        let text = ".version 6.0\n.visible .global .align 8 .u64 n = 7;\n.global .align 1 .b8 t[3] = {1, 2, 0};\n\
+            .visible .entry deep(.param .u64 a, .param .u64 b)\n{ .local .align 8 .b8 cells[3072]; ld.local.u64 %r, [cells]; }";
+        let image = Image::read(text).unwrap();
+        let n = Variable { name: "n".to_owned(), bytes: 8, word: Some(7) };
+        assert_eq!(image.variables, [n, Variable { name: "t".to_owned(), bytes: 3, word: None }]);
+        let deep = image.kernel("deep").unwrap();
+        assert_eq!((deep.params, deep.frame_bytes), (2, 3072));
+        assert!(Image::read("no ptx").is_none());
+    }
+
+    #[test]
+    fn words_are_whole() {
+        assert!(has_word("call malloc, (x)", "malloc"));
+        assert!(!has_word("call my_malloc", "malloc"));
+        assert_eq!(without_comments("a // b\nc /* d */ e / f"), "a \nc  e / f");
+    }
+}

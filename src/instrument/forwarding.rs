@@ -1,0 +1,175 @@
+//! The forwarding libcuda, laid out for a real one: it stands before it under its name, counts the calls
+//! of a process, and tells a tracer of some of them if there is one.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls_fake::{FORWARDING as CUDA, QUESTIONS};
+use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
+use object::{Endianness, Object, ObjectSymbol, ReadCache};
+
+/// The name under which programs open it.
+pub const NAME: &str = "libcuda.so.1";
+/// A second name for programs that open libcuda by it, where the real one has it too.
+const SHORT: &str = "libcuda.so";
+
+/// How the names of its own functions begin, which no libcuda has.
+const OWN: &str = "cuda_pitfalls_";
+
+/// Marks of the places in the libraries (src/fake/shim/cuda.rs, src/fake/shim/original.rs, build.rs).
+const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
+const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
+const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
+/// What stands behind the path of libcuda where questions are counted too (src/fake/shim/original.rs).
+const ALL_CALLS: &[u8] = b"\0all calls";
+/// The longest path of a libcuda: what the mark of the needed library has room for.
+const LONGEST_PATH: usize = 1200;
+
+/// Why there is no forwarding libcuda.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardingError {
+    /// The system refused a file.
+    #[error("the forwarding libcuda could not be written: {0}")]
+    Unwritable(#[from] io::Error),
+    /// No code runs from the folder.
+    #[error("{} is on a file system that runs no programs (noexec): set TMPDIR to another", .0.display())]
+    NoExec(PathBuf),
+    /// The library has no room for the path.
+    #[error("the path of libcuda is too long: {}", .0.display())]
+    LongPath(PathBuf),
+    /// The tables of the real libcuda cannot be read.
+    #[error("cannot read {}: {why}", path.display())]
+    Unreadable {
+        /// The libcuda.
+        path: PathBuf,
+        /// What the system or the reader of its format said.
+        why: String,
+    },
+    /// The library that came with the program has no such mark.
+    #[error("an embedded library has no `{0}`")]
+    NoMark(String),
+    /// The library has no room for a text.
+    #[error("`{0}` is too long")]
+    LongText(String),
+    /// The library that came with the program ends too early.
+    #[error("an embedded library is too short")]
+    Short,
+    /// The library that came with the program is no ELF file.
+    #[error("an embedded library cannot be read: {0}")]
+    Embedded(#[from] object::Error),
+}
+
+/// Makes a folder with the library for the libcuda at a path. The address is the folder of a trace, or empty;
+/// `all_calls` is whether questions are counted, too, that frameworks ask before each small operation.
+///
+/// # Errors
+/// What the system refused, or what is wrong with the libcuda.
+pub fn lay_out(folder: &Path, libcuda: &Path, address: &[u8], all_calls: bool) -> Result<(), ForwardingError> {
+    can_run(folder.parent().unwrap_or(folder))?;
+    let real = libcuda.as_os_str().as_bytes();
+    if real.len() >= LONGEST_PATH {
+        return Err(ForwardingError::LongPath(libcuda.to_path_buf()));
+    }
+    let mut exported = exports(libcuda)?;
+    if !all_calls {
+        exported.retain(|name| !QUESTIONS.contains(&name.as_str()));
+    }
+    let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
+    library = filled(library, LIBCUDA, &[real, if all_calls { ALL_CALLS } else { b"" }].concat())?;
+    fill_needed(&mut library, real)?;
+    leave_out(&mut library, &exported)?;
+    fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))?;
+    write(&folder.join(NAME), &library)?;
+    if libcuda.with_file_name(SHORT).exists() {
+        symlink(NAME, folder.join(SHORT))?;
+    }
+    Ok(())
+}
+
+/// Whether what lies in a folder can be run or mapped as code.
+///
+/// # Errors
+/// It cannot.
+pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
+    // ST_NOEXEC of statvfs(3), which rustix does not name on every target.
+    if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
+        return Err(ForwardingError::NoExec(folder.to_path_buf()));
+    }
+    Ok(())
+}
+
+/// Writes a library that every user may open.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::write(path, bytes)?;
+    fs::set_permissions(path, Permissions::from_mode(0o755))
+}
+
+/// The place of a mark.
+fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
+    let at = library.windows(mark.len()).position(|window| window == mark);
+    at.ok_or_else(|| ForwardingError::NoMark(String::from_utf8_lossy(mark).into_owned()))
+}
+
+/// Writes bytes behind a mark; the rest of its room stays zero.
+fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> Result<Vec<u8>, ForwardingError> {
+    let start = find(&library, mark)? + mark.len();
+    if bytes.len() + mark.len() >= room {
+        return Err(ForwardingError::LongText(String::from_utf8_lossy(bytes).into_owned()));
+    }
+    let target = library.get_mut(start..start + bytes.len()).ok_or(ForwardingError::Short)?;
+    target.copy_from_slice(bytes);
+    Ok(library)
+}
+
+/// Writes the path of the real libcuda in the place of the stand-in that the library needs.
+fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
+    let at = find(library, NEEDED)?;
+    let target = library.get_mut(at..=at + path.len()).ok_or(ForwardingError::Short)?;
+    let (text, end) = target.split_at_mut(path.len());
+    text.copy_from_slice(path);
+    end.fill(0);
+    Ok(())
+}
+
+/// Makes symbols undefined that the real libcuda does not export: a program must not find more here
+/// than there.
+fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
+    let mut places = Vec::new();
+    {
+        let bytes: &[u8] = library;
+        let header = object::elf::FileHeader64::<Endianness>::parse(bytes)?;
+        let endian = header.endian()?;
+        let sections = header.sections(endian, bytes)?;
+        let table = sections.symbols(endian, bytes, object::elf::SHT_DYNSYM)?;
+        let section = sections.section(table.section())?;
+        let offset = section.sh_offset(endian) as usize;
+        for (index, symbol) in table.enumerate() {
+            let name = table.symbol_name(endian, symbol)?;
+            let name = String::from_utf8_lossy(name);
+            let is_own = name.starts_with(OWN);
+            if !symbol.is_undefined(endian) && name.starts_with("cu") && !is_own && !exported.contains(name.as_ref()) {
+                places.push(offset + index.0 * size_of::<object::elf::Sym64<Endianness>>());
+            }
+        }
+    }
+    for place in places {
+        // Elf64_Sym: name (4), info (1), other (1), section index (2), value (8), size (8).
+        let undefined = library.get_mut(place + 6..place + 24).ok_or(ForwardingError::Short)?;
+        undefined.fill(0);
+    }
+    Ok(())
+}
+
+/// The functions of CUDA that a library exports. Of the file only the tables of symbols are read.
+fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
+    let unreadable = |why: String| ForwardingError::Unreadable { path: path.to_path_buf(), why };
+    let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(error.to_string()))?);
+    let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(|error| unreadable(error.to_string()))?;
+    let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+    Ok(names.filter(|name| name.starts_with("cu")).collect())
+}

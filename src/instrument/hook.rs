@@ -1,0 +1,30 @@
+//! The injection library that a scenario can name in `CUDA_INJECTION64_PATH`. Its source is `src/fake/hook.rs`.
+
+use std::io;
+use std::path::Path;
+
+use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY as NAME;
+use cuda_pitfalls_fake::INJECTION as LIBRARY;
+
+/// Writes the library into a folder of links. A process that has an older one mapped keeps it whole.
+///
+/// # Errors
+/// The file could not be written.
+pub fn put(folder: &Path) -> io::Result<()> {
+    let fresh = folder.join(format!("{NAME}.new"));
+    std::fs::write(&fresh, LIBRARY)?;
+    std::fs::rename(&fresh, folder.join(NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::scenario::environment::INJECTED_MASK;
+
+    #[test]
+    fn the_library_has_the_hook_and_reads_the_variable() {
+        let holds = |text: &str| LIBRARY.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(["InitializeInjection", INJECTED_MASK, "CUDA_VISIBLE_DEVICES"].into_iter().all(holds));
+        assert!(LIBRARY.len() < 64 << 10, "{}", LIBRARY.len());
+    }
+}

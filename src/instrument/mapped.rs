@@ -1,0 +1,173 @@
+//! The libraries of interest that this process has mapped, and whether they are real.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::traced;
+use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_core::event::MappedLibrary;
+use cuda_pitfalls_core::scenario::environment;
+use cuda_pitfalls_core::scenario::environment::INJECTION;
+
+/// What the simulated machine exports and no real library does.
+const MARKER: &str = "cuda_pitfalls_simulated";
+
+/// What this process has mapped of the libraries of interest.
+#[derive(Default)]
+pub struct Mapped {
+    /// Those whose origin is known, with links resolved.
+    pub known: Vec<MappedLibrary>,
+    /// Files of which it could not be told whether they are the simulated machine's. They are
+    /// neither real nor simulated, and nothing may be measured on them.
+    pub unknown: Vec<String>,
+}
+
+/// The libraries of interest that are mapped, with links resolved.
+pub fn mapped() -> Mapped {
+    let mut mapped = Mapped::default();
+    let Ok(maps) = std::fs::read("/proc/self/maps") else {
+        mapped.unknown.push("/proc/self/maps could not be read".to_string());
+        return mapped;
+    };
+    let mut paths: Vec<Vec<u8>> = paths(&maps).collect();
+    paths.dedup();
+    for path in paths {
+        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
+        let library = match file {
+            _ if file.starts_with(b"libcudart") => Library::Runtime,
+            _ if file.starts_with(b"libcuda.") => Library::Driver,
+            _ if file.starts_with(b"libnvidia-ml") => Library::Nvml,
+            _ if file.starts_with(b"libcuda_pitfalls_sim") => Library::Driver,
+            _ => continue,
+        };
+        let unescaped = unescaped(&path);
+        if traced::is_ours(Path::new(OsStr::from_bytes(&unescaped))) {
+            continue;
+        }
+        let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
+        // A report is text: bytes that are none are shown as what stands for them.
+        let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
+        match known {
+            Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
+                let name = if simulated { "simulated machine" } else { library.name() };
+                mapped.known.push(MappedLibrary { name: name.to_string(), path: shown, simulated });
+            }
+            Some(_) => {}
+            None => mapped.unknown.push(shown),
+        }
+    }
+    mapped
+}
+
+/// Whether this worker runs on the simulated machine. What is unknown counts as simulated here: a
+/// step that only a real driver can answer is then not made.
+pub fn is_any_simulated() -> bool {
+    let mapped = mapped();
+    !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)
+}
+
+/// Whether a library that is already mapped carries the simulated machine's marker; none if the
+/// loader does not know it by this path, so that this is unknown.
+fn is_simulated(path: &[u8]) -> Option<bool> {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+    const RTLD_NOLOAD: i32 = 4;
+    // SAFETY: with RTLD_NOLOAD nothing is loaded and no constructor runs.
+    let library = unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
+    // SAFETY: only the presence of the symbol is asked for.
+    Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
+}
+
+/// Libraries that something outside put into this process.
+pub fn injected() -> Vec<String> {
+    let mut found = Vec::new();
+    for name in ["LD_PRELOAD", "LD_AUDIT", INJECTION, "NVTX_INJECTION64_PATH"] {
+        if std::env::var_os(name).is_some_and(|value| is_from_outside(name, &value)) {
+            found.push(name.to_string());
+        }
+    }
+    if std::fs::read_to_string("/etc/ld.so.preload").is_ok_and(|text| !text.trim().is_empty()) {
+        found.push("/etc/ld.so.preload".to_string());
+    }
+    found
+}
+
+/// Whether a variable puts a library into a process that no scenario can have asked for. A trace of ours
+/// does not count: a run that is traced says so in its report.
+fn is_from_outside(name: &str, value: &OsStr) -> bool {
+    let of_scenarios = environment::NAMES.contains(&name).then(|| environment::values(name)).flatten();
+    let is_ours = traced::is_ours(Path::new(value));
+    !value.is_empty()
+        && !is_ours
+        && !of_scenarios.is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
+}
+
+/// The NVML that this process has mapped; none if it is unknown which that is.
+pub fn mapped_nvml() -> Option<MappedLibrary> {
+    let of_nvml = |library: &MappedLibrary| library.simulated || library.name == Library::Nvml.name();
+    let mapped = mapped();
+    mapped.known.into_iter().find(of_nvml).filter(|_| mapped.unknown.is_empty())
+}
+
+/// Fields before the path: addresses, permissions, offset, device, inode.
+const FIELDS: usize = 5;
+
+/// The paths in the text of `/proc/self/maps`, as bytes: a path may have blanks, and need not be
+/// UTF-8.
+pub fn paths(maps: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    maps.split(|byte| *byte == b'\n').filter_map(path)
+}
+
+/// What is left of a line behind its fixed fields, if that is a file.
+fn path(line: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = line;
+    for _ in 0..FIELDS {
+        let end = rest.iter().position(|byte| *byte == b' ')?;
+        rest = rest.get(end..)?.trim_ascii_start();
+    }
+    rest.starts_with(b"/").then(|| rest.to_vec())
+}
+
+/// The kernel writes a line break in a path as `\012`, and a backslash as it is: a name
+/// may also have these four bytes in it.
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    const BREAK: &[u8] = b"\\012";
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((byte, after)) = rest.split_first() {
+        match rest.strip_prefix(BREAK) {
+            Some(after) => {
+                out.push(b'\n');
+                rest = after;
+            }
+            None => {
+                out.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY;
+
+    #[test]
+    fn only_what_a_scenario_may_name_is_not_from_outside() {
+        let outside = |name: &str, value: &str| is_from_outside(name, OsStr::new(value));
+        assert!(!outside(INJECTION, INJECTION_LIBRARY) && !outside(INJECTION, ""));
+        assert!(outside(INJECTION, "/opt/libprofiler.so") && outside("LD_PRELOAD", INJECTION_LIBRARY));
+    }
+
+    #[test]
+    fn a_path_is_all_that_follows_the_fixed_fields() {
+        let maps = b"7f00-7f01 r--p 00000000 fe:00 12   /tmp/sp ace/a  b.so\n\
+            7f02-7f03 r-xp 00000000 fe:00 13                         /tmp/new\\012line\xff/libcuda.so\n\
+            7f04-7f05 rw-p 00000000 00:00 0 \n\
+            7f06-7f07 rw-p 00000000 00:00 0                          [heap]\n";
+        let found: Vec<Vec<u8>> = paths(maps).map(|path| unescaped(&path)).collect();
+        assert_eq!(found, [b"/tmp/sp ace/a  b.so".to_vec(), b"/tmp/new\nline\xff/libcuda.so".to_vec()]);
+    }
+}

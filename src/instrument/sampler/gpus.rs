@@ -1,0 +1,150 @@
+//! Reading memory and processes of every GPU.
+
+use cuda_pitfalls_calls::{Library, status};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t};
+
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Sweep};
+
+/// Why NVML cannot be used, as a closed word and in its own words.
+pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
+    let reason = match error {
+        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
+        NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => "no_driver",
+        NvmlError::NotFound => "no_gpu",
+        _ => "nvml_error",
+    };
+    SamplerEvent::Unavailable { reason: reason.to_string(), detail: error.to_string() }
+}
+
+/// Handles of every GPU, in NVML order.
+pub(super) struct GpuHandles<'nvml> {
+    nvml: &'nvml Nvml,
+    devices: Vec<Device<'nvml>>,
+}
+
+impl<'nvml> GpuHandles<'nvml> {
+    pub(super) fn open(nvml: &'nvml Nvml) -> Result<GpuHandles<'nvml>, SamplerEvent> {
+        let count = nvml.device_count().map_err(|error| unavailable(&error))?;
+        if count == 0 {
+            return Err(SamplerEvent::Unavailable {
+                reason: "no_gpu".to_string(),
+                detail: "NVML counts 0 GPUs".to_string(),
+            });
+        }
+        let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
+        let devices = devices.map_err(|error| unavailable(&error))?;
+        Ok(GpuHandles { nvml, devices })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    pub(super) fn devices(&self) -> &[Device<'nvml>] {
+        &self.devices
+    }
+
+    /// NVML v2 `used` of one GPU, and nothing else: the quickest look there is.
+    pub(super) fn used_bytes(&self, gpu: usize) -> Option<u64> {
+        self.devices.get(gpu)?.memory_info().ok().map(|memory| memory.used)
+    }
+
+    /// Everything of every GPU.
+    pub(super) fn sweep(&self) -> Sweep {
+        let t_ns = clock::now_ns();
+        let gpus = self.devices.iter().map(|device| self.read(device)).collect();
+        Sweep { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
+    }
+
+    fn read(&self, device: &Device) -> Reading {
+        let mut reading = Reading::default();
+        match device.memory_info() {
+            Ok(memory) => {
+                reading.used_bytes = Some(memory.used);
+                reading.reserved_bytes = Some(memory.reserved);
+            }
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {}", name(error))),
+        }
+        match self.memory_v1(device) {
+            Ok(used) => reading.v1_used_bytes = Some(used),
+            Err(code) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo: {}", name_of(code))),
+        }
+        match processes(device) {
+            Ok(processes) => reading.processes = Some(processes),
+            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {}", name(error))),
+        }
+        reading
+    }
+
+    /// NVML v1 `used`, which counts the driver's reserve; the wrapper has only v2.
+    fn memory_v1(&self, device: &Device) -> Result<u64, nvmlReturn_t> {
+        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
+        let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
+        // SAFETY: the handle lives as long as the session, and the struct is v1's.
+        match unsafe { function(device.handle(), &raw mut memory) } {
+            0 => Ok(memory.used),
+            code => Err(code),
+        }
+    }
+}
+
+/// What NVML says of a function that it lacks; the wrapper finds out before NVML can say so.
+const FUNCTION_NOT_FOUND: nvmlReturn_t = nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND;
+
+/// The wrapper's error under the name that NVML's own header gives it, which is the name people search for.
+fn name(error: NvmlError) -> String {
+    match error {
+        NvmlError::FailedToLoadSymbol(_) => name_of(FUNCTION_NOT_FOUND),
+        error => name_of(nvmlReturn_t::from(error)),
+    }
+}
+
+fn name_of(code: nvmlReturn_t) -> String {
+    status::name(Library::Nvml, i64::from(code)).map_or_else(|| format!("code {code}"), str::to_string)
+}
+
+/// Compute processes, sorted by PID. A list that grew between NVML's two calls is asked for again.
+fn processes(device: &Device) -> Result<Vec<Process>, NvmlError> {
+    let mut tries = 0;
+    let listed = loop {
+        match device.running_compute_processes() {
+            Err(NvmlError::InsufficientSize(_)) if tries < 3 => tries += 1,
+            other => break other?,
+        }
+    };
+    let mut processes: Vec<_> = listed
+        .into_iter()
+        .map(|process| Process {
+            pid: process.pid,
+            used_bytes: match process.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => Some(bytes),
+                UsedGpuMemory::Unavailable => None,
+            },
+        })
+        .collect();
+    processes.sort_unstable();
+    Ok(processes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_bear_the_names_of_the_header() {
+        for (error, expected) in [
+            (NvmlError::GpuLost, "NVML_ERROR_GPU_IS_LOST"),
+            (NvmlError::ResetRequired, "NVML_ERROR_RESET_REQUIRED"),
+            (NvmlError::NotSupported, "NVML_ERROR_NOT_SUPPORTED"),
+            (NvmlError::FailedToLoadSymbol("no symbol".to_string()), "NVML_ERROR_FUNCTION_NOT_FOUND"),
+            (NvmlError::UnexpectedVariant(28), "NVML_ERROR_GPU_NOT_FOUND"),
+            (NvmlError::UnexpectedVariant(4242), "code 4242"),
+        ] {
+            assert_eq!(name(error), expected);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the machine has, as NVML lists it.
+
+use std::collections::BTreeMap;
+
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+use super::gpus::GpuHandles;
+use crate::mapped::mapped_nvml;
+use cuda_pitfalls_core::sample::{Gpu, Inventory, SamplerEvent};
+
+/// Reads the facts that do not change during a run. Unavailable if it is unknown whether the
+/// library is real or simulated, because its answers would have no provenance.
+pub(super) fn take(nvml: &Nvml, gpus: &GpuHandles, init_ns: u64) -> SamplerEvent {
+    let Some(library) = mapped_nvml() else {
+        let detail = "it is unknown whether the NVML that answered is real or simulated".to_string();
+        return SamplerEvent::Unavailable { reason: "nvml_error".to_string(), detail };
+    };
+    SamplerEvent::Ready(Box::new(Inventory {
+        driver_version: nvml.sys_driver_version().ok(),
+        cuda_driver_version: nvml.sys_cuda_driver_version().ok(),
+        nvml_version: nvml.sys_nvml_version().ok(),
+        gpus: gpus.devices().iter().map(gpu).collect(),
+        nvml_path: Some(library.path),
+        simulated: library.simulated,
+        init_ns,
+    }))
+}
+
+fn gpu(device: &Device) -> Gpu {
+    let mut unread = BTreeMap::new();
+    let mut fact = |name: &str, error: NvmlError| {
+        unread.insert(name.to_string(), error.to_string());
+    };
+    let memory = device.memory_info().map_err(|error| fact("total_bytes", error)).ok();
+    let capability = device.cuda_compute_capability().map_err(|error| fact("compute_capability", error)).ok();
+    let name = device.name().map_err(|error| fact("name", error)).ok();
+    let pci = device.pci_info().map_err(|error| fact("pci_bus_id", error)).ok();
+    let mode = device.compute_mode().map_err(|error| fact("compute_mode", error)).ok();
+    let persistence = device.is_in_persistent_mode().map_err(|error| fact("persistence", error)).ok();
+    let mig = device.mig_mode().map_err(|error| fact("mig", error)).ok();
+    let uuid = device.uuid().unwrap_or_else(|error| format!("unreadable: {error}"));
+    Gpu {
+        uuid,
+        name,
+        pci_bus_id: pci.map(|pci| pci.bus_id),
+        compute_capability: capability.map(|capability| format!("{}.{}", capability.major, capability.minor)),
+        total_bytes: memory.as_ref().map(|memory| memory.total),
+        reserved_bytes: memory.as_ref().map(|memory| memory.reserved),
+        compute_mode: mode.map(|mode| format!("{mode:?}")),
+        persistence,
+        mig: mig.map(|mig| mig.current == 1),
+        unread,
+    }
+}

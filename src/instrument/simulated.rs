@@ -1,0 +1,200 @@
+//! The simulated machine: a folder that holds one library under the names of libcuda, libcudart and libnvidia-ml.
+//!
+//! A process that finds this folder first in its `LD_LIBRARY_PATH` talks to the machine described in `machine.conf` and shares
+//! `machine.state` with every other process that does. The library itself is that of `src/fake/sim`.
+
+mod conf;
+mod description;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_fake::{DRIVER, MACHINES};
+use description::Description;
+pub use description::Impossible;
+
+use crate::hook;
+use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY;
+use cuda_pitfalls_core::text::escape::terminal;
+
+/// What `h200`, the machine used when none is named, stands for.
+const DEFAULT_MACHINE: (&str, &str) = ("h200", "h200-x2");
+
+const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
+
+/// The names under which callers and loaders look for the three libraries.
+fn links() -> impl Iterator<Item = &'static str> {
+    Library::SIMULATED.into_iter().flat_map(Library::files).copied()
+}
+
+/// Room for the library's table of processes, which is smaller; all zero means that no process holds memory.
+const STATE_BYTES: usize = 64 << 10;
+
+/// The machines here take a few KiB.
+const MOST_DESCRIPTION_BYTES: u64 = 256 << 10;
+
+/// Why a simulated machine could not be laid out.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No machine has this name.
+    #[error(
+        "there is no simulated machine `{}`; did you mean `{nearest}`? Known are: {known} (or the path of a .toml file)",
+        terminal(name)
+    )]
+    UnknownMachine {
+        /// What was asked for.
+        name: String,
+        /// The known name that looks most like it.
+        nearest: &'static str,
+        /// All known names.
+        known: String,
+    },
+    /// A description is not what the format asks for.
+    #[error("the description of the simulated machine `{}` is not valid: {}", terminal(machine), lines(source))]
+    Description {
+        /// The name or path of the description.
+        machine: String,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A description reads well but describes no possible machine.
+    #[error("the simulated machine `{}` is not possible: {}", terminal(machine), terminal(&why.to_string()))]
+    Impossible {
+        /// The name or path of the description.
+        machine: String,
+        /// What is wrong.
+        why: Impossible,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", terminal(&path.to_string_lossy()))]
+    File {
+        /// What was attempted.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The error with the line it is about. Only the lines that the parser made stay lines: its message may quote a line break
+/// of the description.
+fn lines(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    let message = error.message();
+    let shown = text.trim_end().strip_suffix(message.trim_end()).unwrap_or_default();
+    let shown: Vec<String> = shown.lines().map(terminal).chain([terminal(message)]).collect();
+    shown.join("\n")
+}
+
+/// The names of the machines that come with cuda-pitfalls. `h200` is another name of `h200-x2`, the default.
+pub fn machine_names() -> Vec<&'static str> {
+    MACHINES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Lays out a node in `dir`, which is made if need be, and returns the absolute path of the folder of links. `machine` is a known
+/// name or the path of a description.
+pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
+    let machine = if machine == DEFAULT_MACHINE.0 { DEFAULT_MACHINE.1 } else { machine };
+    let conf = flatten(machine, &read(machine)?)?;
+    fs::create_dir_all(dir).map_err(failed("create", dir))?;
+    let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
+    put(&folder.join(LIBRARY_NAME), DRIVER)?;
+    hook::put(&folder).map_err(failed("write", &folder.join(INJECTION_LIBRARY)))?;
+    put(&folder.join("machine.conf"), conf.as_bytes())?;
+    put(&folder.join("machine.state"), &vec![0; STATE_BYTES])?;
+    for name in links() {
+        let link = folder.join(name);
+        match fs::remove_file(&link) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("replace", &link)(error));
+            }
+            _ => symlink(LIBRARY_NAME, &link).map_err(failed("create", &link))?,
+        }
+    }
+    Ok(folder)
+}
+
+/// The text of a description, by name or path.
+fn read(machine: &str) -> Result<String, MachineError> {
+    if machine.contains('/') || machine.ends_with(".toml") {
+        let path = Path::new(machine);
+        return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
+    }
+    match MACHINES.iter().find(|(known, _)| *known == machine) {
+        Some((_, text)) => Ok((*text).to_owned()),
+        None => {
+            let known = machine_names();
+            let nearest = known.iter().copied().min_by_key(|known| strsim::osa_distance(known, machine));
+            Err(MachineError::UnknownMachine {
+                name: machine.to_owned(),
+                nearest: nearest.unwrap_or(DEFAULT_MACHINE.1),
+                known: known.join(", "),
+            })
+        }
+    }
+}
+
+/// What the library reads, made of the text of a description.
+fn flatten(machine: &str, text: &str) -> Result<String, MachineError> {
+    let machine = machine.to_owned();
+    match toml::from_str::<Description>(text) {
+        Err(source) => Err(MachineError::Description { machine, source: Box::new(source) }),
+        Ok(node) => node
+            .possible()
+            .and_then(|()| conf::of(&machine, &node))
+            .map_err(|why| MachineError::Impossible { machine, why }),
+    }
+}
+
+/// Writes a file beside its name and renames it, so that a process that has the old one mapped keeps it whole.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), MachineError> {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, bytes).map_err(failed("write", &fresh))?;
+    fs::rename(&fresh, path).map_err(failed("write", path))
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MachineError {
+    let path = path.to_owned();
+    move |source| MachineError::File { action, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_is_laid_out_with_all_links() {
+        for name in machine_names() {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = lay_out(name, &dir.path().join("node")).unwrap();
+            for link in links() {
+                assert_eq!(fs::read(folder.join(link)).unwrap().len(), DRIVER.len(), "{link}");
+            }
+            assert!(fs::read_to_string(folder.join("machine.conf")).unwrap().contains(&format!("machine = {name}\n")));
+            assert_eq!(fs::metadata(folder.join("machine.state")).unwrap().len(), STATE_BYTES as u64);
+            // A second node in the same place replaces the first.
+            lay_out(name, &folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_default_machine_has_two_gpus() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = lay_out("h200", dir.path()).unwrap();
+        let conf = fs::read_to_string(folder.join("machine.conf")).unwrap();
+        assert!(conf.contains("\nmachine = h200-x2\n"));
+        assert!(conf.contains("\ngpus = 2\n"));
+    }
+
+    #[test]
+    fn an_unknown_machine_names_the_nearest() {
+        let error = read("h20-x8").unwrap_err().to_string();
+        assert!(error.contains("did you mean `h200-x8`"), "{error}");
+        assert!(error.contains("mixed-pair"), "{error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! The parent side: starts processes, waits with deadlines, and ends them. The only user of duct.
+//!
+//! The parent never loads CUDA or NVML, so a wedged driver can hang a worker or the sampler but
+//! never the harness. It runs one loop on one thread: every wait is a `poll` with a deadline over
+//! everything that can happen (a line on a channel, an exit, output, Ctrl-C).
+
+mod attempt;
+mod conversation;
+mod end;
+mod errand;
+mod interpreter;
+mod interrupt;
+mod launch;
+mod libraries;
+mod output;
+mod reading;
+mod receive;
+mod sampling;
+mod spawn;
+
+pub use attempt::{SupervisorError, signal_name};
+pub use end::{adopt_orphans, children, reap_orphans, timespec};
+pub use errand::{Errand, ErrandEnd};
+pub use interpreter::{PythonWorker, ask_python};
+pub use interrupt::is_ignored;
+pub use interrupt::{Interrupt, is_overdue};
+pub use sampling::SamplerClient;
+pub use spawn::{begin, begin_fresh};
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::traced;
+use cuda_pitfalls_core::event::Versions;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// Names of the hidden subcommands, in one place.
+pub mod role {
+    /// The worker.
+    pub const WORKER: &str = "__worker";
+    /// The sampler.
+    pub const SAMPLER: &str = "__sampler";
+    /// A command that a run starts.
+    pub const COMMAND: &str = "__command";
+    /// The tracer of one row of `survey python`.
+    pub const TRACER: &str = "__tracer";
+    /// The look at libraries and versions.
+    pub const VERSIONS: &str = "__versions";
+}
+
+/// Processes adopted from a worker get this long to leave by themselves.
+const ORPHAN_GRACE_MS: u64 = 300;
+/// From SIGTERM to SIGKILL.
+const TERM_GRACE_MS: u64 = 2_000;
+/// The same for a helper, and where the user insists.
+const SHORT_GRACE_MS: u64 = 100;
+/// From SIGKILL to giving a process up as unkillable.
+const KILL_GRACE_MS: u64 = 5_000;
+/// From a process's end to having its exit status.
+const REAP_MS: u64 = 2_000;
+/// The library check, and the sampler's start, are tried so often: whatever ended them may
+/// have been a signal that was not meant for them.
+const STARTS: u32 = 3;
+
+/// Starts and watches every process of a run. One at a time in a process: children that are left
+/// behind by an attempt are told by having come since, and another supervisor's would look the same.
+pub struct Supervisor {
+    /// This program.
+    program: PathBuf,
+    /// The folder of links that decides which libraries are meant.
+    links: PathBuf,
+    /// A private folder for what processes write.
+    home: PathBuf,
+    /// The sampler.
+    pub sampler: SamplerClient,
+    /// Ctrl-C and friends.
+    pub interrupt: Interrupt,
+    /// A worker that could not be ended. No other is started after it.
+    lost: Option<u32>,
+    /// What the libraries of workers must be; none before that is known.
+    provenance: Option<Provenance>,
+    /// What runs Python lines; none where there is nothing that could, or nobody asked.
+    python: Option<PythonWorker>,
+}
+
+impl Supervisor {
+    /// Starts the sampler on the libraries that `links` names. If there can be no sampler, its
+    /// inventory has the reason.
+    ///
+    /// # Errors
+    /// Orphans of workers cannot be adopted.
+    pub fn start(
+        program: &Path,
+        links: &Path,
+        home: &Path,
+        interrupt: Interrupt,
+    ) -> Result<Supervisor, SupervisorError> {
+        end::adopt_orphans()?;
+        let sampler = SamplerClient::start(program, links, home);
+        Ok(Supervisor {
+            program: program.to_path_buf(),
+            links: links.to_path_buf(),
+            home: home.to_path_buf(),
+            sampler,
+            interrupt,
+            lost: None,
+            provenance: None,
+            python: None,
+        })
+    }
+
+    /// This program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The PID of a worker or a sampler that could not be ended, if there is one.
+    pub fn unkillable(&self) -> Option<u32> {
+        self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
+    }
+
+    /// Says what the run is on. A worker that maps anything else is recorded as an incident.
+    pub fn expect(&mut self, provenance: Provenance) {
+        self.provenance = Some(provenance);
+    }
+
+    /// Says what runs Python lines.
+    pub fn use_python(&mut self, python: PythonWorker) {
+        self.python = Some(python);
+    }
+
+    /// Points workers at another folder of links, for another libcudart.
+    pub fn use_links(&mut self, links: &Path) {
+        self.links = links.to_path_buf();
+    }
+}
+
+/// Asks a process of its own what the libraries are. Without `links`, the libraries that the
+/// system's loader finds.
+///
+/// # Errors
+/// Why it could not be asked, several times over.
+pub fn versions(
+    program: &Path,
+    links: Option<&Path>,
+    home: &Path,
+    libcudart: Option<&Path>,
+) -> Result<Versions, SupervisorError> {
+    let mut found = ask_versions(program, links, home, libcudart);
+    for _ in 1..STARTS {
+        if found.is_ok() || is_overdue() {
+            break;
+        }
+        found = ask_versions(program, links, home, libcudart);
+    }
+    found
+}
+
+fn ask_versions(
+    program: &Path,
+    links: Option<&Path>,
+    home: &Path,
+    libcudart: Option<&Path>,
+) -> Result<Versions, SupervisorError> {
+    let (mut channel, theirs) = cuda_pitfalls_core::channel::Channel::pair().map_err(SupervisorError::system)?;
+    let mut arguments = vec![spawn::descriptor(&theirs)];
+    arguments.extend(libcudart.map(OsString::from));
+    let child = spawn::start(spawn::Spawn {
+        program,
+        role: role::VERSIONS,
+        arguments,
+        environment: environment(links, home, &BTreeMap::new()),
+        folder: None,
+        inherit: vec![theirs],
+        capture: false,
+    })?;
+    let found = receive::receive_within(&mut channel, 30_000);
+    drop(channel);
+    end::finish(child, 1_000);
+    found.map_err(|error| SupervisorError::Protocol(format!("checking the libraries failed: {error}")))
+}
+
+/// The environment that every child gets, built from nothing: an injected library or a profiler's
+/// setting in the caller's environment must not reach a worker unseen.
+fn environment(links: Option<&Path>, home: &Path, extra: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+    let mut search = OsString::new();
+    if let Some(links) = links {
+        search.push(links);
+    }
+    // What was inherited stays behind ours: libcuda loads its PTX compiler by name.
+    if let Some(inherited) = std::env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty()) {
+        if !search.is_empty() {
+            search.push(":");
+        }
+        search.push(inherited);
+    }
+    let mut environment = BTreeMap::from([
+        (OsString::from("HOME"), home.as_os_str().to_os_string()),
+        (OsString::from("TMPDIR"), home.as_os_str().to_os_string()),
+        (OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")),
+        (OsString::from("LANG"), OsString::from("C.UTF-8")),
+        (OsString::from("TZ"), OsString::from("UTC")),
+    ]);
+    if !search.is_empty() {
+        environment.insert(OsString::from("LD_LIBRARY_PATH"), search);
+    }
+    if let Some(folder) = traced::folder() {
+        environment.insert(OsString::from(traced::VARIABLE), folder.into_os_string());
+    }
+    for (name, value) in extra {
+        environment.insert(OsString::from(name), OsString::from(value));
+    }
+    environment
+}

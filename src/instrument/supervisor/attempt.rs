@@ -1,0 +1,269 @@
+//! One attempt of an experiment: a fresh worker makes its steps, and every GPU is read at each of them.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+
+use cuda_pitfalls_calls::{Effect, SIGNALS};
+
+use super::conversation::{Conversation, Waited, Want};
+use super::launch::{fresh_process, missing_in, process_of};
+use super::output::Tail;
+use super::reading::incident;
+use super::{SHORT_GRACE_MS, Supervisor, TERM_GRACE_MS, end, libraries};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::event::{Command, Event};
+use cuda_pitfalls_core::experiment::{Experiment, Program};
+use cuda_pitfalls_core::recording::Recording;
+use cuda_pitfalls_core::verdict::Reason;
+
+/// Why an attempt could not be made, or not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// Libraries or symbols that the steps need are not there.
+    #[error("missing: {}", .0.join(", "))]
+    Missing(Vec<String>),
+    /// The system refused something.
+    #[error("the system refused: {0}")]
+    System(String),
+    /// A process of the run sent an invalid message.
+    #[error("{0}")]
+    Protocol(String),
+    /// The sampler is lost.
+    #[error("the sampler was lost: {0}")]
+    Sampler(String),
+    /// A process could not be ended: the host must not be used further.
+    #[error("process {0} could not be killed")]
+    Unkillable(u32),
+}
+
+impl SupervisorError {
+    /// An error of the system.
+    pub fn system(error: std::io::Error) -> SupervisorError {
+        SupervisorError::System(error.to_string())
+    }
+}
+
+/// When a step, and when the attempt, is late, by [`clock::running_ns`].
+struct Deadlines {
+    step_ns: u64,
+    last_ns: u64,
+}
+
+impl Deadlines {
+    /// The deadlines of an attempt that begins now.
+    fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
+        // A command makes its calls without telling: only its end can be late.
+        let makes_steps = !matches!(program, Program::Command(_));
+        let step_ms = if makes_steps { timeouts.step_ms } else { timeouts.attempt_ms };
+        let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
+        Deadlines { step_ns: step_ms * 1_000_000, last_ns }
+    }
+
+    /// The deadline of something that begins now.
+    fn of_next(&self) -> u64 {
+        (clock::running_ns() + self.step_ns).min(self.last_ns)
+    }
+}
+
+/// What there was before the worker, to tell what came with it.
+struct Beforehand {
+    children: BTreeSet<i32>,
+    oom_kills: Option<u64>,
+}
+
+impl Beforehand {
+    fn now() -> Beforehand {
+        Beforehand { children: end::children(), oom_kills: end::oom_kills() }
+    }
+}
+
+impl Supervisor {
+    /// Looks for all that the steps of several cases need, in a worker that leaves before the first
+    /// of them. A need that only one case has would otherwise show when others have been attempted.
+    ///
+    /// # Errors
+    /// What is missing, or why it could not be looked for.
+    pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
+        // What Python lines need is known before: no symbol is looked up for them.
+        let experiments: Vec<&Experiment> = experiments.iter().filter(|it| it.program == Program::Worker).collect();
+        let Some(first) = experiments.first().copied() else { return Ok(()) };
+        let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
+        let all = Experiment { steps, probes: experiments.iter().any(|it| it.probes), ..first.clone() };
+        let mut recording = Recording::default();
+        let (before, deadlines) = (Beforehand::now(), Deadlines::from_now(&all));
+        let (mut talk, ready) = self.launch(&all)?;
+        let missing = missing_in(&talk);
+        self.note(&mut recording, &mut talk, ready, None);
+        self.shut_down(&deadlines, &mut recording, &mut talk);
+        reap(talk, &before, self.sampler.pid(), &mut recording);
+        if recording.exit.unkillable {
+            self.lost = Some(recording.pid);
+            return Err(SupervisorError::Unkillable(recording.pid));
+        }
+        // Whatever else went wrong the attempts will meet, and keep.
+        if missing.is_empty() { Ok(()) } else { Err(SupervisorError::Missing(missing)) }
+    }
+
+    /// Makes one attempt of an experiment. What goes wrong while the worker runs is a fact about the
+    /// attempt and is recorded.
+    ///
+    /// # Errors
+    /// The worker could not be started, or lacks what its steps need.
+    pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
+        let mut recording = Recording::default();
+        self.read(&mut recording, None, false);
+        if self.sampler.free_run().is_err() {
+            incident(&mut recording, Reason::SamplerLost, "it could not be started before the worker");
+        }
+        let before = Beforehand::now();
+        recording.started_ns = clock::now_ns();
+        let deadlines = Deadlines::from_now(experiment);
+        let (mut talk, ready) = self.launch(experiment)?;
+        let missing = missing_in(&talk);
+        self.note(&mut recording, &mut talk, ready, None);
+        if recording.incidents.is_empty() && missing.is_empty() {
+            self.make_steps(experiment, &deadlines, &mut recording, &mut talk);
+        }
+        self.shut_down(&deadlines, &mut recording, &mut talk);
+        recording.wall_ns = clock::now_ns() - recording.started_ns;
+        reap(talk, &before, self.sampler.pid(), &mut recording);
+        self.lost = recording.exit.unkillable.then_some(recording.pid);
+        match self.sampler.stop_free_run() {
+            Ok(run) => {
+                recording.free_run = Some(run);
+                self.read_after_exit(&mut recording);
+            }
+            Err(error) => incident(&mut recording, Reason::SamplerLost, error.to_string()),
+        }
+        libraries::take(&mut recording, experiment, self.provenance);
+        if missing.is_empty() { Ok(recording) } else { Err(SupervisorError::Missing(missing)) }
+    }
+
+    /// One step after the other, each read before the next begins.
+    fn make_steps(
+        &mut self,
+        experiment: &Experiment,
+        deadlines: &Deadlines,
+        recording: &mut Recording,
+        talk: &mut Conversation,
+    ) {
+        for (index, step) in experiment.steps.iter().enumerate() {
+            let process = process_of(step, &experiment.steps);
+            if !process.is_empty() && talk.channels.get(&process).is_none_or(Channel::is_closed) {
+                // The child left at an earlier step, as it was told or by accident.
+                continue;
+            }
+            if step.has(Effect::WaitsForProcess)
+                && let Some(child) = step.args.get("actor")
+            {
+                talk.say(&child.to_string(), &Command::Finish);
+            }
+            talk.say(
+                &process,
+                &Command::Run { step: index, call: step.clone(), bytes: talk.bytes_for(&experiment.steps, step) },
+            );
+            let want = Want::Step { step: index, probe: experiment.probes };
+            let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
+            if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
+                waited = talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
+            }
+            if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
+                self.read(recording, Some(index), false);
+            }
+            if waited == Waited::Done {
+                continue;
+            }
+            self.note(recording, talk, waited, Some(index).filter(|_| step.call != "_exit"));
+            // The first process's channel may close a moment before its end is seen.
+            let over = process.is_empty() || talk.ended;
+            if over || !recording.incidents.is_empty() || !recording.exit.sent.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Asks every process to leave, children first, and waits for the worker's end.
+    fn shut_down(&mut self, deadlines: &Deadlines, recording: &mut Recording, talk: &mut Conversation) {
+        if talk.ended || !recording.exit.sent.is_empty() {
+            return;
+        }
+        let names: Vec<String> = talk.channels.keys().rev().cloned().collect();
+        for name in names {
+            talk.say(&name, &Command::Finish);
+        }
+        let waited = talk.wait("", Want::End, deadlines.of_next(), &mut self.interrupt);
+        self.note(recording, talk, waited, None);
+    }
+
+    /// Keeps what went wrong, and ends a worker that will not go on.
+    fn note(&mut self, recording: &mut Recording, talk: &mut Conversation, waited: Waited, step: Option<usize>) {
+        match waited {
+            Waited::Done => return,
+            Waited::Gone => {
+                recording.exit.died_at = step;
+                // A forked child died; its parent is still to be asked to leave.
+                if !talk.ended {
+                    return;
+                }
+            }
+            Waited::Deadline => {
+                recording.exit.deadline_at = step;
+                if step.is_none() {
+                    incident(recording, Reason::Hang, "the worker did not get ready, or did not leave, in time");
+                }
+            }
+            Waited::Interrupted => incident(recording, Reason::Interrupted, "the run was interrupted"),
+            Waited::ProtocolError(what) => incident(recording, Reason::Protocol, what),
+            Waited::Failed(what) => incident(recording, Reason::System, what),
+        }
+        if !talk.ended {
+            let grace_ms = if self.interrupt.is_impatient() { SHORT_GRACE_MS } else { TERM_GRACE_MS };
+            let (sent, gone) = end::kill(&mut talk.child, grace_ms);
+            recording.exit.sent.extend(sent);
+            recording.exit.unkillable = !gone;
+            talk.ended = gone;
+        }
+    }
+}
+
+/// Takes the exit status, everything that was said and printed, and whatever was left behind.
+fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording: &mut Recording) {
+    let Conversation { child, channels, events, .. } = talk;
+    // Closing our ends tells forked children to exit.
+    drop(channels);
+    let ours: Vec<i32> = sampler.into_iter().chain([child.pid.as_raw_nonzero().get()]).collect();
+    let (leaked, gone) = end::reap_orphans(&before.children, &ours);
+    let exit = &mut recording.exit;
+    exit.leaked_children = leaked;
+    exit.unkillable |= !gone;
+    if !exit.unkillable {
+        match end::reap(&child) {
+            Some(status) => {
+                exit.code = status.code();
+                exit.signal = status.signal().map(signal_name);
+            }
+            // A debugger holds it.
+            None => exit.unkillable = true,
+        }
+    }
+    exit.said_bye = events.iter().any(|event| event.process.is_none() && matches!(event.event, Event::Bye { .. }));
+    let killed = exit.signal.as_deref() == Some("SIGKILL") && exit.sent.is_empty();
+    exit.oom_killed = killed && before.oom_kills.zip(end::oom_kills()).is_some_and(|(before, now)| now > before);
+    let in_calls = events.iter().map(|event| match event.event {
+        Event::End { elapsed_ns, .. } => elapsed_ns,
+        _ => 0,
+    });
+    recording.overhead_ns = recording.wall_ns.saturating_sub(in_calls.sum());
+    recording.pid = child.pid.as_raw_nonzero().get() as u32;
+    recording.events = events;
+    let finish = |tail: Option<Tail>| tail.map(Tail::finish).unwrap_or_default();
+    (recording.stdout_bytes, recording.stdout_tail) = finish(child.stdout);
+    (_, recording.stderr_tail) = finish(child.stderr);
+}
+
+/// A signal by its C name, or by its number where we have none.
+pub fn signal_name(number: i32) -> String {
+    let known = SIGNALS.values.iter().find(|(_, value)| *value == i64::from(number));
+    known.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())
+}

@@ -1,0 +1,177 @@
+//! Messages to and from the processes of one worker, while every other event is polled.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::SupervisorError;
+use super::end::timespec;
+use super::interrupt::Interrupt;
+use super::spawn::Child;
+use cuda_pitfalls_core::channel::{Channel, ChannelError};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::event::{Command, Event};
+use cuda_pitfalls_core::recording::ProcessEvent;
+
+/// What the parent waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    /// That libraries and symbols are resolved.
+    Ready,
+    /// That a step has ended, and been looked around after if the case does that.
+    Step { step: usize, probe: bool },
+    /// That the worker's first process has ended.
+    End,
+}
+
+/// How waiting ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// As wanted.
+    Done,
+    /// The process that was to answer is gone.
+    Gone,
+    /// The deadline passed.
+    Deadline,
+    /// The user wants to stop.
+    Interrupted,
+    /// An invalid message was received.
+    ProtocolError(String),
+    /// A channel, or waiting itself, failed.
+    Failed(String),
+}
+
+/// One worker and its channels.
+pub(super) struct Conversation {
+    pub(super) child: Child,
+    /// The first process's channel under an empty name, then those of forked processes.
+    pub(super) channels: BTreeMap<String, Channel>,
+    pub(super) events: Vec<ProcessEvent>,
+    pub(super) ended: bool,
+    /// What failed in the parent. Nothing is waited for then: the answer may never come.
+    failed: Option<String>,
+}
+
+impl Conversation {
+    /// With a process that was just started.
+    pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
+        Conversation { child, channels, events: Vec::new(), ended: false, failed: None }
+    }
+
+    /// Says something to a process. A process that is gone is noticed when waiting; one that is there and cannot be told
+    /// anything is told by the end of its channel to leave.
+    pub(super) fn say(&mut self, process: &str, command: &Command) {
+        let Some(channel) = self.channels.get(process) else { return };
+        match channel.send(command) {
+            Ok(()) => {}
+            Err(ChannelError::Closed) => channel.hang_up(),
+            Err(error) => {
+                self.failed.get_or_insert(format!("a message to a process could not be sent: {error}"));
+            }
+        }
+    }
+
+    /// Waits, and keeps everything that is said meanwhile. The deadline is of [`clock::running_ns`].
+    pub(super) fn wait(&mut self, process: &str, want: Want, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
+        let from = self.events.len();
+        let mut is_late = false;
+        loop {
+            if let Err(error) = self.take() {
+                return Waited::ProtocolError(error.to_string());
+            }
+            if self.is_satisfied(process, want, from) {
+                return Waited::Done;
+            }
+            let closed = self.channels.get(process).is_none_or(Channel::is_closed);
+            if self.ended || (closed && want != Want::End) {
+                return Waited::Gone;
+            }
+            if let Some(why) = self.failed.take() {
+                return Waited::Failed(why);
+            }
+            if is_late {
+                return Waited::Deadline;
+            }
+            // What came before the deadline counts, so one more look is taken after it.
+            let left = deadline_ns.saturating_sub(clock::running_ns());
+            is_late = left == 0;
+            if !self.poll(left.min(clock::SLICE_NS), interrupt) {
+                return Waited::Interrupted;
+            }
+        }
+    }
+
+    fn is_satisfied(&self, process: &str, want: Want, from: usize) -> bool {
+        let said = |test: &dyn Fn(&Event) -> bool| {
+            let own = |event: &&ProcessEvent| event.process.as_deref().unwrap_or("") == process;
+            self.events.iter().skip(from).filter(own).any(|event| test(&event.event))
+        };
+        match want {
+            Want::Ready => said(&|event| matches!(event, Event::Ready { .. })),
+            Want::Step { step, probe: true } => {
+                said(&|event| matches!(event, Event::Probe { step: s, .. } if *s == step))
+            }
+            Want::Step { step, probe: false } => {
+                said(&|event| matches!(event, Event::End { step: s, .. } if *s == step))
+            }
+            Want::End => self.ended,
+        }
+    }
+
+    /// Takes every line that has arrived in full.
+    fn take(&mut self) -> Result<(), SupervisorError> {
+        for (name, channel) in &mut self.channels {
+            loop {
+                match channel.take::<Event>() {
+                    Ok(Some(Event::Broken { message })) => return Err(SupervisorError::Protocol(message)),
+                    Ok(Some(event)) => {
+                        let process = (!name.is_empty()).then(|| name.clone());
+                        self.events.push(ProcessEvent { process, event });
+                    }
+                    Ok(None) | Err(ChannelError::Closed) => break,
+                    Err(error) => return Err(SupervisorError::Protocol(error.to_string())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for anything to happen. False if the user wants to stop.
+    fn poll(&mut self, left_ns: u64, interrupt: &mut Interrupt) -> bool {
+        let open: Vec<String> =
+            self.channels.iter().filter(|(_, channel)| !channel.is_closed()).map(|(name, _)| name.clone()).collect();
+        let ready = {
+            let mut fds: Vec<BorrowedFd> = vec![self.child.pidfd.as_fd()];
+            fds.extend(open.iter().filter_map(|name| self.channels.get(name)).map(AsFd::as_fd));
+            fds.extend([&self.child.stdout, &self.child.stderr].into_iter().flatten().filter_map(|tail| tail.fd()));
+            fds.extend(interrupt.fds());
+            let mut fds: Vec<PollFd> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            if let Err(error) = poll(&mut fds, Some(&timespec(left_ns)))
+                && error != rustix::io::Errno::INTR
+            {
+                self.failed.get_or_insert(format!("poll: {error}"));
+            }
+            fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>()
+        };
+        let is_ready = |place: usize| ready.get(place).copied().unwrap_or(false);
+        for (place, name) in open.iter().enumerate() {
+            if is_ready(place + 1)
+                && let Some(channel) = self.channels.get_mut(name)
+            {
+                // A closed channel remembers that it is; what it said before is still taken.
+                match channel.fill() {
+                    Ok(()) | Err(ChannelError::Closed) => {}
+                    Err(error) => drop(self.failed.get_or_insert(error.to_string())),
+                }
+            }
+        }
+        for tail in [&mut self.child.stdout, &mut self.child.stderr].into_iter().flatten() {
+            tail.drain();
+        }
+        // Only once its channel is read to the end has the worker's end been seen in full.
+        let read_out = self.channels.get("").is_none_or(Channel::is_closed);
+        self.ended = is_ready(0) && (read_out || !is_ready(1));
+        !interrupt.check()
+    }
+}

@@ -1,0 +1,154 @@
+//! Ending processes: SIGTERM, then SIGKILL, then their children.
+
+use std::collections::BTreeSet;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
+};
+
+use super::spawn::Child;
+use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SHORT_GRACE_MS, SupervisorError};
+use cuda_pitfalls_core::clock;
+
+/// Makes this process the parent of processes that lose theirs, so that none escapes by
+/// `setsid` or a double fork.
+pub fn adopt_orphans() -> Result<(), SupervisorError> {
+    set_child_subreaper(Some(getpid())).map_err(|error| SupervisorError::system(error.into()))
+}
+
+/// Waits for the end of a process. False if it still runs.
+pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
+    let deadline = clock::running_ns() + milliseconds * 1_000_000;
+    loop {
+        let left = deadline.saturating_sub(clock::running_ns());
+        let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
+        // A process that floods its output must not block on a full pipe while it is to end.
+        fds.extend(
+            [&child.stdout, &child.stderr]
+                .into_iter()
+                .flatten()
+                .filter_map(|tail| tail.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))),
+        );
+        let failed = poll(&mut fds, Some(&timespec(left.min(clock::SLICE_NS)))).is_err();
+        let ended = fds.first().is_some_and(|fd| !fd.revents().is_empty());
+        drop(fds);
+        for tail in [&mut child.stdout, &mut child.stderr].into_iter().flatten() {
+            tail.drain();
+        }
+        if ended || left == 0 {
+            return ended;
+        }
+        if failed {
+            // Not at once again: the deadline decides.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Takes the exit status of a process that has ended; none if that cannot be had in time, as where
+/// a debugger holds the process.
+pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
+    let deadline = clock::running_ns() + REAP_MS * 1_000_000;
+    loop {
+        match child.handle.try_wait() {
+            Ok(Some(output)) => return Some(output.status),
+            Ok(None) | Err(_) if clock::running_ns() >= deadline => return None,
+            Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Nanoseconds for `poll`.
+pub fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
+}
+
+/// TERM, a grace in milliseconds, KILL of the whole group, and a bounded wait. Says which signals were sent, and
+/// whether the process is gone.
+pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
+    let mut sent = vec!["SIGTERM".to_string()];
+    let _ = kill_process_group(child.pid, Signal::TERM);
+    // A stopped process gets no TERM until it goes on.
+    let _ = kill_process_group(child.pid, Signal::CONT);
+    if has_ended(child, grace_ms) {
+        return (sent, true);
+    }
+    sent.push("SIGKILL".to_string());
+    let _ = kill_process_group(child.pid, Signal::KILL);
+    (sent, has_ended(child, KILL_GRACE_MS))
+}
+
+/// Ends a helper process, and reaps it. False if it could not be ended.
+pub(super) fn finish(mut child: Child, milliseconds: u64) -> bool {
+    (has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1) && reap(&child).is_some()
+}
+
+/// Ends a helper process, reaps it, and returns the end of what it wrote to stderr.
+pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
+    let ended = has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1;
+    if ended {
+        reap(&child);
+    }
+    child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default()
+}
+
+/// Our children right now. Not by `read_dir` of the standard library, which panics where a
+/// directory cannot be closed.
+pub fn children() -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(folder) = rustix::fs::open("/proc/self/task", flags, Mode::empty()) else { return found };
+    let Ok(tasks) = rustix::fs::Dir::new(folder) else { return found };
+    for task in tasks.flatten() {
+        let Ok(task) = task.file_name().to_str() else { continue };
+        let listed = std::fs::read_to_string(format!("/proc/self/task/{task}/children")).unwrap_or_default();
+        found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    found
+}
+
+/// Waits for, then kills, processes that came to us from a worker. `ours` are the worker and the
+/// sampler, which may have been started anew meanwhile. Returns how many had to be killed, and
+/// whether all are gone.
+pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
+    let strangers = || -> Vec<Pid> {
+        let known = |pid: &i32| before.contains(pid) || ours.contains(pid);
+        children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()
+    };
+    let reap = |pids: &[Pid]| {
+        for pid in pids {
+            let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
+        }
+    };
+    let patience = clock::running_ns() + ORPHAN_GRACE_MS * 1_000_000;
+    let mut found = strangers();
+    while !found.is_empty() && clock::running_ns() < patience {
+        reap(&found);
+        std::thread::sleep(Duration::from_millis(2));
+        found = strangers();
+    }
+    let leaked = found.len() as u32;
+    let deadline = clock::running_ns() + KILL_GRACE_MS * 1_000_000;
+    while !found.is_empty() && clock::running_ns() < deadline {
+        for pid in &found {
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        reap(&found);
+        // Killing a process hands us its children in turn.
+        found = strangers();
+    }
+    (leaked, found.is_empty())
+}
+
+/// How often the kernel has killed a process of our memory cgroup; none where it cannot be read.
+pub(super) fn oom_kills() -> Option<u64> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let events = std::fs::read_to_string(format!("/sys/fs/cgroup{path}/memory.events")).ok()?;
+    events.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}

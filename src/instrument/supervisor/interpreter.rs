@@ -1,0 +1,98 @@
+//! The Python interpreter that runs the lines of a case, and what it is asked before.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::spawn::{self, Spawn};
+use super::{SupervisorError, end, environment, receive, role};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::event::PROTOCOL;
+use cuda_pitfalls_core::machine::Interpreter;
+
+/// Finding the versions of packages on a slow disk takes seconds; what takes longer is no interpreter.
+const ANSWER_MS: u64 = 60_000;
+
+/// How a Python worker is started.
+#[derive(Clone, Debug, Default)]
+pub struct PythonWorker {
+    /// The interpreter.
+    pub executable: PathBuf,
+    /// The file of the worker.
+    pub script: PathBuf,
+    /// The library that counts the calls of libcuda; none where there is no libcuda.
+    pub forwarding: Option<PathBuf>,
+    /// The libcuda behind it.
+    pub libcuda: Option<PathBuf>,
+    /// Where else the loader looks first: the simulated machine. The libraries of a framework are its own.
+    pub links: Option<PathBuf>,
+    /// What an interpreter takes from its caller's environment to find packages.
+    pub packages: BTreeMap<String, OsString>,
+}
+
+impl PythonWorker {
+    /// The environment of a worker.
+    pub(super) fn environment(&self, home: &Path, extra: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+        let mut all = environment(self.links.as_deref(), home, extra);
+        if let Some(folder) = self.forwarding.as_deref().and_then(Path::parent) {
+            let search = all.entry(OsString::from("LD_LIBRARY_PATH")).or_default();
+            let behind = std::mem::replace(search, folder.as_os_str().to_os_string());
+            if !behind.is_empty() {
+                search.push(":");
+                search.push(behind);
+            }
+        }
+        all.extend(self.packages.iter().map(|(name, value)| (OsString::from(name), value.clone())));
+        all
+    }
+
+    /// The command of a worker on an inherited channel.
+    pub(super) fn command(&self, channel: &[OsString], home: &Path) -> Vec<OsString> {
+        let path = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
+        let mut command = vec![self.executable.clone().into(), self.script.clone().into(), OsString::from("run")];
+        command.extend(channel.iter().cloned());
+        command.push(OsString::from(PROTOCOL.to_string()));
+        command.extend([path(&self.forwarding), path(&self.libcuda), home.as_os_str().to_os_string()]);
+        command
+    }
+}
+
+/// Asks an interpreter what it is, and which of some packages it has. With `own` it is started in the
+/// environment of a worker; without, in the caller's, in which a name may stand for a script that finds
+/// the interpreter.
+///
+/// # Errors
+/// It could not be started, or is no Python interpreter that the worker runs on.
+pub fn ask_python(
+    program: &Path,
+    worker: &PythonWorker,
+    home: Option<&Path>,
+    names: &[String],
+) -> Result<Interpreter, SupervisorError> {
+    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+    let ask = [worker.executable.clone().into(), worker.script.clone().into(), OsString::from("ask")];
+    let mut arguments = vec![OsString::from("--")];
+    arguments.extend(ask);
+    arguments.push(spawn::descriptor(&theirs));
+    arguments.extend(names.iter().map(OsString::from));
+    let environment = match home {
+        Some(home) => worker.environment(home, &BTreeMap::new()),
+        None => std::env::vars_os().collect(),
+    };
+    let child = spawn::start(Spawn {
+        program,
+        role: role::COMMAND,
+        arguments,
+        environment,
+        folder: None,
+        inherit: vec![theirs],
+        capture: true,
+    })?;
+    let found = receive::receive_within(&mut channel, ANSWER_MS);
+    drop(channel);
+    let said = end::finish_with_words(child, 1_000);
+    found.map_err(|error| {
+        let words = said.lines().last().map_or_else(|| error.to_string(), str::to_string);
+        SupervisorError::Protocol(words)
+    })
+}

@@ -1,0 +1,140 @@
+//! Starting a worker: its channels, its environment, its steps.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use cuda_pitfalls_calls::Effect;
+
+use super::conversation::{Conversation, Waited, Want};
+use super::spawn::{self, Spawn};
+use super::{Interrupt, Supervisor, SupervisorError, environment, role};
+use crate::traced;
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::event::{Command, Event, SetAside};
+use cuda_pitfalls_core::experiment::{Experiment, Program, Step};
+
+impl Supervisor {
+    /// Starts the program of an experiment. A worker is told what it needs, and waited for until it
+    /// is ready.
+    pub(super) fn launch(&mut self, experiment: &Experiment) -> Result<(Conversation, Waited), SupervisorError> {
+        if let Some(pid) = self.lost {
+            return Err(SupervisorError::Unkillable(pid));
+        }
+        let mut extra = experiment.environment.clone();
+        if let Some(gpus) = &experiment.gpus {
+            extra.insert("CUDA_VISIBLE_DEVICES".to_string(), gpus.join(","));
+        }
+        let mut environment = match (&experiment.program, &self.python) {
+            (Program::Python(_), Some(python)) => python.environment(&self.home, &extra),
+            (Program::Python(_), None) => {
+                return Err(SupervisorError::Missing(vec!["a Python interpreter".to_string()]));
+            }
+            _ => environment(Some(&self.links), &self.home, &extra),
+        };
+        environment.extend(traced::environment());
+        let program = self.program.as_path();
+        if let Program::Command(command) = &experiment.program {
+            let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();
+            let (role, inherit) = (role::COMMAND, Vec::new());
+            let child =
+                spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
+            return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
+        }
+        let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+        let arguments = vec![spawn::descriptor(&theirs)];
+        let mut inherit = vec![theirs];
+        let mut channels = BTreeMap::from([(String::new(), ours)]);
+        let mut set_aside = BTreeMap::new();
+        for step in experiment.steps.iter().filter(|step| step.starts_process()) {
+            let Some(name) = &step.bind else { continue };
+            let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+            let forked_by = step.on.clone().filter(|_| step.has(Effect::Forks));
+            set_aside.insert(name.clone(), SetAside { fd: spawn::number(&theirs), forked_by });
+            channels.insert(name.clone(), ours);
+            inherit.push(theirs);
+        }
+        let (role, arguments) = match &self.python {
+            Some(python) if experiment.program != Program::Worker => {
+                let command = python.command(&arguments, &self.home);
+                (role::COMMAND, std::iter::once(OsString::from("--")).chain(command).collect())
+            }
+            _ => (role::WORKER, arguments),
+        };
+        let child =
+            spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
+        let mut talk = Conversation::new(child, channels);
+        talk.say("", &prepare(experiment, set_aside, None));
+        let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
+        let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
+        Ok((talk, ready))
+    }
+}
+
+/// What a process of the worker is told first.
+fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, process: Option<&str>) -> Command {
+    Command::Prepare {
+        calls: experiment.steps.iter().map(|step| step.call.clone()).collect(),
+        channels,
+        probes: experiment.probes,
+        process: process.map(str::to_string),
+    }
+}
+
+/// The process that is a fresh program once a step has been made, and has yet to be told its steps.
+pub(super) fn fresh_process(step: &Step) -> Option<&str> {
+    if step.has(Effect::Spawns) { step.bind.as_deref() } else { step.on.as_deref().filter(|_| step.has(Effect::Execs)) }
+}
+
+impl Conversation {
+    /// Tells a fresh process its steps and waits until it is ready.
+    pub(super) fn prepare_fresh(
+        &mut self,
+        experiment: &Experiment,
+        process: &str,
+        deadline_ns: u64,
+        interrupt: &mut Interrupt,
+    ) -> Waited {
+        self.say(process, &prepare(experiment, BTreeMap::new(), Some(process)));
+        self.wait(process, Want::Ready, deadline_ns, interrupt)
+    }
+
+    /// The bytes that a step takes and earlier ones bound, by name.
+    pub(super) fn bytes_for(&self, steps: &[Step], step: &Step) -> BTreeMap<String, String> {
+        let named = step.args.values().map(ToString::to_string);
+        let bound = named.filter_map(|name| {
+            let said = self.events.iter().rev().find_map(|said| match &said.event {
+                Event::End { step, bytes: Some(bytes), .. } => {
+                    (steps.get(*step)?.bind.as_deref() == Some(name.as_str())).then(|| bytes.clone())
+                }
+                _ => None,
+            });
+            said.map(|bytes| (name, bytes))
+        });
+        bound.collect()
+    }
+}
+
+/// What the worker could not find; nothing of one that never got ready.
+pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
+    talk.events
+        .iter()
+        .find_map(|event| match &event.event {
+            Event::Ready { missing, .. } => Some(missing.clone()),
+            _ => None,
+        })
+        .unwrap_or_default()
+}
+
+/// The process that makes a step: a fork's own name, or that of the process that made its thread.
+pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
+    let Some(actor) = step.on.as_deref() else { return String::new() };
+    let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && !step.has(Effect::WaitsForProcess));
+    match maker {
+        Some(maker) if maker.has(Effect::StartsThread) || maker.has(Effect::AddsExitHandler) => {
+            process_of(maker, steps)
+        }
+        Some(maker) if maker.starts_process() => actor.to_string(),
+        _ => String::new(),
+    }
+}

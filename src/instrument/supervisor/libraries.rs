@@ -1,0 +1,39 @@
+//! The libraries that a worker mapped: whether they are those of the run.
+
+use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_core::event::{Event, MappedLibrary};
+use cuda_pitfalls_core::experiment::{Experiment, Program};
+use cuda_pitfalls_core::recording::Recording;
+use cuda_pitfalls_core::verdict::{Provenance, Reason};
+
+use super::reading::incident;
+
+/// Moves the mapped libraries out of the events into the recording. A library of the wrong provenance,
+/// or a missing libcuda, is an incident. `expected` is none until the run knows its own provenance.
+pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
+    // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
+    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);
+    let makes_calls = experiment.program == Program::Worker;
+    let takes_libcuda = makes_calls && (experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call)));
+    let mut wrong = Vec::new();
+    for said in &mut recording.events {
+        let (libraries, is_ready) = match &mut said.event {
+            Event::Ready { libraries, missing, .. } => (libraries, missing.is_empty()),
+            Event::Bye { libraries } => (libraries, false),
+            _ => continue,
+        };
+        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        if takes_libcuda && is_ready && !libraries.iter().any(is_libcuda) {
+            wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
+        }
+        for library in &*libraries {
+            // A framework brings a libcudart of its own; which driver it works on decides what its results are.
+            let is_own = !is_ready && !makes_calls && library.name == Library::Runtime.name();
+            if !is_own && expected.is_some_and(|expected| expected != Provenance::of(library.simulated)) {
+                wrong.push(format!("the worker mapped {}, which is not what this run is on", library.path));
+            }
+        }
+        MappedLibrary::merge(&mut recording.libraries, libraries.drain(..));
+    }
+    wrong.into_iter().for_each(|detail| incident(recording, Reason::Protocol, detail));
+}

@@ -1,0 +1,101 @@
+//! Reading every GPU while nothing is under way, until readings agree.
+
+use std::time::Duration;
+
+use super::{Supervisor, is_overdue};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::recording::{BarrierSweep, Recording};
+use cuda_pitfalls_core::sample::Sweep;
+use cuda_pitfalls_core::verdict::{Invalidation, Reason};
+
+/// Two readings this far apart must agree: while a context goes away, NVML shows a new figure every
+/// few tenths of a millisecond.
+const APART: Duration = Duration::from_micros(300);
+/// Memory that has not settled by then is unsettled.
+const SETTLE_MS: u64 = 5_000;
+/// Memory this close to the baseline is back: the driver takes and returns it in such blocks.
+const BACK_BYTES: u64 = 2 << 20;
+
+impl Supervisor {
+    /// Reads every GPU until two readings agree, and keeps the last. `step` is the step that has
+    /// just ended; none for the baseline and for what is left after the worker's end.
+    pub(super) fn read(&mut self, recording: &mut Recording, step: Option<usize>, after_exit: bool) {
+        let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
+        let mut before: Option<Sweep> = None;
+        let sweep = loop {
+            let sweep = match self.sampler.sweep() {
+                Ok(sweep) => sweep,
+                Err(error) => return incident(recording, Reason::SamplerLost, error.to_string()),
+            };
+            if before.as_ref().is_some_and(|before| differ_by(before, &sweep) == Some(0)) {
+                break sweep;
+            }
+            if clock::running_ns() > deadline || is_overdue() {
+                let when =
+                    step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
+                let detail = format!("memory did not settle within {SETTLE_MS} ms {when}");
+                incident(recording, Reason::Unsettled, detail);
+                break sweep;
+            }
+            before = Some(sweep);
+            std::thread::sleep(APART);
+        };
+        // A sweep that says what the one before said is left out: reports stay small.
+        let same = recording.sweeps.last().is_some_and(|last| last.sweep.gpus == sweep.gpus);
+        if !same || after_exit || step.is_none() {
+            recording.sweeps.push(BarrierSweep { step, after_exit, sweep });
+        }
+    }
+
+    /// After the worker's end: reads until memory is back where it was, or it is late. Whether it is
+    /// back is judged later, from what is kept.
+    pub(super) fn read_after_exit(&mut self, recording: &mut Recording) {
+        let Some(baseline) = recording.sweeps.first().map(|sweep| sweep.sweep.clone()) else { return };
+        let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
+        while let Ok(sweep) = self.sampler.sweep() {
+            let back = differ_by(&baseline, &sweep).is_none_or(|bytes| bytes < BACK_BYTES);
+            if back || clock::running_ns() > deadline || is_overdue() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.read(recording, None, true);
+    }
+}
+
+/// Keeps what went wrong with the measurement itself.
+pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl Into<String>) {
+    recording.incidents.push(Invalidation { reason, detail: detail.into() });
+}
+
+/// The largest difference in memory between two readings, over the GPUs that both could read; none
+/// if they did not read the same GPUs.
+fn differ_by(one: &Sweep, other: &Sweep) -> Option<u64> {
+    let pairs = one.gpus.iter().zip(&other.gpus);
+    let differences = pairs.map(|(one, other)| match (one.used_bytes, other.used_bytes) {
+        (Some(one), Some(other)) => Some(one.abs_diff(other)),
+        (None, None) => Some(0),
+        _ => None,
+    });
+    let largest = differences.collect::<Option<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
+    (one.gpus.len() == other.gpus.len()).then_some(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::sample::Reading;
+
+    fn sweep(used: &[Option<u64>]) -> Sweep {
+        let reading = |used_bytes: &Option<u64>| Reading { used_bytes: *used_bytes, ..Reading::default() };
+        Sweep { gpus: used.iter().map(reading).collect(), ..Sweep::default() }
+    }
+
+    #[test]
+    fn readings_agree_only_on_the_same_gpus() {
+        assert_eq!(differ_by(&sweep(&[Some(5), None]), &sweep(&[Some(9), None])), Some(4));
+        assert_eq!(differ_by(&sweep(&[Some(5)]), &sweep(&[None])), None);
+        assert_eq!(differ_by(&sweep(&[Some(5)]), &sweep(&[Some(5), Some(5)])), None);
+        assert_eq!(differ_by(&sweep(&[]), &sweep(&[])), Some(0));
+    }
+}

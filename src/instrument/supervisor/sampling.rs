@@ -1,0 +1,192 @@
+//! The parent's side of the sampler: asking with a deadline, and starting it again if it is lost.
+
+mod patience;
+
+use std::path::{Path, PathBuf};
+
+use super::end;
+use super::receive::{is_timeout, receive_within};
+use super::spawn::{self, Child, Spawn};
+use super::{STARTS, SupervisorError, environment, is_overdue, role};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::machine::Unavailable;
+use cuda_pitfalls_core::sample::{FreeRun, Inventory, REST_US, SamplerCommand, SamplerEvent, Sweep};
+
+/// NVML calls block while another process is in `cuInit`, which takes seconds on 8 GPUs; longer
+/// than this is a hang.
+const ANSWER_MS: u64 = 20_000;
+/// So does `nvmlInit`, which also may load the driver.
+const START_MS: u64 = 30_000;
+/// A lost sampler is started again until this is spent; one that hung costs more, because each such
+/// loss is waited for.
+const MOST_LOSSES: u32 = 20;
+const COST_OF_A_HANG: u32 = 8;
+
+/// The sampler, seen from the parent.
+pub struct SamplerClient {
+    program: PathBuf,
+    links: PathBuf,
+    home: PathBuf,
+    child: Option<Child>,
+    channel: Option<Channel>,
+    losses: u32,
+    /// Since when a question is unanswered that nobody waits for any more, by [`cuda_pitfalls_core::clock::running_ns`].
+    unanswered_ns: Option<u64>,
+    /// What it saw on its own, handed over too late.
+    late: Option<FreeRun>,
+    /// One that could not be ended, if there is one.
+    pub(super) unkillable: Option<i32>,
+    /// How long it rests between looks when it reads on its own.
+    pub rest_us: u64,
+    /// What the machine has, or why NVML cannot be asked.
+    pub inventory: Result<Inventory, Unavailable>,
+}
+
+impl SamplerClient {
+    /// Starts one. Where none can be had, the inventory says why.
+    pub fn start(program: &Path, links: &Path, home: &Path) -> SamplerClient {
+        let mut client = SamplerClient {
+            program: program.to_path_buf(),
+            links: links.to_path_buf(),
+            home: home.to_path_buf(),
+            child: None,
+            channel: None,
+            losses: 0,
+            unanswered_ns: None,
+            late: None,
+            unkillable: None,
+            rest_us: REST_US,
+            inventory: Err(not_started("it was not tried")),
+        };
+        for _ in 0..STARTS {
+            let why = match client.launch() {
+                Ok(()) => break,
+                Err(SupervisorError::Sampler(why)) => why,
+                Err(error) => error.to_string(),
+            };
+            client.inventory = Err(not_started(&why));
+            if client.unkillable.is_some() || is_overdue() {
+                break;
+            }
+        }
+        client
+    }
+
+    fn launch(&mut self) -> Result<(), SupervisorError> {
+        let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+        let mut arguments = vec![spawn::descriptor(&theirs)];
+        let library = self.links.join("libnvidia-ml.so.1");
+        arguments.extend(library.exists().then(|| library.into_os_string()));
+        let child = spawn::start(Spawn {
+            program: &self.program,
+            role: role::SAMPLER,
+            arguments,
+            environment: environment(Some(&self.links), &self.home, &Default::default()),
+            folder: None,
+            inherit: vec![theirs],
+            capture: false,
+        })?;
+        let first: Result<SamplerEvent, _> = receive_within(&mut channel, START_MS);
+        self.child = Some(child);
+        match first {
+            Ok(SamplerEvent::Ready(inventory)) => {
+                self.inventory = Ok(*inventory);
+                self.channel = Some(channel);
+            }
+            Ok(SamplerEvent::Unavailable { reason, detail }) => {
+                self.inventory = Err(Unavailable { reason, detail });
+                self.stop();
+            }
+            other => {
+                drop(channel);
+                self.stop();
+                let why = other.err().map_or_else(|| "it said something else".to_string(), |error| error.to_string());
+                return Err(SupervisorError::Sampler(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every GPU once.
+    ///
+    /// # Errors
+    /// The sampler was lost; another has been started if that may help.
+    pub fn sweep(&mut self) -> Result<Sweep, SupervisorError> {
+        match self.ask(SamplerCommand::Sweep)? {
+            SamplerEvent::Sweep(sweep) => Ok(sweep),
+            _ => Err(self.lost("it answered something else", 1)),
+        }
+    }
+
+    /// Lets it read on its own.
+    ///
+    /// # Errors
+    /// As for [`SamplerClient::sweep`].
+    pub fn free_run(&mut self) -> Result<(), SupervisorError> {
+        let command = SamplerCommand::FreeRun { rest_us: self.rest_us };
+        let sent = self.channel.as_ref().map(|channel| channel.send(&command));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.lost("a message to it could not be sent", 1)),
+        }
+    }
+
+    /// Stops it from reading on its own, and hands over what it saw.
+    ///
+    /// # Errors
+    /// As for [`SamplerClient::sweep`].
+    pub fn stop_free_run(&mut self) -> Result<FreeRun, SupervisorError> {
+        match self.ask(SamplerCommand::Stop)? {
+            SamplerEvent::FreeRun(run) => Ok(run),
+            _ => Err(self.lost("it answered something else", 1)),
+        }
+    }
+
+    fn ask(&mut self, command: SamplerCommand) -> Result<SamplerEvent, SupervisorError> {
+        let Some(channel) = &mut self.channel else {
+            return Err(self.lost("it is not running", 1));
+        };
+        let answer = channel.send(&command).and_then(|()| receive_within(channel, ANSWER_MS));
+        answer.map_err(|error| self.lost(&error.to_string(), if is_timeout(&error) { COST_OF_A_HANG } else { 1 }))
+    }
+
+    /// Gives up on a sampler and starts another, if that may help.
+    fn lost(&mut self, why: &str, cost: u32) -> SupervisorError {
+        self.stop();
+        self.losses += cost;
+        if self.losses <= MOST_LOSSES && self.unkillable.is_none() && !is_overdue() {
+            let _ = self.launch();
+        }
+        SupervisorError::Sampler(why.to_string())
+    }
+
+    /// Its PID, which is no stranger among our children.
+    pub fn pid(&self) -> Option<i32> {
+        self.child.as_ref().map(|child| child.pid.as_raw_nonzero().get())
+    }
+
+    fn stop(&mut self) {
+        self.channel = None;
+        (self.unanswered_ns, self.late) = (None, None);
+        if let Some(child) = self.child.take() {
+            let pid = child.pid.as_raw_nonzero().get();
+            if !end::finish(child, 200) {
+                self.unkillable = Some(pid);
+            }
+        }
+    }
+}
+
+/// Why there is no sampler.
+fn not_started(why: &str) -> Unavailable {
+    Unavailable {
+        reason: "nvml_error".to_string(),
+        detail: format!("the process that reads NVML did not start: {why}"),
+    }
+}
+
+impl Drop for SamplerClient {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

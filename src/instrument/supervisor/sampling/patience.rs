@@ -1,0 +1,80 @@
+//! Asking the sampler for a caller who cannot wait as long as NVML may take.
+
+use super::super::SupervisorError;
+use super::super::receive::{is_timeout, receive_within};
+use super::{ANSWER_MS, COST_OF_A_HANG, SamplerClient};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::sample::{FreeRun, SamplerCommand, SamplerEvent, Sweep};
+
+impl SamplerClient {
+    /// As [`SamplerClient::sweep`], for a caller who cannot wait so long: none if there is no answer within so many
+    /// milliseconds. Until the answer has come there is none at once.
+    ///
+    /// # Errors
+    /// As for [`SamplerClient::sweep`].
+    pub fn sweep_within(&mut self, milliseconds: u64) -> Result<Option<Sweep>, SupervisorError> {
+        match self.ask_within(SamplerCommand::Sweep, milliseconds)? {
+            Some(SamplerEvent::Sweep(sweep)) => Ok(Some(sweep)),
+            None => Ok(None),
+            _ => Err(self.lost("it answered something else", 1)),
+        }
+    }
+
+    /// As [`SamplerClient::stop_free_run`], within so many milliseconds. What is handed over later comes with the next
+    /// question.
+    ///
+    /// # Errors
+    /// As for [`SamplerClient::sweep`].
+    pub fn stop_free_run_within(&mut self, milliseconds: u64) -> Result<Option<FreeRun>, SupervisorError> {
+        let is_free = self.is_free(milliseconds)?;
+        if let Some(late) = self.late.take() {
+            return Ok(Some(late));
+        }
+        if !is_free {
+            return Ok(None);
+        }
+        match self.ask_within(SamplerCommand::Stop, milliseconds)? {
+            Some(SamplerEvent::FreeRun(run)) => Ok(Some(run)),
+            None => Ok(None),
+            _ => Err(self.lost("it answered something else", 1)),
+        }
+    }
+
+    /// Whether it has answered every question. One that has not for as long as a hang takes is started again.
+    fn is_free(&mut self, milliseconds: u64) -> Result<bool, SupervisorError> {
+        let Some(since_ns) = self.unanswered_ns else { return Ok(true) };
+        let Some(channel) = &mut self.channel else { return Err(self.lost("it is not running", 1)) };
+        // The first wait was the caller's whole patience.
+        match receive_within(channel, milliseconds.min(1)) {
+            Ok(SamplerEvent::FreeRun(run)) => self.late = Some(run),
+            Ok(_) => {}
+            Err(error) if is_timeout(&error) => {
+                let waited_ns = clock::running_ns().saturating_sub(since_ns);
+                let is_hung = waited_ns > ANSWER_MS * 1_000_000;
+                return if is_hung { Err(self.lost(&error.to_string(), COST_OF_A_HANG)) } else { Ok(false) };
+            }
+            Err(error) => return Err(self.lost(&error.to_string(), 1)),
+        }
+        self.unanswered_ns = None;
+        Ok(true)
+    }
+
+    fn ask_within(
+        &mut self,
+        command: SamplerCommand,
+        milliseconds: u64,
+    ) -> Result<Option<SamplerEvent>, SupervisorError> {
+        if !self.is_free(milliseconds)? {
+            return Ok(None);
+        }
+        let Some(channel) = &mut self.channel else { return Err(self.lost("it is not running", 1)) };
+        match channel.send(&command).and_then(|()| receive_within(channel, milliseconds)) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if is_timeout(&error) => {
+                self.unanswered_ns = Some(clock::running_ns());
+                Ok(None)
+            }
+            Err(error) => Err(self.lost(&error.to_string(), 1)),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The child side: a fresh process that makes the listed calls and no others.
+//!
+//! The worker is this binary again, started through a hidden subcommand. It resolves every library
+//! and symbol before step 1, reports that, and then makes one step at a time, each on the parent's
+//! command. `begin` before and `end` after a call make the last line name the call of a hang or a
+//! crash. The modules below are the only users of cudarc, and of `unsafe` calls into CUDA.
+
+mod action;
+mod call;
+mod leaving;
+mod library;
+mod probe;
+mod symbols;
+pub mod versions;
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::event::{Command, Event, PROTOCOL, SetAside, Status, Value};
+use cuda_pitfalls_core::experiment::Step;
+use leaving::Leaving;
+use symbols::Symbols;
+
+/// What every thread and every forked process of a worker shares.
+struct Worker {
+    /// The ends set aside for processes that are yet to be started.
+    channels: Mutex<BTreeMap<String, SetAside>>,
+    probes: bool,
+    symbols: Symbols,
+    handles: Mutex<HashMap<String, u64>>,
+    /// What steps of any process bound as bytes.
+    bytes: Mutex<HashMap<String, Vec<u8>>>,
+    /// Private copies of libcudart.
+    copies: Mutex<HashMap<String, libloading::Library>>,
+    threads: Mutex<HashMap<String, Thread>>,
+    /// How a step wants this process to leave, once it has been told of.
+    leaving: Mutex<Option<Leaving>>,
+}
+
+/// A step for a thread: its number, and its call.
+type Job = (usize, Step);
+
+/// A thread that waits for steps.
+struct Thread {
+    jobs: mpsc::Sender<Job>,
+    done: Arc<Mutex<mpsc::Receiver<()>>>,
+    handle: std::thread::JoinHandle<()>,
+}
+
+/// What a call gave back.
+struct CallResult {
+    status: Option<Status>,
+    values: BTreeMap<String, Value>,
+    bytes: Option<String>,
+    elapsed_ns: u64,
+}
+
+/// Runs the worker on an inherited channel until the parent says that it is done.
+///
+/// # Safety
+/// `fd` must be the worker's end of a channel, inherited and owned by nobody else.
+pub unsafe fn run(fd: RawFd) -> ! {
+    // SAFETY: the caller vouches for the descriptor.
+    let mut channel = unsafe { Channel::inherited(fd) };
+    let Ok(Command::Prepare { calls, channels, probes, process }) = channel.receive() else {
+        std::process::exit(70);
+    };
+    report_panics(fd);
+    // Processes that steps start get their own descriptor and no other.
+    leaving::close_at_exec(channels.values().map(|set_aside| set_aside.fd).chain([fd]));
+    let (symbols, missing) = Symbols::resolve(&calls, probes);
+    let mapped = crate::mapped::mapped();
+    if let Some(path) = mapped.unknown.first() {
+        let message = format!("{path} is mapped, and it is unknown whether it is simulated");
+        let _ = channel.send(&Event::Broken { message });
+        std::process::exit(70);
+    }
+    let ready = Event::Ready {
+        protocol: PROTOCOL,
+        pid: std::process::id(),
+        libraries: mapped.known,
+        missing,
+        injected: crate::mapped::injected(),
+    };
+    if channel.send(&ready).is_err() {
+        std::process::exit(70);
+    }
+    let worker = Arc::new(Worker {
+        channels: Mutex::new(channels),
+        probes,
+        symbols,
+        handles: Mutex::default(),
+        bytes: Mutex::default(),
+        copies: Mutex::default(),
+        threads: Mutex::default(),
+        leaving: Mutex::default(),
+    });
+    worker.serve(&mut channel, process.as_deref());
+    let _ = channel.send(&Event::BYE);
+    // The normal way out: destructors and exit handlers of the libraries run, as in any program.
+    std::process::exit(0)
+}
+
+/// A panic is a fault of the harness: it is said on the channel, not taken for a result.
+fn report_panics(fd: RawFd) {
+    std::panic::set_hook(Box::new(move |info| {
+        // SAFETY: the descriptor stays open for the life of the process; forgetting the channel
+        // below keeps this borrowed use from closing it.
+        let channel = unsafe { Channel::inherited(fd) };
+        let _ = channel.send(&Event::Broken { message: info.to_string() });
+        std::mem::forget(channel);
+    }));
+}
+
+/// Takes a lock whose holder may have panicked: the data behind these locks is always whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why the last call of the C library failed.
+fn errno() -> i64 {
+    i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
+}
+
+impl Worker {
+    /// Obeys the parent until it says `finish` or goes away. `process` is the actor this process
+    /// bears, or none for the first one.
+    fn serve(self: &Arc<Self>, channel: &mut Channel, process: Option<&str>) {
+        loop {
+            let command = channel.receive::<Command>();
+            // A process leaves on the next word, whatever that is: until then the parent reads.
+            let leaves = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exit(_)));
+            if let (Some(leaving), Ok(command)) = (leaves, &command) {
+                leaving.go(self, channel, Some(command.clone()));
+            }
+            match command {
+                Ok(Command::Run { step, call, bytes }) => {
+                    self.know(bytes);
+                    self.dispatch(channel, process, step, &call);
+                    let becomes = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exec));
+                    if let Some(leaving) = becomes {
+                        leaving.go(self, channel, None);
+                    }
+                }
+                Ok(Command::Finish) => return,
+                Ok(Command::Prepare { .. }) => {
+                    let _ = channel.send(&Event::Broken { message: "prepared twice".to_string() });
+                }
+                // The parent is gone, so nobody waits for an answer any more.
+                Err(_) => std::process::exit(70),
+            }
+        }
+    }
+
+    /// Takes in what other processes bound.
+    fn know(&self, bytes: BTreeMap<String, String>) {
+        let byte = |hex: &[u8]| u8::from_str_radix(std::str::from_utf8(hex).unwrap_or_default(), 16).unwrap_or(0);
+        for (name, hex) in bytes {
+            lock(&self.bytes).insert(name, hex.as_bytes().chunks(2).map(byte).collect());
+        }
+    }
+
+    /// The address of a function in a private copy of libcudart.
+    fn copied(&self, copy: &str, name: &str) -> Option<usize> {
+        let copies = lock(&self.copies);
+        library::symbol(copies.get(copy)?, name)
+    }
+
+    /// Makes a step on the thread it belongs to, and waits for it.
+    fn dispatch(self: &Arc<Self>, channel: &Channel, process: Option<&str>, index: usize, step: &Step) {
+        let on = step.on.as_deref();
+        if on.is_none() || on == process {
+            self.make(channel, index, step);
+            return;
+        }
+        // The table is not kept locked meanwhile: the step may be a fork, and the child must find
+        // every lock free.
+        let thread = on.and_then(|name| lock(&self.threads).get(name).map(|at| (at.jobs.clone(), at.done.clone())));
+        let made =
+            thread.is_some_and(|(jobs, done)| jobs.send((index, step.clone())).is_ok() && lock(&done).recv().is_ok());
+        if !made {
+            let message = format!("step {index} is for {on:?}, which does not run in this process");
+            let _ = channel.send(&Event::Broken { message });
+        }
+    }
+
+    /// Makes a step on the calling thread and tells the parent.
+    fn make(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
+        let Some(call) = calls::find(&step.call) else {
+            let _ = channel.send(&Event::Broken { message: format!("unknown step {}", step.call) });
+            return;
+        };
+        let _ = channel.send(&Event::Begin { step: index, t_ns: clock::now_ns() });
+        let outcome = if call.library == Library::Harness {
+            action::make(self, channel, call, step)
+        } else {
+            call::make(self, call, step)
+        };
+        let _ = channel.send(&Event::End {
+            step: index,
+            t_ns: clock::now_ns(),
+            elapsed_ns: outcome.elapsed_ns,
+            status: outcome.status,
+            values: outcome.values,
+            bytes: outcome.bytes,
+            calls: None,
+            processes: Vec::new(),
+            varying: Vec::new(),
+        });
+        if self.probes {
+            let started = clock::now_ns();
+            let probe = probe::look(&self.symbols);
+            let _ = channel.send(&Event::Probe { step: index, elapsed_ns: clock::now_ns() - started, probe });
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a process does to itself and finds out about itself: memory it writes, libraries it opens,
+//! files it holds, what it printed.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Seek};
+use std::os::fd::FromRawFd;
+use std::sync::{Arc, Mutex};
+
+use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
+
+use super::{Values, int, one, text};
+use crate::mapped;
+use crate::worker::{Worker, errno, library, lock};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::event::Value;
+use cuda_pitfalls_core::scenario::Step;
+
+pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;
+    let bytes = int(step, "bytes").unwrap_or(0).max(0) as usize;
+    // SAFETY: as sound as the scenario: memory that the host may not write ends this process by a signal, which is seen.
+    unsafe { libc::memset(pointer as *mut libc::c_void, int(step, "value").unwrap_or(1) as i32, bytes) };
+    Ok(Values::new())
+}
+
+/// Opens a library for good, or a private copy of libcudart under a name.
+pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    if let Some(name) = &step.bind {
+        let copy = library::open_copy()?;
+        lock(&worker.copies).insert(name.clone(), copy);
+        return Ok(Values::new());
+    }
+    let wanted = text(step, "file");
+    let number = int(step, "file");
+    let known = LIBRARY_FILES.values.iter().find(|(name, place)| *name == wanted || Some(*place) == number);
+    let (file, _) = known.ok_or(22i64)?;
+    // Left open, as a program leaves the libraries that it imports.
+    std::mem::forget(library::open_at_run_time(file)?);
+    Ok(Values::new())
+}
+
+/// What a process holds of a real driver says nothing on the simulated machine, which is one library and
+/// has no device files.
+fn real_driver() -> Result<(), i64> {
+    if crate::mapped::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }
+}
+
+/// Base names of NVIDIA's libraries, without versions. Those of a trace that this process may be part of are not
+/// NVIDIA's.
+pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    real_driver()?;
+    let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
+    let paths: Vec<String> = mapped::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
+    let files = paths.iter().filter_map(|path| path.rsplit('/').next());
+    let is_nvidias = |name: &str| {
+        ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
+            && !name.starts_with("libcuda_pitfalls")
+    };
+    let names = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).filter(|name| is_nvidias(name));
+    let names: BTreeSet<&str> = names.collect();
+    let joined = names.into_iter().collect::<Vec<_>>().join(" ");
+    Ok(Values::from([("libraries".to_string(), Value::Text(joined))]))
+}
+
+/// GPU device files among the open descriptors.
+pub(super) fn readdir(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    real_driver()?;
+    let entries = std::fs::read_dir("/proc/self/fd").map_err(|_| errno())?;
+    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let files: BTreeSet<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+    let is_gpu = |file: &&String| {
+        let number = file.strip_prefix("/dev/nvidia");
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let mut values = one("gpus", files.iter().filter(is_gpu).count() as i64);
+    values.extend(one("control", i64::from(files.contains("/dev/nvidiactl"))));
+    values.extend(one("uvm", i64::from(files.contains("/dev/nvidia-uvm"))));
+    Ok(values)
+}
+
+pub(super) fn getrusage(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    // SAFETY: the struct is plain integers, and live.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        if libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) != 0 {
+            return Err(errno());
+        }
+        usage
+    };
+    Ok(one("max_rss_bytes", usage.ru_maxrss.saturating_mul(1024)))
+}
+
+/// The file in memory that stdout goes to.
+static PRINTED: Mutex<Option<std::fs::File>> = Mutex::new(None);
+
+pub(super) fn freopen(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    // SAFETY: a new descriptor, owned here, and a copy of it in stdout's place.
+    let file = unsafe {
+        libc::fflush(std::ptr::null_mut());
+        let fd = libc::memfd_create(c"stdout".as_ptr(), libc::MFD_CLOEXEC);
+        if fd == -1 || libc::dup2(fd, libc::STDOUT_FILENO) == -1 {
+            return Err(errno());
+        }
+        std::fs::File::from_raw_fd(fd)
+    };
+    *lock(&PRINTED) = Some(file);
+    Ok(Values::new())
+}
+
+pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    const MOST_TEXT: usize = 200;
+    // SAFETY: it writes out what the C library's streams hold.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+    let mut printed = lock(&PRINTED);
+    let file = printed.as_mut().ok_or(22i64)?;
+    let mut bytes = Vec::new();
+    // The place in the file is shared with stdout, which goes on behind what it wrote.
+    let end = file.stream_position().map_err(|_| errno())?;
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| errno())?;
+    file.seek(std::io::SeekFrom::Start(end)).map_err(|_| errno())?;
+    let all = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = all.lines().collect();
+    let short = |line: Option<&&str>| Value::Text(line.map_or("", |line| *line).chars().take(MOST_TEXT).collect());
+    let mut values = one("lines", lines.len() as i64);
+    values.extend(one("bytes", bytes.len() as i64));
+    values.insert("first".to_string(), short(lines.first()));
+    values.insert("last".to_string(), short(lines.last()));
+    Ok(values)
+}

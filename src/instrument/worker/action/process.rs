@@ -1,0 +1,111 @@
+//! Processes: forked, spawned, signalled, waited for, and leaving.
+
+use std::sync::Arc;
+
+use super::{Values, int, one, text};
+use crate::worker::leaving::{self, Fresh, Leaving};
+use crate::worker::{Worker, errno, lock};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::event::{Event, SetAside, Value};
+use cuda_pitfalls_core::experiment::Step;
+
+/// Forks. The child reads its own channel from here on and leaves by `_exit`.
+pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    let name = step.bind.as_deref().ok_or(22i64)?;
+    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
+    // SAFETY: the child uses nothing that another thread may have held locked: the worker's tables
+    // are unlocked while a step is made.
+    match unsafe { libc::fork() } {
+        -1 => Err(errno()),
+        0 => {
+            // SAFETY: a setting of this process alone: nothing else ends it if the harness is killed while it hangs.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            // SAFETY: the parent set this descriptor aside for this child.
+            let mut channel = unsafe { Channel::inherited(fd) };
+            close_ends(worker, |forked_by| forked_by != Some(name));
+            worker.serve(&mut channel, Some(name));
+            let _ = channel.send(&Event::BYE);
+            // SAFETY: exit handlers of libraries initialised by the parent are not for the child.
+            unsafe { libc::_exit(0) }
+        }
+        pid => {
+            // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
+            drop(unsafe { Channel::inherited(fd) });
+            close_ends(worker, |forked_by| forked_by == Some(name));
+            lock(&worker.handles).insert(name.to_string(), pid as u64);
+            Ok(one("pid", i64::from(pid)))
+        }
+    }
+}
+
+/// Closes the ends of processes that others will fork: held open here, they would hide a death.
+fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
+    lock(&worker.channels).retain(|_, SetAside { fd, forked_by }| {
+        let close = is_others(forked_by.as_deref());
+        if close {
+            // SAFETY: the descriptor was set aside by the parent and is not used here.
+            drop(unsafe { Channel::inherited(*fd) });
+        }
+        !close
+    });
+}
+
+pub(super) fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    let pid = lock(&worker.handles).get(&text(step, "actor")).copied().ok_or(10i64)?;
+    let mut status = 0;
+    // SAFETY: `status` is a live integer.
+    while unsafe { libc::waitpid(pid as i32, &raw mut status, 0) } == -1 {
+        if errno() != i64::from(libc::EINTR) {
+            return Err(errno());
+        }
+    }
+    let (code, signal) =
+        if libc::WIFSIGNALED(status) { (-1, libc::WTERMSIG(status)) } else { (libc::WEXITSTATUS(status), 0) };
+    Ok(Values::from([
+        ("code".to_string(), Value::Int(i64::from(code))),
+        ("signal".to_string(), Value::Int(i64::from(signal))),
+    ]))
+}
+
+pub(super) fn posix_spawn(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    start(worker, step, Fresh::spawn)
+}
+
+pub(super) fn vfork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    start(worker, step, Fresh::vfork)
+}
+
+/// Starts a fresh process on the channel that was set aside for it.
+fn start(worker: &Arc<Worker>, step: &Step, how: impl Fn(&Fresh) -> Result<i32, i64>) -> Result<Values, i64> {
+    let name = step.bind.as_deref().ok_or(22i64)?;
+    let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
+    let started = how(&leaving::fresh(fd));
+    // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
+    drop(unsafe { Channel::inherited(fd) });
+    let pid = started?;
+    lock(&worker.handles).insert(name.to_string(), pid as u64);
+    Ok(one("pid", i64::from(pid)))
+}
+
+/// Done once the parent has been told, since nothing can be told afterwards.
+pub(super) fn execve(worker: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    *lock(&worker.leaving) = Some(Leaving::Exec);
+    Ok(Values::new())
+}
+
+/// As above.
+pub(super) fn exit(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    *lock(&worker.leaving) = Some(Leaving::Exit(int(step, "code").unwrap_or(0) as i32));
+    Ok(Values::new())
+}
+
+pub(super) fn atexit(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    leaving::at_exit(step.bind.as_deref().ok_or(22i64)?).map(|()| Values::new())
+}
+
+pub(super) fn kill(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    let pid = lock(&worker.handles).get(&text(step, "actor")).copied().ok_or(3i64)?;
+    // SAFETY: a signal to a process that a step of this worker started and did not wait for yet.
+    let result = unsafe { libc::kill(pid as i32, int(step, "signal").unwrap_or(0) as i32) };
+    if result == 0 { Ok(Values::new()) } else { Err(errno()) }
+}

@@ -1,0 +1,242 @@
+//! What is passed to a call: the author's arguments, and buffers for what comes back.
+
+use std::ffi::CString;
+
+use cuda_pitfalls_calls::{BUILT_IN_STREAMS, Call, Kind, Output, Param, Template};
+
+use super::fat_binary;
+use crate::worker::{Worker, lock};
+use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::scenario::{Scalar, Step};
+
+/// Why an argument cannot be passed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{name} is not in {constants}")]
+    UnknownConstant { name: String, constants: &'static str },
+    #[error("no kernel {0}")]
+    UnknownKernel(String),
+    #[error("{0:?} is no number")]
+    NoNumber(String),
+    #[error("{0} takes no list")]
+    NoList(&'static str),
+    #[error("a kernel argument is no list")]
+    NestedList,
+    #[error("`{0}` was never bound")]
+    Unbound(String),
+    #[error("the image is no 64-bit ELF file")]
+    NoElf,
+}
+
+/// Memory that outlives the call: strings, kernel arguments, output buffers.
+#[derive(Default)]
+pub(super) struct Arena {
+    texts: Vec<CString>,
+    words: Vec<Box<[u64]>>,
+}
+
+impl Arena {
+    /// A buffer that begins with these bytes.
+    fn bytes(&mut self, bytes: &[u8]) -> u64 {
+        let address = self.buffer(bytes.len());
+        // SAFETY: the buffer is live and at least as long.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+        address
+    }
+
+    fn text(&mut self, text: &str) -> u64 {
+        let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+        let address = text.as_ptr().addr() as u64;
+        self.texts.push(text);
+        address
+    }
+
+    /// A zeroed buffer of at least this many bytes, aligned for anything.
+    fn buffer(&mut self, bytes: usize) -> u64 {
+        let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+        let address = words.as_mut_ptr().addr() as u64;
+        self.words.push(words);
+        address
+    }
+}
+
+/// The words that are passed, registers first. A C struct of more than 16 bytes travels by value on
+/// the stack on x86-64, behind all six registers, and by address on aarch64.
+pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
+    const REGISTERS: usize = 6;
+    let (mut registers, mut stack) = (Vec::new(), Vec::new());
+    for (param, argument) in call.params.iter().zip(arguments) {
+        match param.kind {
+            Kind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
+                // SAFETY: the argument is the arena's buffer for this block, of so many bytes.
+                stack.extend_from_slice(unsafe { std::slice::from_raw_parts(*argument as *const u64, bytes / 8) });
+            }
+            _ => registers.push(*argument),
+        }
+    }
+    if !stack.is_empty() {
+        registers.resize(REGISTERS, 0);
+        registers.append(&mut stack);
+    }
+    registers
+}
+
+pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, ArgumentError> {
+    let given = step.args.get(param.name);
+    match param.kind {
+        Kind::Fixed(value) => return Ok(value),
+        Kind::Out(output) => return Ok(output_buffer(output, arena)),
+        _ => {}
+    }
+    let Some(given) = given else {
+        return match param.default {
+            Some(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
+            Some(value) => Ok(value as u64),
+            None => Err(ArgumentError::Missing(param.name)),
+        };
+    };
+    match (param.kind, given) {
+        (Kind::Constant(constants), Scalar::Text(name)) => {
+            let unknown = || ArgumentError::UnknownConstant { name: name.clone(), constants: constants.name };
+            constants.value(name).map(|value| value as u64).ok_or_else(unknown)
+        }
+        (Kind::Handle(_) | Kind::Pid, Scalar::Text(name)) => handle(worker, name),
+        (Kind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
+        (Kind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
+        (Kind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
+        (Kind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
+        (Kind::FatBinary(_), Scalar::Text(name)) => fat_binary(handle(worker, name)?, arena),
+        (Kind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
+        (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
+        (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
+        (Kind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
+            .map(|text| arena.text(text))
+            .ok_or_else(|| ArgumentError::UnknownKernel(name.clone())),
+        (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
+        (_, Scalar::Int(value)) => Ok(*value as u64),
+        // The plan may have filled in digits for `${gpus}`.
+        (_, Scalar::Text(text)) => {
+            text.parse::<i64>().map(|value| value as u64).map_err(|_| ArgumentError::NoNumber(text.clone()))
+        }
+        (_, Scalar::List(_)) => Err(ArgumentError::NoList(param.name)),
+    }
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`, whose ordinal is the upper word, and `CU_MEM_LOCATION_TYPE_HOST`.
+const LOCATION_DEVICE: u64 = 1;
+const LOCATION_HOST: u64 = 2;
+
+/// A struct of the caller's with the author's word in its place.
+fn filled_in(template: &Template, word: i64, arena: &mut Arena) -> u64 {
+    let mut bytes = vec![0u8; template.size];
+    let words = template.preset.iter().map(|word| (word.offset, word.value.to_le_bytes().to_vec()));
+    let given = word.to_le_bytes().into_iter().take(template.width).collect();
+    for (offset, word) in words.chain([(template.given, given)]) {
+        if let Some(place) = bytes.get_mut(offset..offset + word.len()) {
+            place.copy_from_slice(&word);
+        }
+    }
+    arena.bytes(&bytes)
+}
+
+/// Bytes that a step bound, here or in another process.
+fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, ArgumentError> {
+    let known = lock(&worker.bytes);
+    let found = known.get(name).filter(|found| found.len() == bytes);
+    found.map(|found| arena.bytes(found)).ok_or_else(|| ArgumentError::Unbound(name.to_string()))
+}
+
+/// A binary that a step linked, in a container.
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
+    let at = address as *const u8;
+    if at.is_null() {
+        return Ok(0);
+    }
+    // SAFETY: cuLinkComplete bound the address of a whole binary, which lives as long as its linker
+    // and is as long as its headers say.
+    let binary = unsafe {
+        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or(ArgumentError::NoElf)?;
+        std::slice::from_raw_parts(at, length)
+    };
+    Ok(arena.bytes(&fat_binary::around(binary)))
+}
+
+fn handle(worker: &Worker, name: &str) -> Result<u64, ArgumentError> {
+    if let Some(value) = BUILT_IN_STREAMS.value(name) {
+        return Ok(value as u64);
+    }
+    lock(&worker.handles).get(name).copied().ok_or_else(|| ArgumentError::Unbound(name.to_string()))
+}
+
+/// `void**`: a pointer to each argument's eight bytes.
+fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, ArgumentError> {
+    let table = arena.buffer(values.len() * 8);
+    for (place, value) in values.iter().enumerate() {
+        let value = match value {
+            Scalar::Int(value) => *value as u64,
+            Scalar::Text(name) => handle(worker, name)?,
+            Scalar::List(_) => return Err(ArgumentError::NestedList),
+        };
+        let cell = arena.buffer(8);
+        // SAFETY: both are live buffers of the arena, large enough for these writes.
+        unsafe {
+            *(cell as *mut u64) = value;
+            *(table as *mut u64).add(place) = cell;
+        }
+    }
+    Ok(table)
+}
+
+fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
+    match output {
+        Output::Text(bytes) | Output::Blob(_, bytes) => arena.buffer(bytes),
+        Output::Uuid => arena.buffer(16),
+        Output::Struct(layout) => {
+            let address = arena.buffer(layout.size);
+            for word in &layout.preset {
+                // SAFETY: the layout keeps its presets inside its size.
+                unsafe { *((address as usize + word.offset) as *mut u32) = word.value };
+            }
+            address
+        }
+        _ => arena.buffer(8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw;
+    use super::*;
+
+    #[repr(C)]
+    struct Large {
+        words: [u64; 8],
+    }
+
+    extern "C" fn by_value(result: *mut u64, large: Large, flags: u32) -> u32 {
+        // SAFETY: the test passes a live integer.
+        unsafe { *result = large.words.iter().sum() };
+        flags
+    }
+
+    #[test]
+    fn a_large_struct_arrives_by_value() {
+        let call = cuda_pitfalls_calls::find("cudaIpcOpenMemHandle").expect("a call");
+        let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
+        let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
+        // SAFETY: the function takes what the row says.
+        let flags = unsafe { raw(by_value as *const () as usize, &passed(call, &arguments)) } as u32;
+        assert_eq!((flags, result), (9, 36));
+    }
+
+    #[test]
+    fn structs_of_the_caller_hold_the_authors_word() {
+        let mut arena = Arena::default();
+        let address = filled_in(Template::find("CUmemAccessDesc").expect("a struct"), 5, &mut arena) as *const u32;
+        // SAFETY: the buffer holds the struct's twelve bytes.
+        let words = unsafe { std::slice::from_raw_parts(address, 3) };
+        assert_eq!(words, [1, 5, 3]);
+    }
+}

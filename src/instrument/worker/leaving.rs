@@ -1,0 +1,194 @@
+//! How a process of the worker leaves or becomes another: exit handlers, `exec`, fresh processes.
+//!
+//! Exit handlers are registered with the C library. They read commands from the parent: the steps
+//! `on` a handler are made while it runs.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::{Arc, Mutex};
+
+use super::{Worker, errno, lock};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::event::{Command, Event};
+
+/// What a step wants done once the parent was told of it.
+pub(super) enum Leaving {
+    /// `exit` with this code.
+    Exit(i32),
+    /// Becoming a fresh process.
+    Exec,
+}
+
+/// Handlers in the order of their registration; the C library runs the last one first.
+static HANDLERS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// What handlers are served with, once the process leaves, and a command that one of them was told
+/// and that is for another.
+static SERVED: Mutex<Option<(Arc<Worker>, RawFd)>> = Mutex::new(None);
+static PENDING: Mutex<Option<Command>> = Mutex::new(None);
+
+impl Leaving {
+    /// Leaves. It comes back only where it fails. `heard` is what the parent said last, which is for
+    /// the handlers.
+    pub(super) fn go(self, worker: &Arc<Worker>, channel: &Channel, heard: Option<Command>) {
+        let fd = channel.as_fd().as_raw_fd();
+        match self {
+            Leaving::Exit(code) => {
+                if lock(&HANDLERS).is_empty() {
+                    let _ = channel.send(&Event::BYE);
+                }
+                *lock(&PENDING) = heard;
+                *lock(&SERVED) = Some((worker.clone(), fd));
+                std::process::exit(code)
+            }
+            Leaving::Exec => {
+                keep_at_exec(fd);
+                let error = fresh(fd).exec();
+                let _ = channel.send(&Event::Broken { message: format!("execve: {error}") });
+            }
+        }
+    }
+}
+
+/// Registers a handler by its name.
+pub(super) fn at_exit(name: &str) -> Result<(), i64> {
+    extern "C" fn run() {
+        let Some(name) = lock(&HANDLERS).pop() else { return };
+        serve(&name);
+    }
+    lock(&HANDLERS).push(name.to_string());
+    // SAFETY: the handler takes no arguments and uses nothing that ends before the process.
+    match unsafe { libc::atexit(run) } {
+        0 => Ok(()),
+        _ => Err(i64::from(libc::ENOMEM)),
+    }
+}
+
+/// Makes the steps of one handler, until there is something else to do.
+fn serve(name: &str) {
+    let Some((worker, fd)) = lock(&SERVED).clone() else { return };
+    // SAFETY: the descriptor stays open until the process ends; it is not closed here.
+    let mut channel = ManuallyDrop::new(unsafe { Channel::inherited(fd) });
+    loop {
+        let pending = lock(&PENDING).take();
+        let command = match pending {
+            Some(command) => Ok(command),
+            None => channel.receive(),
+        };
+        match command {
+            Ok(Command::Run { step, call, bytes }) => {
+                if call.on.as_deref() != Some(name) {
+                    *lock(&PENDING) = Some(Command::Run { step, call, bytes });
+                    return;
+                }
+                worker.know(bytes);
+                worker.make(&channel, step, &call);
+            }
+            Ok(Command::Finish) => {
+                if lock(&HANDLERS).is_empty() {
+                    let _ = channel.send(&Event::BYE);
+                }
+                *lock(&PENDING) = Some(Command::Finish);
+                return;
+            }
+            // SAFETY: it ends the process at once: nobody listens any more.
+            Ok(Command::Prepare { .. }) | Err(_) => unsafe { libc::_exit(70) },
+        }
+    }
+}
+
+/// Keeps descriptors from the processes that steps start.
+pub(super) fn close_at_exec(fds: impl Iterator<Item = RawFd>) {
+    for fd in fds {
+        // SAFETY: a flag of a descriptor that this process owns.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+fn keep_at_exec(fd: RawFd) {
+    // SAFETY: as above.
+    unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+}
+
+/// A fresh process of this program: what `exec` needs, made before any `fork`.
+pub(super) struct Fresh {
+    program: CString,
+    arguments: Vec<CString>,
+    fd: RawFd,
+}
+
+/// This program again, as a worker on a descriptor.
+pub(super) fn fresh(fd: RawFd) -> Fresh {
+    use std::os::unix::ffi::OsStrExt;
+    let own = std::env::args_os().take(2);
+    let mut arguments: Vec<CString> =
+        own.map(|argument| CString::new(argument.as_bytes()).unwrap_or_default()).collect();
+    arguments.push(CString::new(fd.to_string()).unwrap_or_default());
+    Fresh { program: c"/proc/self/exe".to_owned(), arguments, fd }
+}
+
+unsafe extern "C" {
+    static mut environ: *const *mut c_char;
+}
+
+impl Fresh {
+    fn arguments(&self) -> Vec<*mut c_char> {
+        let pointers = self.arguments.iter().map(|argument| argument.as_ptr().cast_mut());
+        pointers.chain([std::ptr::null_mut()]).collect()
+    }
+
+    /// Replaces this process, with the environment that it has.
+    fn exec(&self) -> std::io::Error {
+        let arguments = self.arguments();
+        // SAFETY: program, arguments and environment are null-terminated and live.
+        unsafe { libc::execve(self.program.as_ptr(), arguments.as_ptr().cast(), environ.cast()) };
+        std::io::Error::last_os_error()
+    }
+
+    /// Starts another process by `posix_spawn`. The error is an errno.
+    pub(super) fn spawn(&self) -> Result<i32, i64> {
+        let arguments = self.arguments();
+        let mut pid = 0;
+        // SAFETY: the file actions are made and destroyed here; all texts are null-terminated and live.
+        let result = unsafe {
+            let mut actions = std::mem::zeroed::<libc::posix_spawn_file_actions_t>();
+            libc::posix_spawn_file_actions_init(&raw mut actions);
+            // Onto itself: this takes the close-on-exec flag off, in the child alone.
+            libc::posix_spawn_file_actions_adddup2(&raw mut actions, self.fd, self.fd);
+            let result = libc::posix_spawn(
+                &raw mut pid,
+                self.program.as_ptr(),
+                &raw const actions,
+                std::ptr::null(),
+                arguments.as_ptr(),
+                environ,
+            );
+            libc::posix_spawn_file_actions_destroy(&raw mut actions);
+            result
+        };
+        if result == 0 { Ok(pid) } else { Err(i64::from(result)) }
+    }
+
+    /// Starts another process as `vfork` and `execve` do: the child borrows this one's memory until
+    /// it execs. It runs on a stack of its own, which C's `vfork` spares and Rust cannot.
+    pub(super) fn vfork(&self) -> Result<i32, i64> {
+        const STACK: usize = 64 << 10;
+        extern "C" fn child(of: *mut c_void) -> c_int {
+            // SAFETY: the parent waits, and its `Fresh` and arguments live on its stack meanwhile.
+            unsafe {
+                let (fresh, arguments) = &*of.cast::<(&Fresh, Vec<*mut c_char>)>();
+                libc::fcntl(fresh.fd, libc::F_SETFD, 0);
+                libc::execve(fresh.program.as_ptr(), arguments.as_ptr().cast(), environ.cast());
+                libc::_exit(127)
+            }
+        }
+        let mut stack = vec![0u128; STACK / 16];
+        let mut given = (self, self.arguments());
+        let top = stack.as_mut_ptr_range().end;
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the stack and what is given live until the child has gone on to another program.
+        let pid = unsafe { libc::clone(child, top.cast(), flags, (&raw mut given).cast()) };
+        if pid == -1 { Err(errno()) } else { Ok(pid) }
+    }
+}

@@ -1,0 +1,82 @@
+//! Probes: reading the driver's state between steps without changing it.
+//!
+//! Before the driver is initialised only `cuDeviceGetCount` is called, which answers 3 and
+//! initialises nothing (`instrument/probes-change-nothing` compares a worker
+//! without probes). Afterwards `cuDevicePrimaryCtxGetState` and `cuCtxGetCurrent` read state without
+//! making any. The runtime is never asked: its queries initialise.
+
+use cuda_pitfalls_calls::Library;
+
+use super::symbols::Symbols;
+use cuda_pitfalls_core::event::{Probe, Status};
+
+/// More GPUs than any machine has; a count above it is not believed.
+const MOST_GPUS: i32 = 64;
+
+/// What this process and this thread see right now.
+pub(super) fn look(symbols: &Symbols) -> Probe {
+    let mut probe = Probe::default();
+    let mut count = 0i32;
+    let Some(result) = call1(symbols, "cuDeviceGetCount", (&raw mut count).addr()) else {
+        return probe;
+    };
+    probe.status = Some(Status::named(Library::Driver, result));
+    if result != 0 || !(0..=MOST_GPUS).contains(&count) {
+        return probe;
+    }
+    probe.visible = (0..count).map(|device| uuid(symbols, device)).collect();
+    probe.active = (0..count).map(|device| active(symbols, device)).collect();
+    let (current, current_status) = current(symbols);
+    probe.current = current;
+    probe.current_status = current_status;
+    probe
+}
+
+fn uuid(symbols: &Symbols, device: i32) -> Option<String> {
+    let mut bytes = [0u8; 16];
+    let result = call2(symbols, "cuDeviceGetUuid_v2", (&raw mut bytes).addr(), device as usize)?;
+    (result == 0).then(|| super::call::uuid_text(&bytes))
+}
+
+fn active(symbols: &Symbols, device: i32) -> Option<bool> {
+    let (mut flags, mut active) = (0u32, 0i32);
+    let result = call3(
+        symbols,
+        "cuDevicePrimaryCtxGetState",
+        device as usize,
+        (&raw mut flags).addr(),
+        (&raw mut active).addr(),
+    )?;
+    (result == 0).then_some(active != 0)
+}
+
+/// The ordinal of the current context's GPU, and why it could not be read where it could not.
+fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
+    let mut context = 0usize;
+    match call1(symbols, "cuCtxGetCurrent", (&raw mut context).addr()) {
+        Some(0) if context != 0 => {}
+        Some(0) | None => return (None, None),
+        Some(code) => return (None, Some(Status::named(Library::Driver, code))),
+    }
+    let mut device = 0i32;
+    match call1(symbols, "cuCtxGetDevice", (&raw mut device).addr()) {
+        Some(0) => (Some(device), None),
+        Some(code) => (None, Some(Status::named(Library::Driver, code))),
+        None => (None, None),
+    }
+}
+
+fn call1(symbols: &Symbols, name: &str, a: usize) -> Option<i64> {
+    // SAFETY: the callers pass what `cuda.h` asks of the function they name.
+    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64]) } as u32))
+}
+
+fn call2(symbols: &Symbols, name: &str, a: usize, b: usize) -> Option<i64> {
+    // SAFETY: as above.
+    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64]) } as u32))
+}
+
+fn call3(symbols: &Symbols, name: &str, a: usize, b: usize, c: usize) -> Option<i64> {
+    // SAFETY: as above.
+    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64, c as u64]) } as u32))
+}

@@ -1,0 +1,49 @@
+//! Which commit the program is built from, and what the tables of calls say about C, for the test that holds it against the bindings.
+
+mod declared;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    // Whether files have changed since the commit.
+    for path in ["Cargo.toml", "src", "scenarios"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    if let Some(commit) = commit() {
+        println!("cargo::rustc-env=CUDA_PITFALLS_COMMIT={commit}");
+    }
+    if let Err(why) = write_declared() {
+        println!("cargo::error={why}");
+    }
+}
+
+/// The commit of the checkout that is being built; none where this is no checkout of its own, or git
+/// is not there.
+fn commit() -> Option<String> {
+    let here = env::var_os("CARGO_MANIFEST_DIR")?;
+    let git = |arguments: &[&str]| -> Option<String> {
+        let output = Command::new("git").arg("-C").arg(&here).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    // A package that was unpacked inside another repository is no checkout of ours.
+    if fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()? != fs::canonicalize(&here).ok()? {
+        return None;
+    }
+    for name in ["HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
+}
+
+/// What the tables of calls say about C, for the test that holds it against the bindings.
+fn write_declared() -> Result<(), String> {
+    let out = env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?;
+    let path = Path::new(&out).join("declared.rs");
+    fs::write(&path, declared::source()).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}

@@ -1,0 +1,371 @@
+//! The command line: types, and what each command does with them.
+
+mod argument;
+mod bundle;
+mod claims;
+mod compare;
+mod completions;
+mod explain;
+mod export;
+mod fleet;
+mod judge;
+mod man;
+mod output;
+mod render;
+mod run;
+mod started;
+mod stored;
+mod survey;
+mod trace;
+mod tracer;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print};
+use self::started::Started;
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::{SurveyKind, schema as survey_schema};
+use cuda_pitfalls_core::catalogue::Selection;
+use cuda_pitfalls_core::scenario::schema;
+use cuda_pitfalls_core::text::{escape, json};
+use cuda_pitfalls_core::{catalogue, report};
+use cuda_pitfalls_instrument::supervisor::{Interrupt, role};
+use cuda_pitfalls_instrument::{sampler, worker};
+use cuda_pitfalls_render::listing;
+use cuda_pitfalls_trace as document;
+use cuda_pitfalls_trace::diagnosis;
+
+/// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
+/// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
+#[derive(Debug, Parser)]
+#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
+const DURATIONS: &str = "\
+On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
+--dry-run prints how long a run would take on this machine.";
+
+/// Where shells look for the script of a program.
+const COMPLETIONS: &str = "\
+bash: cuda-pitfalls completions bash > ~/.local/share/bash-completion/completions/cuda-pitfalls
+zsh:  cuda-pitfalls completions zsh > DIR/_cuda-pitfalls, where DIR is a folder of $fpath
+fish: cuda-pitfalls completions fish > ~/.config/fish/completions/cuda-pitfalls.fish";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run scenarios and write a report.
+    #[command(after_help = DURATIONS)]
+    Run(Box<run::RunArguments>),
+    /// Ask one question of every call, mask, environment variable or line of Python, and write a table.
+    Survey(Box<survey::SurveyArguments>),
+    /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
+    ///
+    /// The program is not changed; its exit code, its output and its terminal stay its own.
+    #[command(after_help = trace::ENDS)]
+    Trace(Box<trace::TraceArguments>),
+    /// List scenarios.
+    List {
+        /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
+        /// files; `!SELECTOR` leaves out what it matches.
+        selectors: Vec<String>,
+        #[command(flatten)]
+        left_out: run::LeftOut,
+        /// List what people see instead, with how many questions each has.
+        #[arg(long)]
+        symptoms: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answer a symptom, a call, an error, a variable, a line of a framework or a pasted traceback.
+    ///
+    /// From what comes with the program: no GPU is needed.
+    #[command(after_help = explain::ENDS)]
+    Explain(explain::ExplainArguments),
+    /// Show what a scenario asks, does and expects, and why.
+    Show {
+        /// Names, folders, globs, tags, symptoms or paths of files; `!SELECTOR` leaves out what it
+        /// matches.
+        #[arg(required_unless_present = "exclude")]
+        selectors: Vec<String>,
+        #[command(flatten)]
+        left_out: run::LeftOut,
+    },
+    /// Check scenario files without running them.
+    Check {
+        /// The files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Compute verdicts again from a stored report.
+    Judge {
+        /// A report, or the folder of a run.
+        report: PathBuf,
+        /// Scenario files: judge by these files' expectations, if their calls are those that were measured.
+        #[arg(long = "with", value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The whole report with its new verdicts, as JSON.
+        #[arg(long)]
+        json: bool,
+        /// Show every case of every scenario and a table, instead of one answer per question.
+        #[arg(short, long)]
+        verbose: bool,
+        /// Accept that scenarios selected by their exact names were skipped, for this reason.
+        #[arg(long, value_name = "REASON", value_parser = argument::reason)]
+        allow_skip: Option<String>,
+    },
+    /// Show a stored report, survey or trace in another form.
+    Render(render::RenderArguments),
+    /// Compare the claims of articles with measurements.
+    ///
+    /// Exits 0 if measurements support every testable claim, 1 if one contradicts a row, 3 if some
+    /// are incomplete, 4 if nothing was measured.
+    Claims(claims::ClaimsArguments),
+    /// Compare two reports, two traces, or two surveys of one kind: what differs, on one screen.
+    ///
+    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row, what a traced
+    /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
+    /// is shown and does not count.
+    Compare(compare::CompareArguments),
+    /// Merge the reports of many machines, and find those that behave differently.
+    #[command(subcommand)]
+    Fleet(fleet::Command),
+    /// Write a scenario as one file in C or Python that runs without this program.
+    #[command(after_help = export::ENDS)]
+    Export(export::ExportArguments),
+    /// Pack one archive for a bug report: the scenario, reproducers, the report, and a text to paste.
+    Bundle(bundle::BundleArguments),
+    /// Print a JSON Schema.
+    Schema {
+        /// Which document.
+        #[arg(value_enum)]
+        of: SchemaOf,
+    },
+    /// Print a script that completes the command line in a shell.
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print a manual page, or write all of them.
+    ///
+    /// `cuda-pitfalls man | man -l -` reads one, `cuda-pitfalls man --out ~/.local/share/man/man1` installs them.
+    Man(man::ManArguments),
+    /// The worker (started by `run`).
+    #[command(name = role::WORKER, hide = true)]
+    Worker {
+        /// The inherited channel.
+        fd: i32,
+        #[command(flatten)]
+        started: Started,
+    },
+    /// The sampler (started by `run`).
+    #[command(name = role::SAMPLER, hide = true)]
+    Sampler {
+        /// The inherited channel.
+        fd: i32,
+        /// The NVML to open.
+        library: Option<OsString>,
+        #[command(flatten)]
+        started: Started,
+    },
+    /// A command that is watched (started by a run).
+    #[command(name = role::COMMAND, hide = true)]
+    Watched {
+        #[command(flatten)]
+        started: Started,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+    /// The tracer of one row (started by `survey python`).
+    #[command(name = role::TRACER, hide = true)]
+    Tracer {
+        #[command(flatten)]
+        started: Started,
+        #[command(flatten)]
+        row: tracer::TracerArguments,
+    },
+    /// The library check (started by `run`).
+    #[command(name = role::VERSIONS, hide = true)]
+    Versions {
+        /// The inherited channel.
+        fd: i32,
+        /// The libcudart to ask.
+        libcudart: Option<OsString>,
+        #[command(flatten)]
+        started: Started,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SchemaOf {
+    /// A scenario file.
+    Scenario,
+    /// A report.
+    Report,
+    /// What `fleet merge` writes.
+    Fleet,
+    /// What `fleet diff --json` prints.
+    FleetDiff,
+    /// What `survey calls` writes.
+    SurveyCalls,
+    /// What `survey mask` writes.
+    SurveyMask,
+    /// What `survey env` writes.
+    SurveyEnv,
+    /// What `survey python` writes.
+    SurveyPython,
+    /// A line of a trace.
+    Trace,
+    /// What `trace --json` prints.
+    TraceSummary,
+    /// What `explain --json` prints.
+    Explanation,
+    /// A rule of `trace`.
+    Diagnosis,
+}
+
+/// Runs the command.
+pub fn main() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { usage_error(&error) } else { Exit::Ok };
+        }
+    };
+    match cli.command {
+        Command::Run(arguments) => run::run(*arguments),
+        Command::Survey(arguments) => survey::survey(*arguments),
+        Command::Trace(arguments) => trace::trace(*arguments),
+        Command::List { selectors, left_out, symptoms, json } => match catalogue::list(&selectors, &left_out.exclude) {
+            Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
+            Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
+            Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
+            Ok(outlines) => print(&listing::list_text(&outlines)),
+            Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
+        },
+        Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Show { selectors, left_out } => {
+            match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
+                Ok(selection) => {
+                    print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
+                }
+                Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
+            }
+        }
+        Command::Check { files } => check(&files),
+        Command::Judge { report, files, json, verbose, allow_skip } => {
+            judge::again(&report, &files, json, verbose, allow_skip)
+        }
+        Command::Render(arguments) => render::render(&arguments),
+        Command::Claims(arguments) => claims::claims(&arguments),
+        Command::Compare(arguments) => compare::compare(arguments),
+        Command::Fleet(command) => fleet::fleet(command),
+        Command::Export(arguments) => export::export(&arguments),
+        Command::Bundle(arguments) => bundle::bundle(&arguments),
+        Command::Schema { of } => {
+            let schema = match of {
+                SchemaOf::Scenario => schema::file_schema(),
+                SchemaOf::Report => report::schema(),
+                SchemaOf::Fleet => cuda_pitfalls_answers::fleet::schema(),
+                SchemaOf::FleetDiff => cuda_pitfalls_answers::fleet::diff_schema(),
+                SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
+                SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
+                SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+                SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
+                SchemaOf::Trace => document::schema(),
+                SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
+                SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),
+                SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
+            };
+            print(&json::document(&schema))
+        }
+        Command::Completions { shell } => print(&completions::script(&Cli::command(), shell)),
+        Command::Man(arguments) => manual(&arguments),
+        Command::Worker { fd, started } => {
+            started.begin();
+            // SAFETY: `run` started this process with its end of a channel at this descriptor.
+            unsafe { worker::run(fd) }
+        }
+        Command::Sampler { fd, library, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { sampler::run(fd, library) }
+        }
+        Command::Watched { started, command } => {
+            started.begin();
+            started::become_command(&command)
+        }
+        Command::Tracer { started, row } => {
+            started.begin();
+            tracer::trace(row)
+        }
+        Command::Versions { fd, libcudart, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { worker::versions::run(fd, libcudart) }
+        }
+    }
+}
+
+/// Prints a manual page, or writes all of them.
+fn manual(arguments: &man::ManArguments) -> Exit {
+    if let Some(folder) = &arguments.out {
+        return match man::write(Cli::command(), folder) {
+            Ok(()) => Exit::Ok,
+            Err(error) => fail(&format!("--out {}: {error}", folder.display()), Exit::NotDurable, false),
+        };
+    }
+    let about = arguments.about.as_deref();
+    match man::page(Cli::command(), about) {
+        Some(Ok(page)) => print(&page),
+        Some(Err(error)) => fail(&error.to_string(), Exit::Internal, false),
+        None => fail(&format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),
+    }
+}
+
+/// A `--json` that could not be parsed still gets its one document.
+fn usage_error(error: &clap::Error) -> Exit {
+    if std::env::args_os().any(|argument| argument == "--json") {
+        fail_in_document(&error.to_string(), Exit::Usage);
+    }
+    named(Exit::Usage)
+}
+
+/// Finds what every run needs: this program, which workers are again, and Ctrl-C.
+fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit {
+    match (std::env::current_exe(), Interrupt::install()) {
+        (Ok(program), Ok(interrupt)) => run(&program, interrupt),
+        (Err(error), _) | (_, Err(error)) => fail(&error.to_string(), Exit::Internal, json),
+    }
+}
+
+fn check(files: &[PathBuf]) -> Exit {
+    let mut exit = Exit::Ok;
+    for file in files {
+        match catalogue::load_file(&file.to_string_lossy()) {
+            Ok(scenario) => {
+                let name = escape::terminal(&file.to_string_lossy());
+                exit = exit.worst(print(&format!("{name}: valid ({} instance(s))\n", scenario.instances.len())));
+            }
+            Err(error) => {
+                exit = exit.worst(Exit::Usage);
+                let _ = writeln!(std::io::stderr(), "{}", error.render(is_styled()).trim_end());
+            }
+        }
+    }
+    if exit == Exit::Ok { exit } else { named(exit) }
+}

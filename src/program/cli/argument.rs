@@ -1,0 +1,145 @@
+//! The values of arguments, and what is said of one that cannot be read.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub(super) use crate::run::{MOST_GENERATED, On};
+use cuda_pitfalls_core::report::{Required, Requirement};
+use cuda_pitfalls_core::scenario::Hazard;
+use cuda_pitfalls_instrument::simulated;
+
+/// The form that an argument must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(super) enum ArgumentError {
+    #[error("a number with s, m, h or d, such as 90s")]
+    Duration,
+    #[error("at least 1s")]
+    Timeout,
+    #[error("one of cuda, auto, sim, sim:MACHINE; machines: {}", simulated::machine_names().join(", "))]
+    On,
+    #[error("one of {}", Hazard::ALL.map(Hazard::name).join(", "))]
+    Hazard,
+    #[error("a reason in words")]
+    Reason,
+    #[error("{}, with N at least 1", Required::ALL.map(|what| format!("{}=N", what.name())).join(" or "))]
+    Requirement,
+    #[error(
+        "a name of letters, digits, `_`, `.` and `-` (at most {}), `=`, and a value (at most {} bytes), such as \
+         node=gpu-17",
+        LABEL_BYTES.0,
+        LABEL_BYTES.1
+    )]
+    Label,
+    #[error("a number of masks, at most {MOST_GENERATED}")]
+    Generate,
+    #[error("a number from 1 to 256")]
+    Jobs,
+    #[error("two versions, such as 12.9,13.0")]
+    Versions,
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, ArgumentError> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86400,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|_| factor > 0);
+    seconds.map(Duration::from_secs).ok_or(ArgumentError::Duration)
+}
+
+pub(super) fn on(text: &str) -> Result<On, ArgumentError> {
+    match text {
+        "cuda" => Ok(On::Cuda),
+        "auto" => Ok(On::Auto),
+        "sim" => Ok(On::Sim(None)),
+        _ => match text.strip_prefix("sim:") {
+            Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
+            _ => Err(ArgumentError::On),
+        },
+    }
+}
+
+pub(super) fn hazard(text: &str) -> Result<Hazard, ArgumentError> {
+    Hazard::ALL.into_iter().find(|hazard| hazard.name() == text).ok_or(ArgumentError::Hazard)
+}
+
+/// A reason that says nothing would excuse anything.
+pub(super) fn reason(text: &str) -> Result<String, ArgumentError> {
+    if text.trim().is_empty() { Err(ArgumentError::Reason) } else { Ok(text.to_string()) }
+}
+
+pub(super) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
+    let read = |(what, wanted): (&str, &str)| {
+        let what = Required::ALL.into_iter().find(|known| known.name() == what)?;
+        let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
+        let wanted = wanted.parse().ok().filter(|wanted| is_number && *wanted > 0)?;
+        Some(Requirement::new(what, wanted))
+    };
+    text.split_once('=').and_then(read).ok_or(ArgumentError::Requirement)
+}
+
+/// The longest name and the longest value of a label, in bytes.
+const LABEL_BYTES: (usize, usize) = (63, 255);
+
+pub(super) fn label(text: &str) -> Result<(String, String), ArgumentError> {
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+            && name.len() <= LABEL_BYTES.0
+    };
+    let is_value =
+        |value: &str| !value.is_empty() && value.len() <= LABEL_BYTES.1 && !value.chars().any(char::is_control);
+    let read = text.split_once('=').filter(|(name, value)| is_name(name) && is_value(value));
+    read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or(ArgumentError::Label)
+}
+
+pub(super) fn generate(text: &str) -> Result<usize, ArgumentError> {
+    let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
+    count.ok_or(ArgumentError::Generate)
+}
+
+/// More at once would only wait for each other.
+pub(super) fn jobs(text: &str) -> Result<usize, ArgumentError> {
+    text.parse::<usize>().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or(ArgumentError::Jobs)
+}
+
+pub(super) fn timeout(text: &str) -> Result<Duration, ArgumentError> {
+    duration(text).and_then(|limit| if limit.is_zero() { Err(ArgumentError::Timeout) } else { Ok(limit) })
+}
+
+pub(super) fn versions(text: &str) -> Result<(String, String), ArgumentError> {
+    let is_version = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    match text.split_once(',') {
+        Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
+        _ => Err(ArgumentError::Versions),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_read_strictly() {
+        assert_eq!(label("node=gpu-17=b"), Ok(("node".to_string(), "gpu-17=b".to_string())));
+        for bad in ["node", "node=", "=x", "1node=x", "no de=x", "node=a\nb", &format!("{}=x", "n".repeat(64))] {
+            assert!(label(bad).unwrap_err().to_string().contains("such as node=gpu-17"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn requirements_are_read_strictly() {
+        assert_eq!(requirement("gpus=2").unwrap(), Requirement::new(Required::Gpus, 2));
+        assert_eq!(requirement("answers=150").unwrap(), Requirement::new(Required::Answers, 150));
+        for bad in
+            ["gpus", "gpus=", "gpus=0", "gpus=-1", "gpus=+1", "gpus=2.5", "GPUs=2", "gpu=2", "=2", "gpus=2,answers=1"]
+        {
+            assert_eq!(requirement(bad).unwrap_err().to_string(), "gpus=N or answers=N, with N at least 1", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `bundle`: one archive for a bug report.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use super::output::{fail, print, put_new};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::export::{Language, Program, reproducer};
+use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::report::{self, Report};
+use cuda_pitfalls_core::scenario::{Instance, Scenario};
+use cuda_pitfalls_core::text::redact::Redactor;
+use cuda_pitfalls_core::verdict::ExpectationMet;
+use cuda_pitfalls_render::Prepared;
+use cuda_pitfalls_render::issue::{self, Attached, Tracker};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct BundleArguments {
+    /// A report, or the folder of a run.
+    report: PathBuf,
+    /// A scenario or an instance of it; everything that was not as expected if this is left out.
+    name: Option<String>,
+    /// Replace UUIDs, PCI addresses, paths, and the names of host and user, each always by the same.
+    #[arg(long)]
+    redact: bool,
+    /// Fill in the fields of this project's bug template.
+    #[arg(long, value_enum, value_name = "TEMPLATE")]
+    issue: Option<Tracker>,
+    /// The archive; by default named after what it is about, in this folder.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A file of the archive.
+struct Entry {
+    name: String,
+    text: String,
+}
+
+pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
+    let mut report = match report::read(&arguments.report) {
+        Ok(report) => Prepared::stored(report).into_report(),
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    reduce(&mut report, arguments.name.as_deref());
+    let Some(first) = report.scenarios.first() else {
+        let why = match &arguments.name {
+            Some(name) => {
+                format!("this report has no scenario `{name}`; `cuda-pitfalls render REPORT` lists those that it has")
+            }
+            None => {
+                "everything in this report is as expected; name the scenario that the bug report is about".to_string()
+            }
+        };
+        return fail(&why, Exit::Usage, false);
+    };
+    let stem = if report.scenarios.len() == 1 { plain(&first.name) } else { "unexpected".to_string() };
+    let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
+    let mut entries = Vec::new();
+    // They come with the program, and say nothing of this machine.
+    let attached = sources(&report, &mut entries);
+    let mut document = serde_json::to_value(&report).unwrap_or_default();
+    if arguments.redact {
+        let mut redactor = Redactor::new(&host(), &user());
+        redactor.json(&mut document);
+        match serde_json::from_value(document.clone()) {
+            Ok(redacted) => report = redacted,
+            Err(error) => return fail(&format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
+        }
+    }
+    entries.push(Entry { name: "report.json".into(), text: format!("{document:#}\n") });
+    entries.push(Entry { name: "issue.md".into(), text: issue::issue(&report, &attached, arguments.issue) });
+    match put_new(&path, |file| pack(file, &stem, &entries)) {
+        Ok(()) => {
+            let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+            let note = if arguments.redact { "" } else { "\nIt has UUIDs of GPUs and paths; --redact replaces them." };
+            print(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fail(&format!("{} is there already; name another with --out", path.display()), Exit::Usage, false)
+        }
+        Err(error) => fail(&format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
+    }
+}
+
+/// Keeps what the bug report is about.
+fn reduce(report: &mut Report, name: Option<&str>) {
+    report.scenarios.retain(|one| match name {
+        Some(name) => one.name == name || one.scenario == name || one.scenario.rsplit('/').next() == Some(name),
+        None => one.verdict.expectation == ExpectationMet::Unexpected,
+    });
+}
+
+/// The scenario files, and a reproducer in each language that they can be written in.
+fn sources(report: &Report, entries: &mut Vec<Entry>) -> Vec<Attached> {
+    let mut attached = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    for one in &report.scenarios {
+        let Some(file) = catalogue::embedded().find(|file| file.name == one.scenario) else { continue };
+        let is_first = !told.contains(&one.name.as_str());
+        if !told.contains(&one.scenario.as_str()) {
+            told.push(&one.scenario);
+            entries.push(Entry { name: format!("{}.toml", plain(&one.scenario)), text: file.source.to_string() });
+        }
+        let Ok(scenarios) = catalogue::select(std::slice::from_ref(&one.scenario)) else { continue };
+        let found = scenarios.iter().find_map(|scenario| {
+            let instance = scenario.instances.iter().find(|instance| instance.name == one.name);
+            instance.map(|instance| (scenario, instance))
+        });
+        // A scenario that ran on several libcudarts is in a report several times.
+        let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
+        told.push(&one.name);
+        for language in [Language::Python, Language::C] {
+            if let Some(written) = attach(scenario, instance, language) {
+                entries.push(Entry { name: written.file.clone(), text: written.text.clone() });
+                attached.push(written);
+            }
+        }
+    }
+    attached
+}
+
+fn attach(scenario: &Scenario, instance: &Instance, language: Language) -> Option<Attached> {
+    let program = Program::of(scenario, instance, None).ok()?;
+    let text = reproducer(&program, language).ok()?;
+    let stem = plain(&instance.name);
+    let file = format!("{stem}.{}", language.extension());
+    let commands = match language {
+        Language::Python => vec![format!("python3 {file}")],
+        Language::C => vec![program.compile_line(&file, &stem), format!("./{stem}")],
+    };
+    let language = if language == Language::C { "c" } else { "python" };
+    Some(Attached { instance: instance.name.clone(), file, commands, language, text })
+}
+
+/// The last part of a name, as a file may be called: a name of nothing is that of a scenario.
+fn plain(name: &str) -> String {
+    let name = if name.ends_with('/') || name.is_empty() { "scenario" } else { name };
+    let (path, values) = name.split_once('[').map_or((name, ""), |(path, values)| (path, values));
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let plain = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect()
+    };
+    let values = plain(values.trim_end_matches(']'));
+    let values = values.trim_matches('-');
+    if values.is_empty() { plain(last) } else { format!("{}-{values}", plain(last)) }
+}
+
+fn pack(file: &mut File, folder: &str, entries: &[Entry]) -> io::Result<()> {
+    let packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+    let mut archive = tar::Builder::new(packed);
+    for Entry { name, text } in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        archive.append_data(&mut header, format!("{folder}/{name}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish().map(drop)
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn user() -> String {
+    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default()
+}

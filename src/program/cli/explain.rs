@@ -1,0 +1,113 @@
+//! `explain`: the answer to words, from what comes with the program.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::Args;
+
+use super::output::{fail, fail_rendered, is_styled, named, print};
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::explain::{Explainer, Query};
+use cuda_pitfalls_answers::summary;
+use cuda_pitfalls_core::{catalogue, input};
+use cuda_pitfalls_instrument::output;
+use cuda_pitfalls_render::explain as page;
+
+/// A log may be long, and the error is near its end: this much of the end is looked at.
+const MOST_BYTES: usize = 1 << 20;
+
+/// How it ends, for help.
+pub(super) const ENDS: &str = "\
+Exits 0 if something was found, 4 if nothing was, 2 if there is nothing to look up.
+
+`explain -` passes its input through to stdout, as it comes and to its end, and then answers on stderr. What is typed at
+a terminal is not repeated, and --json prints nothing but its document; both answer on stdout.
+
+Examples:
+  cuda-pitfalls explain torch.cuda.is_available mask
+  cuda-pitfalls explain 700
+  cuda-pitfalls explain cudaGetErrorString
+  python train.py 2>&1 | cuda-pitfalls explain -";
+
+#[derive(Args, Debug)]
+pub(super) struct ExplainArguments {
+    /// A symptom, a call, an error by name or number, an environment variable, a line of a framework, a message;
+    /// `-` reads a traceback or a log from standard input, and passes it through.
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
+    let ExplainArguments { words, json } = arguments;
+    let heard = match words.as_slice() {
+        [only] if only == input::STDIN => match pasted(*json) {
+            Ok(heard) => heard,
+            Err(error) => return fail(&format!("cannot read standard input: {error}"), Exit::Usage, *json),
+        },
+        words => Heard { query: Query::of(&words.join(" ")), passed: None },
+    };
+    let scenarios = match catalogue::select(&[]) {
+        Ok(scenarios) => scenarios,
+        Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Internal, *json),
+    };
+    let summary = summary::embedded();
+    let found = Explainer::new(&scenarios, &summary).explain(heard.query);
+    let shown = match heard.passed {
+        _ if *json => {
+            print(&format!("{}\n", serde_json::to_string_pretty(&page::document(&found)).unwrap_or_default()))
+        }
+        None => print(&page::text(&found, terminal::width(&io::stdout()))),
+        Some(passed) => {
+            let text = page::text(&found, terminal::width(&io::stderr()));
+            let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about the end of this input\n\n{}", text.trim_end());
+            passed
+        }
+    };
+    match shown {
+        Exit::Ok if found.answers.is_empty() && found.facts.is_empty() => named(Exit::NothingMeasured),
+        Exit::Ok => Exit::Ok,
+        shown => named(shown),
+    }
+}
+
+/// What was said.
+struct Heard {
+    query: Query,
+    /// How it went to pass it through; none if it was not.
+    passed: Option<Exit>,
+}
+
+/// What comes from standard input, read to its end whatever becomes of stdout: whoever writes it must not die of it.
+/// At a terminal a line says that a message is to be pasted.
+fn pasted(json: bool) -> io::Result<Heard> {
+    let stdin = io::stdin();
+    let is_typed = stdin.is_terminal();
+    if is_typed {
+        let _ = writeln!(io::stderr(), "cuda-pitfalls: paste the message or the traceback, then press Ctrl-D");
+    }
+    let is_passed = !is_typed && !json;
+    let (mut bytes, mut written) = (0, Ok(()));
+    let kept = input::tail(stdin.lock(), MOST_BYTES, |piece| {
+        bytes += piece.len();
+        if is_passed && written.is_ok() {
+            written = output::write(io::stdout(), piece);
+        }
+    })?;
+    let text = String::from_utf8_lossy(&kept);
+    let whole_lines = match text.split_once('\n') {
+        Some((_, rest)) if bytes > MOST_BYTES => rest,
+        _ => &text,
+    };
+    let passed = match written {
+        // A reader that has gone away (`| head`) needs no message.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+            Exit::NotDurable
+        }
+        _ => Exit::Ok,
+    };
+    Ok(Heard { query: Query::pasted(whole_lines), passed: is_passed.then_some(passed) })
+}

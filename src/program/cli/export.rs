@@ -1,0 +1,114 @@
+//! `export`: a scenario as one file in C or Python.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::output::{fail, fail_rendered, is_styled, print, put};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::export::{Language, Offer, Program, reproducer};
+use cuda_pitfalls_core::catalogue::{Selection, Unselected};
+use cuda_pitfalls_core::scenario::{Instance, Scenario};
+
+/// What the program that is written does.
+pub(super) const ENDS: &str = "\
+The file runs trap and control, each in a fresh process, reads memory by NVML and prints one table.
+It exits 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap,
+2 if it cannot be told.";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ExportArguments {
+    /// A scenario, an instance of one (`NAME[mask=0,0]`), or the path of a file.
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// The language.
+    #[arg(long = "as", value_enum, required_unless_present = "list")]
+    language: Option<Language>,
+    /// One case alone, such as `trap`.
+    #[arg(long)]
+    case: Option<String>,
+    /// Where to write it; stdout if this is left out.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// List every scenario with the languages that it can be written in, or why it cannot.
+    #[arg(long, conflicts_with_all = ["language", "case", "out"])]
+    list: bool,
+}
+
+pub(super) fn export(arguments: &ExportArguments) -> Exit {
+    if arguments.list {
+        return list(arguments.name.as_slice());
+    }
+    let (Some(name), Some(language)) = (&arguments.name, arguments.language) else {
+        return fail("export needs a NAME and `--as c` or `--as python`", Exit::Usage, false);
+    };
+    let selection = match Selection::of(std::slice::from_ref(name), &[], Unselected::All) {
+        Ok(selection) => selection,
+        Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Usage, false),
+    };
+    let all: Vec<(&Scenario, &Instance)> = selection.instances().collect();
+    let Some((scenario, instance)) = all.first() else {
+        return fail("nothing is selected", Exit::Usage, false);
+    };
+    if all.iter().any(|(other, _)| other.name != scenario.name) {
+        let why = format!("`{name}` selects {} questions; name one (`cuda-pitfalls list {name}`)", all.len());
+        return fail(&why, Exit::Usage, false);
+    }
+    let text = match written(scenario, instance, language, arguments.case.as_deref()) {
+        Ok(text) => text,
+        Err(why) => return fail(&why, Exit::Usage, false),
+    };
+    if all.len() > 1 {
+        let others: Vec<&str> = all.iter().skip(1).map(|(_, other)| other.name.as_str()).collect();
+        let word = if others.len() == 1 { "another instance is" } else { "other instances are" };
+        note(&format!("this is {}; {word} {}", instance.name, others.join(", ")));
+    }
+    match &arguments.out {
+        None => print(&text),
+        Some(path) => write(path, &text),
+    }
+}
+
+/// The text of the file, or why there is none.
+pub(super) fn written(
+    scenario: &Scenario,
+    instance: &Instance,
+    language: Language,
+    case: Option<&str>,
+) -> Result<String, String> {
+    let written = Program::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
+    written.map_err(|why| format!("{} cannot be written as {}: {why}", instance.name, language.name()))
+}
+
+fn note(text: &str) {
+    let _ = std::io::Write::write_fmt(
+        &mut std::io::stderr(),
+        format_args!("cuda-pitfalls: {}\n", cuda_pitfalls_core::text::escape::terminal(text)),
+    );
+}
+
+fn write(path: &Path, text: &str) -> Exit {
+    // What a link names may be somebody's, and a pipe may never be read.
+    if fs::symlink_metadata(path).is_ok_and(|data| !data.is_file()) {
+        let why = format!("--out {}: it is not a regular file; without --out it is written to stdout", path.display());
+        return fail(&why, Exit::Usage, false);
+    }
+    match put(path, |file| file.write_all(text.as_bytes())) {
+        Ok(()) => {
+            note(&format!("{} written", path.display()));
+            Exit::Ok
+        }
+        Err(error) => fail(&format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
+    }
+}
+
+fn list(selectors: &[String]) -> Exit {
+    match Selection::of(selectors, &[], Unselected::All) {
+        Ok(selection) => {
+            let offers: Vec<Offer> =
+                selection.instances().map(|(scenario, instance)| Offer::of(scenario, instance)).collect();
+            print(&Offer::table(&offers))
+        }
+        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
+    }
+}

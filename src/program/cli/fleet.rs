@@ -1,0 +1,191 @@
+//! `fleet`: many machines' reports as one document, and what changed between two.
+
+mod render;
+mod tables;
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+
+use super::argument::duration;
+use super::output::{fail, named, print};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
+use cuda_pitfalls_core::report::Store;
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::{catalogue, clock, input};
+use cuda_pitfalls_render::fleet::changes;
+
+/// The largest list of names: ten bytes for each of 100,000 machines.
+const MOST_NAMES_BYTES: u64 = 1 << 20;
+
+/// The clocks of machines differ; a report that is dated further ahead is of the future.
+const MOST_AHEAD: std::time::Duration = std::time::Duration::from_secs(3600);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Merge reports and surveys of many machines into one document, and say which machines differ.
+    ///
+    /// Exits 0 with and without differences, 1 if something happened that --forbid names, 4 if nothing could be
+    /// merged.
+    Merge(Merge),
+    /// Show a merged document in another form.
+    Render(render::Arguments),
+    /// Write a merged document as tables in Parquet, for DuckDB, Polars and other databases.
+    Tables(tables::Arguments),
+    /// Show what changed between two merged documents, such as last month's and today's.
+    Diff(Diff),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Merge {
+    /// Reports and surveys, compact or whole, one a file or one a line, compressed (.gz, .zst) or not; folders
+    /// of such files; `-` for standard input.
+    #[arg(required = true)]
+    inputs: Vec<PathBuf>,
+    /// The merged document.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Who should have reported: a file (`-` for standard input) with a name a line, as `scontrol show hostnames`
+    /// and `kubectl get nodes -o name` print them.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Leave out reports of runs that began longer ago, such as 36h.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    max_age: Option<std::time::Duration>,
+    /// Merge reports of the simulated machine, and no others.
+    #[arg(long)]
+    simulated: bool,
+    /// Exit 1 if machines differ, or expected ones are missing; may be given several times.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    forbid: Vec<Forbidden>,
+    /// The merged document on stdout too.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Forbidden {
+    /// A machine differs from its group.
+    Differences,
+    /// A machine that was expected is missing.
+    Missing,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Diff {
+    /// The older document.
+    old: PathBuf,
+    /// The newer one.
+    new: PathBuf,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn fleet(command: Command) -> Exit {
+    match command {
+        Command::Merge(arguments) => merge(&arguments),
+        Command::Render(arguments) => render::render(&arguments),
+        Command::Tables(arguments) => tables::tables(&arguments),
+        Command::Diff(arguments) => diff(&arguments),
+    }
+}
+
+fn merge(arguments: &Merge) -> Exit {
+    let json = arguments.json;
+    let stdin = Path::new(input::STDIN);
+    if arguments.expect.as_deref() == Some(stdin) && arguments.inputs.iter().any(|input| input == stdin) {
+        return fail("--expect -: standard input is one of the inputs already", Exit::Usage, json);
+    }
+    let expected = match arguments.expect.as_deref().map(names).transpose() {
+        Ok(expected) => expected,
+        Err(why) => return fail(&why, Exit::Usage, json),
+    };
+    // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
+    if let Some(input) = arguments.inputs.iter().find(|input| *input != stdin && !input.exists()) {
+        return fail(&format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json);
+    }
+    let not_before = match arguments.max_age.map(clock::utc_before).transpose() {
+        Ok(not_before) => not_before,
+        Err(why) => return fail(&format!("--max-age: {why}"), Exit::Usage, json),
+    };
+    let not_after = match clock::utc_after(MOST_AHEAD) {
+        Ok(not_after) => Some(not_after),
+        Err(why) => return fail(&why, Exit::Internal, json),
+    };
+    let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before, not_after };
+    let pool = Pool::new(rule);
+    fleet::gather(&arguments.inputs, &pool);
+    let built_in = words();
+    let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());
+    if let Err(error) = put(&arguments.out, &merged) {
+        return fail(&format!("--out: {error}"), Exit::NotDurable, json);
+    }
+    let text = changes::merged(&merged, &arguments.out.to_string_lossy());
+    let shown =
+        if json { print(&format!("{}\n", serde_json::to_string(&merged).unwrap_or_default())) } else { print(&text) };
+    named(exit(&merged, &arguments.forbid).worst(shown))
+}
+
+/// How a merge ends: differences are what it is for, and no failure unless somebody says so.
+fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
+    let happened = |what: &Forbidden| match what {
+        Forbidden::Differences => !merged.differences.is_empty(),
+        Forbidden::Missing => merged.expected.as_ref().is_some_and(|expected| !expected.missing.is_empty()),
+    };
+    let is_merged = |(bucket, count): (&Bucket, &u64)| bucket.is_merged() && *count > 0;
+    match merged.input.buckets.iter().any(is_merged) {
+        _ if forbidden.iter().any(happened) => Exit::Unexpected,
+        true => Exit::Ok,
+        false => Exit::NothingMeasured,
+    }
+}
+
+/// Who is expected.
+fn names(path: &Path) -> Result<Vec<String>, String> {
+    let shown = terminal(&path.to_string_lossy());
+    let text = if path == Path::new(input::STDIN) {
+        let mut text = String::new();
+        let read = std::io::stdin().take(MOST_NAMES_BYTES).read_to_string(&mut text);
+        read.map(|_| text)
+    } else {
+        input::read_text(path, MOST_NAMES_BYTES)
+    };
+    let text = text.map_err(|error| format!("--expect {shown}: {error}"))?;
+    fleet::names(&text).map_err(|why| format!("--expect {shown}: {}", terminal(&why)))
+}
+
+/// What the program knows of its scenarios.
+fn words() -> HashMap<String, Words> {
+    let all = catalogue::list(&[], &[]).unwrap_or_default();
+    let known = |outline: catalogue::Outline| {
+        let page = Some(format!("pitfalls/{}.md", outline.name));
+        (outline.name, Words { question: outline.question, page })
+    };
+    all.into_iter().map(known).collect()
+}
+
+/// Puts the document in place whole or not at all.
+fn put(path: &Path, merged: &Fleet) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().map(|name| name.to_string_lossy()).ok_or("it is no file")?;
+    let store = Store::at(folder).map_err(|error| error.to_string())?;
+    store.put(&name, merged).map(drop).map_err(|error| error.to_string())
+}
+
+fn diff(arguments: &Diff) -> Exit {
+    let compared = match (render::read(&arguments.old), render::read(&arguments.new)) {
+        (Ok(old), Ok(new)) => fleet::diff(&old, &new),
+        (Err(why), _) | (_, Err(why)) => Err(why),
+    };
+    let shown = match compared {
+        Err(why) => return fail(&why, Exit::Usage, arguments.json),
+        Ok(diff) if arguments.json => print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default())),
+        Ok(diff) => print(&changes::text(&diff)),
+    };
+    named(shown)
+}

@@ -1,0 +1,74 @@
+//! `man`: manual pages, made from the definition of the command line.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::builder::Resettable;
+use clap::{Args, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use cuda_pitfalls_answers::exit::Exit;
+
+/// What `man` is given.
+#[derive(Debug, Args)]
+pub(super) struct ManArguments {
+    /// The command that the page is about; the program, if none is given.
+    #[arg(conflicts_with = "out", value_name = "COMMAND")]
+    pub(super) about: Option<String>,
+    /// Write the pages of the program and of all commands into this folder. It is made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+}
+
+/// The page of the program, or of one of its commands; none where there is no such command.
+pub(super) fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
+    let program = built(program);
+    match about {
+        None => Some(main_page(program)),
+        Some(name) => shown(&program).find(|command| command.get_name() == name).map(|it| render(&program, it)),
+    }
+}
+
+/// Writes a page for the program and one for each command.
+pub(super) fn write(program: Command, folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let program = built(program);
+    for command in shown(&program) {
+        let file = format!("{}-{}.1", program.get_name(), command.get_name());
+        std::fs::write(folder.join(file), render(&program, command)?)?;
+    }
+    std::fs::write(folder.join(format!("{}.1", program.get_name())), main_page(program)?)
+}
+
+/// Only a built definition knows its commands by their whole names.
+fn built(program: Command) -> Command {
+    let mut program = program.disable_help_subcommand(true);
+    program.build();
+    program
+}
+
+fn shown(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| !command.is_hide_set())
+}
+
+fn render(program: &Command, command: &Command) -> io::Result<String> {
+    let source = format!("{} {}", program.get_name(), program.get_version().unwrap_or_default());
+    let mut page = Vec::new();
+    Man::new(command.clone()).source(source).render(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// The program's own page, with its exit codes where a reader of manual pages looks for them.
+fn main_page(program: Command) -> io::Result<String> {
+    let program = program.after_help(Resettable::Reset);
+    let mut all = Exit::WORST_FIRST;
+    all.sort_by_key(|exit| exit.code());
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for exit in all {
+        roff.control("TP", []).text([bold(exit.code().to_string()), roman(format!(" {}", exit.name()))]);
+        roff.text([roman(exit.meaning().replace('`', ""))]);
+    }
+    Ok(render(&program, &program)? + &roff.to_roff())
+}

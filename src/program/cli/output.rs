@@ -1,0 +1,116 @@
+//! What every command prints, and how: results on stdout, errors and the exit code on stderr.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_render::{self as render, Format, Prepared, npd};
+
+/// Whether diagnostics may use colour.
+pub(super) fn is_styled() -> bool {
+    terminal::is_coloured(&std::io::stderr())
+}
+
+/// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
+pub(super) fn print(text: &str) -> Exit {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+            Exit::NotDurable
+        }
+        _ => Exit::Ok,
+    }
+}
+
+/// Prints a stored report in a form, in the width of the terminal.
+pub(super) fn print_report(report: Report, form: Format) -> Exit {
+    let prepared = Prepared::stored(report);
+    let shown = print(&render::render(&prepared, form, terminal::width(&std::io::stdout())));
+    match form {
+        Format::Npd if shown == Exit::Ok => plugin(prepared.plugin_status()),
+        _ => shown,
+    }
+}
+
+/// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their names,
+/// so that every line is made harmless here.
+pub(super) fn fail(why: &str, exit: Exit, json: bool) -> Exit {
+    let lines: Vec<String> = why.lines().map(escape::terminal).collect();
+    complain(&lines.join("\n"), why, exit, json)
+}
+
+/// The same for what a [`cuda_pitfalls_core::scenario::Diagnostic`] made harmless, with colours of its own.
+pub(super) fn fail_rendered(why: &str, exit: Exit, json: bool) -> Exit {
+    complain(why, why, exit, json)
+}
+
+fn complain(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", shown.trim_end());
+    if json {
+        fail_in_document(why, exit);
+    }
+    named(exit)
+}
+
+/// Puts what is written in place of a file at once, so that nobody reads half of it: a collector of metrics reads
+/// whenever it likes, as another user. A link is replaced and not followed.
+pub(super) fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let file = written(path, write)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// The same for a file that must not be there yet.
+///
+/// # Errors
+/// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
+pub(super) fn put_new(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    // What takes long to make is not made in vain.
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let file = written(path, write)?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn written(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let everybody = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(everybody).tempfile_in(folder)?;
+    write(file.as_file_mut())?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+/// The one document of a command that failed.
+pub(super) fn fail_in_document(why: &str, exit: Exit) {
+    let document = serde_json::json!({
+        "error": why,
+        "exit": { "code": exit.code(), "name": exit.name() },
+    });
+    print(&format!("{document}\n"));
+}
+
+/// Names an exit code on stderr.
+pub(super) fn named(exit: Exit) -> Exit {
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
+    exit
+}
+
+/// How a plugin of node-problem-detector ends: by that program's codes, not by ours, so it is named
+/// on stderr in that program's words.
+fn plugin(status: npd::PluginStatus) -> Exit {
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", status.code(), status.name());
+    match status {
+        npd::PluginStatus::Ok => Exit::Ok,
+        npd::PluginStatus::Problem => Exit::Unexpected,
+        npd::PluginStatus::Unknown => Exit::Usage,
+    }
+}

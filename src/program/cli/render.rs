@@ -1,0 +1,87 @@
+//! `render`: its arguments, and which document it shows in another form.
+
+use std::path::{Path, PathBuf};
+
+use super::output::{fail, print, print_report};
+use super::stored;
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::Survey;
+use cuda_pitfalls_core::report::{self, Stored};
+use cuda_pitfalls_render::{self as render, Format};
+use cuda_pitfalls_trace as trace;
+use cuda_pitfalls_trace::{diagnosis, policy};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RenderArguments {
+    /// A report, a survey or a trace, or the folder of a run.
+    report: PathBuf,
+    /// The form.
+    #[arg(long = "as", value_enum, default_value_t = Format::Text)]
+    form: Format,
+    /// The lines of a trace without paths and arguments, to be handed on.
+    #[arg(long, conflicts_with = "form")]
+    redact: bool,
+}
+
+/// Shows a stored document in another form.
+pub(super) fn render(arguments: &RenderArguments) -> Exit {
+    let RenderArguments { report: path, form, redact: is_redacted } = arguments;
+    match trace::is_trace(path) {
+        is_trace if *is_redacted => redact(path, is_trace),
+        true => render_trace(path, *form),
+        false => render_stored(path, *form),
+    }
+}
+
+/// A stored survey or report.
+fn render_stored(path: &Path, form: Format) -> Exit {
+    let path = match stored::named_by(path) {
+        Ok(path) => path,
+        Err(why) => return fail(&why, Exit::Usage, false),
+    };
+    let shown = Stored::open(&path).and_then(|stored| match Survey::of(&stored) {
+        Some(survey) => Ok(render_survey(&survey?, form, &path)),
+        None => Ok(print_report(stored.parse(report::SCHEMA, report::MAJOR)?, form)),
+    });
+    shown.unwrap_or_else(|error| fail(&error.to_string(), Exit::Usage, false))
+}
+
+fn render_survey(survey: &Survey, form: Format, path: &Path) -> Exit {
+    match render::survey::as_format(survey, form, &path.to_string_lossy()) {
+        Ok(text) => print(&text),
+        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
+    }
+}
+
+/// The lines of a stored trace without what tells who made it.
+fn redact(path: &Path, is_trace: bool) -> Exit {
+    if !is_trace {
+        return fail("--redact: this is no trace", Exit::Usage, false);
+    }
+    let mut exit = Exit::Ok;
+    let shown = trace::lines(path, |line| {
+        let text = serde_json::to_string(&trace::redacted(line)).unwrap_or_default();
+        exit = exit.worst(print(&format!("{text}\n")));
+    });
+    match shown {
+        Ok(()) => exit,
+        Err(error) => fail(&error.to_string(), Exit::Usage, false),
+    }
+}
+
+/// A stored trace, with what today's rules find in it. It was made under no policy that is known.
+fn render_trace(path: &Path, form: Format) -> Exit {
+    let trace = match trace::Trace::open(path) {
+        Ok(trace) => trace,
+        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+    };
+    let (findings, outcome) = (diagnosis::findings(&trace), policy::Outcome::default());
+    if form == Format::Text {
+        return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
+    }
+    match render::trace::as_format(&trace, &findings, &outcome, form, &path.to_string_lossy()) {
+        Ok(text) => print(&text),
+        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
+    }
+}

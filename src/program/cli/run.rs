@@ -1,0 +1,230 @@
+//! `run`: its arguments, and where and how often workers are asked by `run` and `survey` alike.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::argument;
+use crate::run::{self, LOCK_FOLDER, Locking};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::catalogue::Shard;
+use cuda_pitfalls_core::report::Requirement;
+use cuda_pitfalls_core::scenario::Hazard;
+use cuda_pitfalls_instrument::libraries::On;
+
+/// What can be given to `run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArguments {
+    /// `essential` (if none is given), `all`, names, folders, globs, tags, symptoms or paths of
+    /// files; `!SELECTOR` leaves out what it matches.
+    selectors: Vec<String>,
+    #[command(flatten)]
+    left_out: LeftOut,
+    #[command(flatten)]
+    asked: Asked,
+    /// Write JUnit XML too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Show every case of every scenario and a table, instead of one answer per question.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Allow a hazard: fault, oversubscribe, bigmem, root, settings, code (Python lines of files of
+    /// your own).
+    #[arg(long, value_name = "HAZARD", value_parser = argument::hazard)]
+    allow: Vec<Hazard>,
+    /// Accept that scenarios selected by their exact names were skipped, for this reason.
+    #[arg(long, value_name = "REASON", value_parser = argument::reason)]
+    allow_skip: Option<String>,
+    /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
+    #[arg(long, value_name = "WHAT=N", value_parser = argument::requirement)]
+    require: Vec<Requirement>,
+    /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label)]
+    label: Vec<(String, String)>,
+    /// Write this machine's host name into the report, as the label `host`.
+    #[arg(long)]
+    label_host: bool,
+    /// Write a report without steps, attempts and samples: small enough to keep one of every machine.
+    #[arg(long)]
+    compact: bool,
+    /// Run only this part of the selection: every N-th instance, from the I-th.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Stop after the first unexpected verdict.
+    #[arg(long)]
+    fail_fast: bool,
+    /// Print what would run here, what does not apply, and how long it would take; start no worker.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is left out of a selection.
+#[derive(Debug, clap::Args)]
+pub(super) struct LeftOut {
+    /// Leave out what this selector matches, as `!SELECTOR` does; may be given several times.
+    #[arg(long, value_name = "SELECTOR")]
+    pub(super) exclude: Vec<String>,
+}
+
+/// Where and how often workers are asked, by `run` and `survey` alike.
+#[derive(Debug, clap::Args)]
+pub(super) struct Asked {
+    /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
+    #[arg(long, default_value = "cuda", value_parser = argument::on)]
+    on: On,
+    /// Parent folder of the run's folder.
+    #[arg(long, default_value = "reports")]
+    out: PathBuf,
+    /// Attempts of each case; without it as the files set, 3 in a survey, 1 of a generated mask.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// One attempt of each case: quick, without statistics.
+    #[arg(long, conflicts_with = "repeat")]
+    quick: bool,
+    /// One JSON document on stdout (the report; on failure, the error).
+    #[arg(long)]
+    json: bool,
+    /// A libcudart to run on; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    libcudart: Vec<PathBuf>,
+    /// The Python interpreter that runs Python lines; without it $CUDA_PITFALLS_PYTHON, or the first
+    /// python3 on PATH.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// UUIDs of the GPUs that may be used, separated by commas.
+    #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
+    gpus: Option<Vec<String>>,
+    #[command(flatten)]
+    locks: Locks,
+    /// The seed of the order of attempts, below 2^53.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    seed: Option<u64>,
+}
+
+/// How other runs on the same GPUs are waited for.
+#[derive(Debug, clap::Args)]
+struct Locks {
+    /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
+    #[arg(long, value_name = "DIR", default_value = LOCK_FOLDER)]
+    lock_dir: PathBuf,
+    /// Take no lock: another run on these GPUs at the same time disturbs this one.
+    #[arg(long, conflicts_with_all = ["lock_dir", "wait"])]
+    no_lock: bool,
+    /// How long to wait for another run, such as 90s, 10m or 0s.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = argument::duration)]
+    wait: Duration,
+}
+
+impl Locks {
+    fn locking(self) -> Locking {
+        if self.no_lock { Locking::none() } else { Locking::new(self.lock_dir, self.wait) }
+    }
+}
+
+impl Asked {
+    pub(super) fn options(self, selectors: Vec<String>) -> run::RunOptions {
+        run::RunOptions {
+            selectors,
+            exclude: Vec::new(),
+            labels: BTreeMap::new(),
+            compact: false,
+            on: self.on,
+            out: self.out,
+            repeat: self.repeat,
+            quick: self.quick,
+            json: self.json,
+            verbose: false,
+            junit: None,
+            libcudart: self.libcudart,
+            python: self.python,
+            gpus: self.gpus,
+            allow: Vec::new(),
+            allow_skip: None,
+            require: Vec::new(),
+            shard: None,
+            fail_fast: false,
+            dry_run: false,
+            seed: self.seed,
+            locking: self.locks.locking(),
+        }
+    }
+}
+
+/// The labels by name.
+///
+/// # Errors
+/// A name that was given twice, or a machine that would not say its name.
+fn labels(given: Vec<(String, String)>, with_host: bool) -> Result<BTreeMap<String, String>, String> {
+    let host = || {
+        let name = fs::read_to_string(HOST_NAME).map_err(|error| format!("--label-host: {HOST_NAME}: {error}"))?;
+        argument::label(&format!("{HOST}={}", name.trim()))
+            .map_err(|_| "--label-host: the host has no name".to_string())
+    };
+    let host = if with_host { Some(host()?) } else { None };
+    let mut labels = BTreeMap::new();
+    for (name, value) in given.into_iter().chain(host) {
+        let twice = format!("--label: `{name}` is given twice");
+        if labels.insert(name, value).is_some() {
+            return Err(twice);
+        }
+    }
+    Ok(labels)
+}
+
+/// Runs what the arguments say.
+pub(super) fn run(arguments: RunArguments) -> Exit {
+    let RunArguments {
+        selectors,
+        left_out,
+        asked,
+        junit,
+        verbose,
+        allow,
+        allow_skip,
+        require,
+        label,
+        label_host,
+        compact,
+        shard,
+        fail_fast,
+        dry_run,
+    } = arguments;
+    let labels = match labels(label, label_host) {
+        Ok(labels) => labels,
+        Err(why) => return super::fail(&why, Exit::Usage, asked.json),
+    };
+    let options = run::RunOptions {
+        labels,
+        compact,
+        exclude: left_out.exclude,
+        junit,
+        verbose,
+        allow,
+        allow_skip,
+        require,
+        shard,
+        fail_fast,
+        dry_run,
+        ..asked.options(selectors)
+    };
+    super::with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
+}
+
+/// The label of `--label-host`, and where the kernel says it.
+const HOST: &str = "host";
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_is_given_once() {
+        let label = |name: &str, value: &str| (name.to_string(), value.to_string());
+        let twice = labels(vec![label("node", "a"), label("node", "b")], false);
+        assert_eq!(twice.unwrap_err(), "--label: `node` is given twice");
+        let both = labels(vec![label("rack", "3")], true).unwrap();
+        assert!(both.len() == 2 && !both[HOST].is_empty() && both["rack"] == "3", "{both:?}");
+    }
+}

@@ -1,0 +1,232 @@
+//! `trace`: its arguments, what it prints, and how it ends.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::output::{fail_in_document, is_styled, named};
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::{clock, input};
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_render::trace as render;
+use cuda_pitfalls_trace::Trace;
+use cuda_pitfalls_trace::diagnosis::{self, Finding};
+use cuda_pitfalls_trace::policy::{Outcome, Policy};
+use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
+
+/// A policy has a few lines.
+const MOST_POLICY_BYTES: u64 = 64 << 10;
+
+/// How `trace` ends.
+pub(super) const ENDS: &str = "\
+The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program
+did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on
+disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started,
+and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if
+the program cannot be started.";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct TraceArguments {
+    /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error, or
+    /// the name of a rule; several with commas or by giving it again.
+    #[arg(long, value_name = "WHAT")]
+    forbid: Vec<String>,
+    /// Exit 1 if the memory of a GPU grows by more than this, such as gpu1=2GiB.
+    #[arg(long, value_name = "GPU=BYTES")]
+    max_bytes: Vec<String>,
+    /// A TOML file that says what is forbidden and expected: forbid, max-bytes, contexts, exit.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Parent folder of the trace's folder.
+    #[arg(long, default_value = "reports")]
+    out: PathBuf,
+    /// The page, if not trace.html in the trace's folder, which is private to you: arguments of programs may be secret.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write JUnit XML too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print annotations for a GitHub Actions log too, on stderr.
+    #[arg(long)]
+    github: bool,
+    /// The summary as one JSON document on stderr, instead of text: stdout is the program's.
+    #[arg(long)]
+    json: bool,
+    /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
+    #[arg(long, default_value = "cuda", value_parser = super::argument::on)]
+    on: On,
+    /// Do not watch writes of environment variables, which needs LD_PRELOAD.
+    #[arg(long)]
+    no_preload: bool,
+    /// Leave paths and arguments out of the document.
+    #[arg(long)]
+    redact: bool,
+    /// Count questions too that frameworks ask before each small operation, such as cuCtxGetDevice: counting them
+    /// would show in the time of a program that launches many small kernels.
+    #[arg(long)]
+    all_calls: bool,
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Traces a command.
+pub(super) fn trace(arguments: TraceArguments) -> Exit {
+    let policy = match policy(&arguments) {
+        Ok(policy) => policy,
+        Err(why) => return refuse(&why, Exit::Usage, arguments.json),
+    };
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return refuse(&error.to_string(), Exit::Internal, arguments.json),
+    };
+    let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
+    let options = tracer::TraceOptions {
+        commit: crate::COMMIT.map(str::to_owned),
+        command: arguments.command.clone(),
+        on: arguments.on.clone(),
+        folder,
+        preload: !arguments.no_preload,
+        redact: arguments.redact,
+        all_calls: arguments.all_calls,
+        apart: None,
+    };
+    let traced = match tracer::trace(&program, &options) {
+        Ok(traced) => traced,
+        Err(error) => return not_started(&error, arguments.json),
+    };
+    let (ended, lost) = (traced.ended, traced.lost.clone());
+    let lost = lost.map(|why| format!("the trace is not whole on disk: {why}"));
+    let (failed, outcome) = match shown(&arguments, &policy, traced) {
+        Ok(outcome) => (lost, outcome),
+        Err(why) => (lost.or(Some(why)), Outcome::default()),
+    };
+    match failed {
+        Some(why) if !policy.is_empty() => return refuse(&why, Exit::NotDurable, false),
+        // The program keeps its exit code whatever happens to the tracer.
+        Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
+        None => {}
+    }
+    match outcome {
+        Outcome { violations, .. } if !violations.is_empty() => named(Exit::Unexpected),
+        Outcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
+        _ => end_as(ended),
+    }
+}
+
+/// What the command line and the file of `--expect` forbid.
+fn policy(arguments: &TraceArguments) -> Result<Policy, String> {
+    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(|why| format!("--forbid: {why}"))?;
+    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(|why| format!("--max-bytes: {why}"))?;
+    let own = forbid.merge(bounds);
+    let Some(path) = &arguments.expect else { return Ok(own) };
+    let name = path.to_string_lossy();
+    let text = input::read_text(path, MOST_POLICY_BYTES).map_err(|error| format!("--expect {name}: {error}"))?;
+    let of_file = Policy::from_file(&name, &text).map_err(|errors| {
+        let shown = errors.iter().map(|error| error.render(&text, is_styled()).trim_end().to_owned());
+        shown.collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(of_file.merge(own))
+}
+
+/// Shows the trace in every form that is wanted, and compares it with the policy.
+///
+/// # Errors
+/// What could not be read or written.
+fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<Outcome, String> {
+    let document = traced.document;
+    let trace = Trace::open(&document).map_err(|error| error.to_string())?;
+    let findings = diagnosis::findings(&trace);
+    let outcome = if policy.is_empty() { Outcome::default() } else { policy.check(&trace, &findings) };
+    let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
+    // Where the disk is full the trace itself is more than its page.
+    if traced.lost.is_none() {
+        write_private(&page, &render::html(&trace, &findings, &outcome), arguments.html.is_none())?;
+    }
+    if let Some(path) = &arguments.junit {
+        write(path, &render::junit(&trace, &findings, &outcome, &document.to_string_lossy()))?;
+    }
+    say(&told(arguments, &trace, &findings, &outcome, [&document, &page]));
+    Ok(outcome)
+}
+
+/// What is printed on stderr.
+fn told(
+    arguments: &TraceArguments,
+    trace: &Trace,
+    findings: &[Finding],
+    outcome: &Outcome,
+    [document, page]: [&Path; 2],
+) -> String {
+    let mut text = match arguments.json {
+        true => format!("{}\n", render::json(trace, findings, outcome)),
+        false => {
+            let stderr = std::io::stderr();
+            let text = render::text(trace, findings, outcome, terminal::width(&stderr));
+            format!("{text}trace {}\npage  {}\n", document.display(), page.display())
+        }
+    };
+    if arguments.github {
+        text.push_str(&render::github(trace, findings, outcome));
+    }
+    text
+}
+
+/// Prints on stderr. A reader that has gone away is no error.
+fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Writes a file; if it is not one that the user named, it is the user's alone, as the trace is.
+fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), String> {
+    if !is_private {
+        return write(path, text);
+    }
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn refuse(why: &str, exit: Exit, json: bool) -> Exit {
+    say(&format!("cuda-pitfalls: {}\n", why.trim_end()));
+    if json {
+        fail_in_document(why, exit);
+    }
+    named(exit)
+}
+
+/// Ends as shells do where a program cannot be started.
+fn not_started(error: &TracerError, json: bool) -> Exit {
+    let exit = match error {
+        TracerError::Usage(_) => Exit::Usage,
+        TracerError::Document(_) => Exit::NotDurable,
+        TracerError::Internal(_) => Exit::Internal,
+        TracerError::Program { source, .. } => {
+            say(&format!("cuda-pitfalls: {error}\n"));
+            std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+        }
+    };
+    refuse(&error.to_string(), exit, json)
+}
+
+/// Ends as the program did: by the same code, or by the same signal.
+fn end_as(ended: Ended) -> ! {
+    if let Some(signal) = ended.signal {
+        // SAFETY: no file of ours is open, and nothing is written after this.
+        unsafe {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        std::process::exit(128 + signal);
+    }
+    std::process::exit(ended.code.unwrap_or(1))
+}

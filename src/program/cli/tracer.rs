@@ -1,0 +1,55 @@
+//! The tracer of one row of `survey python`: one program, apart from its caller, to one document.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_trace::tracer::{self, Apart};
+
+/// What `survey python` says.
+#[derive(Debug, clap::Args)]
+pub(super) struct TracerArguments {
+    /// As of `trace`.
+    #[arg(long, value_parser = super::argument::on)]
+    on: On,
+    /// The folder that gets the document.
+    #[arg(long)]
+    folder: PathBuf,
+    /// How long the program may run, in milliseconds.
+    #[arg(long)]
+    limit_ms: u64,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
+pub(super) fn trace(arguments: TracerArguments) -> Exit {
+    let TracerArguments { on, folder, limit_ms, command } = arguments;
+    let limit = Duration::from_millis(limit_ms);
+    let options = tracer::TraceOptions {
+        commit: crate::COMMIT.map(str::to_owned),
+        command,
+        on,
+        folder,
+        preload: true,
+        redact: false,
+        all_calls: false,
+        apart: Some(Apart { limit }),
+    };
+    let traced = std::env::current_exe()
+        .map_err(|error| error.to_string())
+        .and_then(|program| tracer::trace(&program, &options).map_err(|error| error.to_string()));
+    let why = match traced {
+        Ok(traced) => match traced.lost {
+            None => return Exit::Ok,
+            Some(why) => why,
+        },
+        Err(why) => why,
+    };
+    let _ = std::io::stderr().lock().write_all(why.as_bytes());
+    Exit::Internal
+}

@@ -1,0 +1,139 @@
+//! Evidence: the files that `reports/evidence.sha256` lists, with the SHA-256 of each.
+//!
+//! Tests, documents and `claims` read committed measurements through this list alone. Runs write below `reports/`
+//! too, under any name that their user gives, so neither place nor name tells evidence from a run of one's own.
+//! The list is part of the program: it needs no checkout. `cargo xtask evidence FOLDER` adds a folder to it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// The list's place in the repository. Each line is one of `sha256sum`, which can check it: a hash, two blanks, and
+/// a file's path from this folder.
+pub const LIST: &str = "reports/evidence.sha256";
+
+const SOURCE: &str = include_str!("../../reports/evidence.sha256");
+
+/// A file of the list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its path below `reports/`.
+    pub name: String,
+    /// The SHA-256 of its bytes, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// Why a file of the list is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// It cannot be read.
+    #[error("cannot read `{}`, which {LIST} lists: {source}", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// It has other bytes.
+    #[error("`{}` is not the file that {LIST} lists: its SHA-256 is {found}", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What the file has.
+        found: String,
+    },
+}
+
+/// The list, in the order of names.
+pub fn listed() -> Vec<Listed> {
+    parse(SOURCE)
+}
+
+/// Reads a list. A line that is none of `sha256sum` lists nothing.
+pub fn parse(text: &str) -> Vec<Listed> {
+    let line = |line: &str| line.split_once("  ").map(|(hash, name)| Listed { name: name.into(), sha256: hash.into() });
+    text.lines().filter_map(line).collect()
+}
+
+/// A list as its file has it.
+pub fn text(list: &[Listed]) -> String {
+    list.iter().map(|one| format!("{}  {}\n", one.sha256, one.name)).collect()
+}
+
+/// The SHA-256 of a file, in hexadecimal digits.
+///
+/// # Errors
+/// It cannot be read.
+pub fn sha256(path: &Path) -> io::Result<String> {
+    Ok(Sha256::digest(fs::read(path)?).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Listed {
+    /// Where the file lies in a folder `reports`, if it is the one that was listed.
+    ///
+    /// # Errors
+    /// It cannot be read, or is another.
+    pub fn find(&self, reports: &Path) -> Result<PathBuf, EvidenceError> {
+        let path = reports.join(&self.name);
+        match sha256(&path) {
+            Ok(found) if found == self.sha256 => Ok(path),
+            Ok(found) => Err(EvidenceError::Changed { path, found }),
+            Err(source) => Err(EvidenceError::Missing { path, source }),
+        }
+    }
+
+    /// The folder of a file of this name that lies in a folder of its own below `reports/`.
+    pub fn folder_of(&self, file: &str) -> Option<&str> {
+        self.name.split_once('/').filter(|(_, rest)| *rest == file).map(|(folder, _)| folder)
+    }
+}
+
+/// The documents in files of this name, such as `report.json`, each with the name of its folder below `reports`, in
+/// the order of these names.
+///
+/// # Errors
+/// One of them cannot be read, or is not the one that was listed.
+pub fn documents(reports: &Path, file: &str) -> Result<Vec<(String, PathBuf)>, EvidenceError> {
+    let listed = listed();
+    let named = listed.iter().filter_map(|one| Some((one.folder_of(file)?, one)));
+    let mut found: Vec<(String, PathBuf)> =
+        named.map(|(folder, one)| Ok((folder.to_owned(), one.find(reports)?))).collect::<Result<_, EvidenceError>>()?;
+    // Paths have another order: `x-again/` comes before `x/`.
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_in_order_and_printed_as_it_was_read() {
+        let list = listed();
+        assert!(list.len() > 150, "{}", list.len());
+        assert!(list.is_sorted() && list.windows(2).all(|pair| pair[0].name != pair[1].name), "`cargo xtask evidence`");
+        assert_eq!(text(&list), SOURCE);
+        let is_hash = |one: &Listed| one.sha256.len() == 64 && one.sha256.bytes().all(|it| it.is_ascii_hexdigit());
+        assert!(list.iter().all(is_hash));
+        let leaves = |one: &&Listed| one.name.split('/').any(|part| ["", ".", ".."].contains(&part));
+        assert_eq!(list.iter().find(leaves), None, "a path leaves `reports`");
+    }
+
+    #[test]
+    fn a_file_that_is_another_or_not_there_is_not_evidence() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        fs::write(folder.path().join("a/report.json"), "abc").unwrap();
+        let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
+        let mut one = Listed { name: "a/report.json".to_owned(), sha256 };
+        assert_eq!(one.find(folder.path()).unwrap(), folder.path().join("a/report.json"));
+        assert_eq!((one.folder_of("report.json"), one.folder_of("port.json")), (Some("a"), None));
+        fs::write(folder.path().join("a/report.json"), "abd").unwrap();
+        assert!(matches!(one.find(folder.path()), Err(EvidenceError::Changed { .. })));
+        one.name = "a/b/report.json".to_owned();
+        assert!(matches!(one.find(folder.path()), Err(EvidenceError::Missing { .. })));
+        assert_eq!(one.folder_of("report.json"), None, "a run in a committed folder has none of its own");
+    }
+}

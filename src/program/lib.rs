@@ -1,0 +1,84 @@
+//! Litmus tests for CUDA start-up.
+//!
+//! The documentation does not say what `CUDA_VISIBLE_DEVICES` does after a device count, or which
+//! call puts 500 MiB on GPU 0. Here a scenario file lists calls in order; a fresh process
+//! makes exactly those calls; NVML is read at every step from outside; a JSON report says what
+//! happened.
+//!
+//! ```text
+//! scenario ┐                                             ┌ worker: Step -> call -> Event ┐
+//! survey   ├─> Plan ──> Experiment ──> supervisor ───────┤                               ├──> Recording
+//! calibrate┘                                             └ sampler: NVML -> readings ────┘        │
+//!                                                                                                 ▼
+//!          renderings <── report: Recording beside Judged <── judge <── Observation <── observe ──┘
+//! ```
+//!
+//! # As a library
+//!
+//! | to | use |
+//! | --- | --- |
+//! | know which GPUs a value of `CUDA_VISIBLE_DEVICES` makes visible | [`mask::parse`] |
+//! | read a report | [`report::read`] |
+//! | compute its verdicts again from what was recorded, and the exit code of the run | [`judge::rejudge`], [`exit::Exit::of_report`] |
+//! | show it in another form | [`render::render`] |
+//!
+//! None of these loads CUDA or NVML, and none needs a GPU.
+//!
+//! ```
+//! use cuda_pitfalls::mask::{InitStatus, parse};
+//!
+//! let gpus = ["GPU-aa00beef-0000-4000-8000-000000000000", "GPU-ab00beef-0000-4000-8000-000000000000"].map(String::from);
+//! // The list ends, without an error, at the first entry that names no GPU.
+//! assert_eq!(parse(Some("1,7,0"), None, &gpus).gpus, [1]);
+//! // Naming a GPU twice hides all.
+//! assert_eq!(parse(Some("0,0"), None, &gpus).status, InitStatus::InvalidDevice);
+//! ```
+//!
+//! ```
+//! # fn main() -> Result<(), cuda_pitfalls::report::StoreError> {
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/h200-x2");
+//! use cuda_pitfalls::{exit::Exit, judge, report};
+//!
+//! let mut report = report::read(folder.as_ref())?;
+//! judge::rejudge(&mut report);
+//! for scenario in &report.scenarios {
+//!     println!("{}: {}", scenario.name, scenario.verdict.kind.name());
+//! }
+//! assert_eq!(Exit::of_report(&report), Exit::Ok);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The other modules are public for the tests and the documents of the program. docs.rs leaves them out, and they may
+//! change in any release. docs/library.md says more; docs/architecture.md has the map of rooms, from the bottom up.
+
+#![cfg(target_os = "linux")]
+
+// The parts that may be used as a library.
+pub use cuda_pitfalls_answers::{exit, fleet};
+pub use cuda_pitfalls_core::{judge, machine, mask, observation, recording, report, verdict};
+pub use cuda_pitfalls_render as render;
+
+// The others, for the program's tests and documents.
+#[doc(hidden)]
+pub use cuda_pitfalls_answers::{claim, compare, explain, export, preview, summary, survey};
+#[doc(hidden)]
+pub use cuda_pitfalls_core::{
+    calibration, catalogue, channel, clock, event, experiment, fact, observe, plan, python, sample, scenario, source,
+    text,
+};
+#[doc(hidden)]
+pub use cuda_pitfalls_instrument::{hook, libraries, mapped, sampler, simulated, supervisor, worker};
+#[doc(hidden)]
+pub use cuda_pitfalls_trace::{self as trace, diagnosis, policy, tracer};
+
+#[doc(hidden)]
+pub mod cli;
+#[doc(hidden)]
+pub mod evidence;
+#[doc(hidden)]
+pub mod run;
+mod terminal;
+
+/// The commit that the program was built from; none where it was not built from a checkout.
+const COMMIT: Option<&str> = option_env!("CUDA_PITFALLS_COMMIT");

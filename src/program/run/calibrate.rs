@@ -1,0 +1,284 @@
+//! The instrument, measured before the first question beside whichever processes are there: a
+//! worker that makes no CUDA call must show nothing; what `cuInit` alone takes; and one that makes a
+//! context and a known allocation must show both.
+//!
+//! Without the first, a change that is seen may be noise; without the last, no change may mean that
+//! we cannot see it. What `cuInit` takes is paid once per GPU by the first client, so a co-tenant
+//! changes it. All of it are ordinary attempts, kept in the report, each made twice: where two differ,
+//! or another process was at work, the GPU's calibration is not sound and its memory is not judged.
+
+mod controls;
+mod reading;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::session::Session;
+use controls::{ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case};
+use cuda_pitfalls_core::calibration::Calibration;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::judge;
+use cuda_pitfalls_core::observe::Scene;
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::recording::Recording;
+use cuda_pitfalls_core::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
+use cuda_pitfalls_core::sample::{FreeRun, Sweep};
+use cuda_pitfalls_instrument::supervisor::SupervisorError;
+use reading::{change, is_listed, largest_change, used_before};
+
+/// Nothing smaller than this is told apart from noise: the driver takes memory in 2 MiB blocks.
+const SMALLEST_EPSILON: u64 = 2 << 20;
+/// How long memory has to stay as it is before anything is calibrated. A process that only calls
+/// `cuInit` again and again leaves the GPU alone for a fraction of a second in between.
+const QUIET: Duration = Duration::from_millis(400);
+/// How often a disturbed calibration is tried.
+const TRIES: u32 = 3;
+/// How often a run may calibrate again because co-tenants came or left.
+const MOST_AGAIN: u32 = 5;
+
+/// The calibration of a run, and of the GPUs that may be used.
+pub(super) struct Calibrator {
+    usable: Vec<String>,
+    again: u32,
+}
+
+impl Calibrator {
+    /// Records who is there, measures every GPU that may be used, and warns of what it could not tell.
+    pub(super) fn calibrate(session: &mut Session, report: &mut Report) -> Calibrator {
+        let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
+        let usable: Vec<String> = restrict.into_iter().filter(|uuid| all.contains(uuid)).collect();
+        if let Ok(sweep) = session.supervisor.sampler.sweep() {
+            report.run.co_tenants = co_tenants(&all, &sweep);
+        }
+        let mut calibrator = Calibrator { usable, again: 0 };
+        calibrator.measure(session, report, &calibrator.usable.clone());
+        calibrator.tell(session, report);
+        calibrator
+    }
+
+    /// Calibrates again where it is needed: on GPUs whose memory is not what it was when they were
+    /// calibrated, and, if `unsound_too`, where the last calibration was not sound. At most a few
+    /// times in a run, so that a busy machine does not keep it from asking. True if it did.
+    pub(super) fn renew(&mut self, session: &mut Session, report: &mut Report, unsound_too: bool) -> bool {
+        if self.again >= MOST_AGAIN || session.supervisor.interrupt.check() {
+            return false;
+        }
+        let Ok(sweep) = session.supervisor.sampler.sweep() else { return false };
+        let is_stale = |uuid: &&String| {
+            let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == **uuid);
+            let Some(Calibrated { figures: last, .. }) = last else { return unsound_too };
+            if !last.sound {
+                return unsound_too;
+            }
+            let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == **uuid);
+            let now = place.and_then(|place| sweep.gpus.get(place)?.used_bytes);
+            now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
+        };
+        let stale: Vec<String> = self.usable.iter().filter(is_stale).cloned().collect();
+        if stale.is_empty() {
+            return false;
+        }
+        self.again += 1;
+        self.measure(session, report, &stale);
+        true
+    }
+
+    /// Calibrates some GPUs, each until it is sound or its tries are used up.
+    fn measure(&mut self, session: &mut Session, report: &mut Report, gpus: &[String]) {
+        let mut left = gpus.to_vec();
+        for turn in 1..=TRIES {
+            let quiet = quiet(session, &self.usable);
+            let null = made(session, null_case());
+            let mut taken = Vec::new();
+            for uuid in &left {
+                if session.supervisor.interrupt.check() {
+                    return;
+                }
+                taken.push(gpu(session, uuid, &quiet, &null));
+            }
+            left = taken.iter().filter(|found| !found.figures.sound).map(|found| found.figures.uuid.clone()).collect();
+            // Of an unsound one the last try is kept.
+            report.run.calibration.extend(taken.into_iter().filter(|found| found.figures.sound || turn == TRIES));
+            if left.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What the first calibration means for the whole run.
+    fn tell(&self, session: &mut Session, report: &mut Report) {
+        let found = report.run.calibrations();
+        let warnings: Vec<String> = found
+            .iter()
+            .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
+            .map(|(found, why)| {
+                format!("the instrument is not sound on {}: {why}; its memory is not judged", found.uuid)
+            })
+            .collect();
+        let own = (!found.is_empty()).then(|| found.iter().all(|found| found.pid_listed));
+        report.run.warnings.extend(warnings);
+        report.machine.isolation.own_pid_listed = own;
+        session.machine.isolation.own_pid_listed = own;
+        if own == Some(false) {
+            report.run.warnings.push(
+                "NVML does not list the worker's own PID (a PID namespace?): memory per process is unknown, and \
+                 foreign processes are noticed by their memory"
+                    .to_string(),
+            );
+        }
+    }
+}
+
+/// Who holds memory on which GPU.
+fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
+    let there = uuids.iter().zip(&sweep.gpus).filter(|(_, reading)| {
+        let listed = reading.processes.as_ref().is_some_and(|processes| !processes.is_empty());
+        listed || reading.used_bytes.is_some_and(|bytes| bytes > SMALLEST_EPSILON)
+    });
+    there
+        .map(|(uuid, reading)| CoTenancy {
+            uuid: uuid.clone(),
+            used_bytes: reading.used_bytes,
+            processes: reading.processes.clone(),
+        })
+        .collect()
+}
+
+/// Watches memory while no worker is there. Who is at work on one GPU may come to any other, so a
+/// change on one of ours disturbs them all.
+fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
+    let sampler = &mut session.supervisor.sampler;
+    let watched = sampler.free_run().and_then(|()| {
+        std::thread::sleep(QUIET);
+        sampler.stop_free_run()
+    });
+    let run: FreeRun = watched?;
+    let is_ours = |gpu: usize| session.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
+    let mut seen = BTreeSet::new();
+    // The first entry of a GPU is what was there.
+    match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
+        None => Ok(()),
+        Some(_) => Err(Unsound::Disturbed),
+    }
+}
+
+/// One GPU, measured twice.
+fn gpu(
+    session: &mut Session,
+    uuid: &str,
+    quiet: &Result<(), Unsound>,
+    null: &Result<(CasePlan, Recording), Unsound>,
+) -> Calibrated {
+    let at_ns = clock::now_ns();
+    let mut found = Calibration {
+        uuid: uuid.to_string(),
+        at_ns,
+        baseline_bytes: None,
+        init_bytes: None,
+        null_bytes: 0,
+        context_bytes: 0,
+        allocation_bytes: 0,
+        allocated_bytes: ALLOCATED_BYTES,
+        epsilon_bytes: SMALLEST_EPSILON,
+        pid_listed: false,
+        sound: false,
+        why_unsound: None,
+    };
+    let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
+    let mut tries: Vec<(CasePlan, Recording)> = Vec::new();
+    let mut why = quiet.as_ref().err().map(Unsound::to_string);
+    match null {
+        Ok(null) => tries.push(null.clone()),
+        Err(error) => why = why.or(Some(error.to_string())),
+    }
+    // Twice, the second time backwards.
+    for case in [init_case(uuid), positive_case(uuid), positive_case(uuid), init_case(uuid)] {
+        if why.is_some() {
+            break;
+        }
+        match made(session, case) {
+            Ok(made) => tries.push(made),
+            Err(error) => why = Some(error.to_string()),
+        }
+    }
+    read(&mut found, &tries, place);
+    why = why.or_else(|| disturbed(session, &found, &tries)).or_else(|| differs(&found, &tries, place));
+    found.sound = why.is_none();
+    found.why_unsound = why;
+    let as_attempt =
+        |(case, recording): (CasePlan, Recording)| CaseReport::new(case.name, vec![Attempt::new(0, recording)]);
+    Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
+}
+
+/// Takes the figures from the attempts: those of the first of each kind.
+fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
+    let first = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
+    if let Some(null) = first(NULL) {
+        found.null_bytes = largest_change(null, gpu);
+        found.epsilon_bytes = SMALLEST_EPSILON.max(3 * found.null_bytes);
+    }
+    if let Some(init) = first(INIT) {
+        found.init_bytes = change(init, None, 0, gpu);
+    }
+    if let Some(positive) = first(POSITIVE) {
+        found.baseline_bytes = used_before(positive, gpu);
+        found.context_bytes = change(positive, None, 1, gpu).unwrap_or(0);
+        found.allocation_bytes = change(positive, Some(2), 3, gpu).unwrap_or(0);
+        found.pid_listed = is_listed(positive, gpu);
+    }
+}
+
+/// Whether an attempt does not count, by the rules that every attempt is held against.
+fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recording)]) -> Option<String> {
+    let provisional = [found.clone()];
+    let scene = Scene { calibration: &provisional, gpus: &session.machine.gpus };
+    tries.iter().find_map(|(case, recording)| {
+        let reasons = judge::invalidations(&plan_of(case), case, recording, &scene);
+        reasons.first().map(|invalid| format!("{}: {}", invalid.reason.name(), invalid.detail))
+    })
+}
+
+/// Whether controls did not show what they must, or two that are alike did not show the same.
+fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
+    let near = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2);
+    for (case, recording) in tries {
+        let baseline = used_before(recording, gpu);
+        if !near(baseline, found.baseline_bytes) {
+            return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));
+        }
+        let (again, first) = match case.name.as_str() {
+            INIT => (change(recording, None, 0, gpu), found.init_bytes),
+            POSITIVE => (change(recording, None, 1, gpu), Some(found.context_bytes)),
+            _ => continue,
+        };
+        if !near(again, first) {
+            return Some(format!("`{}` took {first:?} bytes and then {again:?}", case.name));
+        }
+    }
+    let (context, allocation) = (found.context_bytes, found.allocation_bytes);
+    if context <= 4 * found.epsilon_bytes || allocation.abs_diff(ALLOCATED_BYTES) > found.epsilon_bytes {
+        return Some(format!(
+            "the positive control was not seen (context {context} B; {ALLOCATED_BYTES} B allocated, {allocation} B seen)"
+        ));
+    }
+    None
+}
+
+/// Why a GPU cannot be calibrated.
+#[derive(Debug, thiserror::Error)]
+enum Unsound {
+    #[error(transparent)]
+    Sampler(#[from] SupervisorError),
+    #[error("another process allocated or freed memory in the quiet time")]
+    Disturbed,
+    #[error("`{case}` could not be run: {source}")]
+    NotRun { case: String, source: SupervisorError },
+}
+
+fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), Unsound> {
+    match session.record(&case.experiment(TIMEOUTS)) {
+        Ok(recording) => Ok((case, recording)),
+        Err(source) => Err(Unsound::NotRun { case: case.name, source }),
+    }
+}

@@ -1,0 +1,45 @@
+//! The controls of the instrument, as cases like any other.
+
+use cuda_pitfalls_core::experiment::{Step, Timeouts};
+use cuda_pitfalls_core::plan::{CasePlan, Plan};
+
+/// How much the positive control allocates: far from what contexts cost, small enough for any GPU.
+pub(super) const ALLOCATED_BYTES: u64 = 256 << 20;
+
+/// The first start of CUDA on a machine can take long; a hang must still end.
+pub(super) const TIMEOUTS: Timeouts = Timeouts { step_ms: 60_000, attempt_ms: 120_000 };
+
+/// A worker that makes no CUDA call.
+pub(super) const NULL: &str = "null";
+/// A worker that only calls `cuInit`.
+pub(super) const INIT: &str = "init";
+/// A worker that makes a context and a known allocation.
+pub(super) const POSITIVE: &str = "context";
+
+pub(super) fn null_case() -> CasePlan {
+    case(NULL, vec![Step::call("mark", "before"), Step::call("mark", "after")], None)
+}
+
+pub(super) fn init_case(uuid: &str) -> CasePlan {
+    case(INIT, vec![Step::call("cuInit", "init")], Some(uuid))
+}
+
+pub(super) fn positive_case(uuid: &str) -> CasePlan {
+    let steps = vec![
+        Step::call("cuInit", "init"),
+        Step::call("cuDevicePrimaryCtxRetain", "context").with("device", 0).bound_to("context"),
+        Step::call("cuCtxSetCurrent", "current").with("context", "context"),
+        Step::call("cuMemAlloc_v2", "allocation").with("bytes", ALLOCATED_BYTES as i64).bound_to("memory"),
+    ];
+    case(POSITIVE, steps, Some(uuid))
+}
+
+fn case(name: &str, steps: Vec<Step>, mask: Option<&str>) -> CasePlan {
+    let mask = mask.map(|uuid| vec![uuid.to_string()]);
+    CasePlan { name: name.to_string(), mask, steps, ..CasePlan::default() }
+}
+
+/// A plan that asks nothing: what the rules of validity need to know of a case.
+pub(super) fn plan_of(case: &CasePlan) -> Plan {
+    Plan { cases: vec![case.clone()], ..Plan::default() }
+}

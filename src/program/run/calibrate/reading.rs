@@ -1,0 +1,36 @@
+//! Figures of one GPU, read off an attempt.
+
+use cuda_pitfalls_core::recording::Recording;
+
+/// The change from one step (or from before the first) to another.
+pub(super) fn change(recording: &Recording, from: Option<usize>, to: usize, gpu: usize) -> Option<u64> {
+    let start = match from {
+        Some(step) => used_after(recording, step, gpu),
+        None => used_before(recording, gpu),
+    };
+    Some(used_after(recording, to, gpu)?.saturating_sub(start?))
+}
+
+/// `used` before the first step.
+pub(super) fn used_before(recording: &Recording, gpu: usize) -> Option<u64> {
+    recording.sweeps.first()?.sweep.gpus.get(gpu)?.used_bytes
+}
+
+/// `used` after a step: the last sweep up to it, since equal ones are left out.
+fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
+    let up_to = |sweep: &&cuda_pitfalls_core::recording::BarrierSweep| {
+        !sweep.after_exit && sweep.step.is_none_or(|at| at <= step)
+    };
+    recording.sweeps.iter().rfind(up_to)?.sweep.gpus.get(gpu)?.used_bytes
+}
+
+pub(super) fn largest_change(recording: &Recording, gpu: usize) -> u64 {
+    let Some(before) = used_before(recording, gpu) else { return 0 };
+    let seen = recording.sweeps.iter().filter_map(|sweep| sweep.sweep.gpus.get(gpu)?.used_bytes);
+    seen.map(|used| used.abs_diff(before)).max().unwrap_or(0)
+}
+
+pub(super) fn is_listed(recording: &Recording, gpu: usize) -> bool {
+    let lists = recording.sweeps.iter().filter_map(|sweep| sweep.sweep.gpus.get(gpu)?.processes.as_ref());
+    lists.flatten().any(|process| process.pid == recording.pid)
+}

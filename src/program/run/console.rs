@@ -1,0 +1,243 @@
+//! What is printed during a run: answers on stdout, progress on a terminal's stderr.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_instrument::output;
+use cuda_pitfalls_render::answer::{self, Answer, Ending, Workload};
+use cuda_pitfalls_render::full::{self, Style};
+
+/// Where a run speaks. With `--json`, stdout is for one document and people read stderr.
+pub(super) struct Console {
+    json: bool,
+    verbose: bool,
+    width: usize,
+    style: Style,
+    bar: ProgressBar,
+    asked: Workload,
+    /// How many instances of each scenario are still to come.
+    coming: BTreeMap<String, usize>,
+    /// What is known of scenarios of which an instance is still to come.
+    known: BTreeMap<String, Vec<Answer>>,
+    spoken: bool,
+    finished: bool,
+}
+
+impl Console {
+    pub(super) fn new(json: bool, verbose: bool) -> Console {
+        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let (width, colour) = match json {
+            true => (terminal::width(&stderr), terminal::is_coloured(&stderr)),
+            false => (terminal::width(&stdout), terminal::is_coloured(&stdout)),
+        };
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        Console {
+            json,
+            verbose,
+            width,
+            style: if colour { Style::Colour } else { Style::Plain },
+            bar,
+            asked: Workload::default(),
+            coming: BTreeMap::new(),
+            known: BTreeMap::new(),
+            spoken: false,
+            finished: false,
+        }
+    }
+
+    /// Tells what will be asked, on how many libcudarts: instances of one scenario are told together,
+    /// when the last one is done. `repeat` is the number of attempts, if the files do not say it.
+    pub(super) fn expects(&mut self, scenarios: &[Scenario], runtimes: usize, repeat: Option<u32>) {
+        for scenario in scenarios {
+            let runtimes = if scenario.has_python_lines() { 1 } else { runtimes.max(1) };
+            self.coming.insert(scenario.name.clone(), scenario.instances.len() * runtimes);
+        }
+        self.asked.questions = self.coming.len();
+        self.asked.variants = self.coming.values().sum();
+        self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|it| it.repeat).max()).unwrap_or(0);
+    }
+
+    /// Prints for people. A closed pipe is not an error of the run.
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| {
+            let text = format!("{}\n", text.trim_end());
+            let _ = if self.json {
+                output::write(std::io::stderr(), text.as_bytes())
+            } else {
+                output::write(std::io::stdout(), text.as_bytes())
+            };
+        });
+    }
+
+    pub(super) fn warn(&self, notes: &[String]) {
+        for note in notes {
+            output::tell(&format!("cuda-pitfalls: {}", escape::terminal(note)));
+        }
+    }
+
+    pub(super) fn start(&self, scenarios: u64) {
+        self.bar.set_length(scenarios);
+    }
+
+    pub(super) fn status(&self, what: &str) {
+        self.bar.set_message(escape::terminal(what));
+        self.bar.tick();
+    }
+
+    pub(super) fn tick(&self) {
+        self.bar.tick();
+    }
+
+    /// The head of the run; `expected` is how long it will take, where that is known.
+    pub(super) fn header(&mut self, report: &Report, expected: Option<Duration>) {
+        self.asked.expected = expected;
+        // The head tells what this machine can be asked, and not what was selected.
+        let planned = || report.scenarios.iter().filter(|it| it.plan.is_some());
+        if planned().next().is_some() {
+            self.asked.questions = planned().map(|it| it.scenario.as_str()).collect::<HashSet<_>>().len();
+            self.asked.variants = planned().count();
+        }
+        if self.verbose {
+            self.say(&full::header(&report.run, &report.machine, report.provenance, self.width));
+        } else {
+            self.say(&answer::head(report, Some(&self.asked), self.width));
+        }
+    }
+
+    /// An instance is done. Its question is told when all of its instances are.
+    pub(super) fn scenario(&mut self, done: &ScenarioReport) {
+        self.bar.inc(1);
+        let coming = self.coming.entry(done.scenario.clone()).or_insert(1);
+        *coming = coming.saturating_sub(1);
+        let is_last = *coming == 0;
+        if self.verbose {
+            self.say(&full::scenario(done, self.width, self.style));
+            return;
+        }
+        self.known.entry(done.scenario.clone()).or_default().push(Answer::of(done));
+        if is_last && let Some(answers) = self.known.remove(&done.scenario) {
+            self.tell(&answers);
+        }
+    }
+
+    /// Tells one question, with a blank line between the head and the first.
+    fn tell(&mut self, answers: &[Answer]) {
+        let block = answer::question(answers, self.width, self.style);
+        if !block.is_empty() {
+            self.say(&if self.spoken { block } else { format!("\n{block}") });
+            self.spoken = true;
+        }
+    }
+
+    /// One question of a survey is done; a line for those who see no bar, if there is one.
+    pub(super) fn step(&self, line: Option<String>) {
+        if let Some(line) = line {
+            output::tell(&format!("cuda-pitfalls: {line}"));
+        }
+        self.bar.inc(1);
+    }
+
+    /// The end of a survey: its tables, or its document for a program.
+    pub(super) fn surveyed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
+        self.bar.finish_and_clear();
+        self.say(text);
+        self.hand_over(document, exit)
+    }
+
+    /// A run that was not started: what it would do, or its document for a program.
+    pub(super) fn previewed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
+        self.bar.finish_and_clear();
+        self.say(text);
+        self.hand_over(document, exit)
+    }
+
+    /// The end of a run. A document that was asked for and could not be handed over is not durable;
+    /// a reader that went away is its own affair.
+    pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
+        self.bar.finish_and_clear();
+        let file = path;
+        let path = path.to_string_lossy();
+        if self.verbose {
+            self.say(&full::totals(report, &path, (exit.code(), exit.name()), self.width));
+        } else {
+            // Of an interrupted run some instances are not done: what is known is told all the same.
+            for answers in std::mem::take(&mut self.known).values() {
+                self.tell(answers);
+            }
+            let never_asked = self.coming.values().sum();
+            let ending = Ending { never_asked, path: path.into_owned(), names: true, exit: None };
+            let blank = if self.spoken { "\n" } else { "" };
+            self.say(&format!("{blank}{}", answer::ending(report, &ending, self.width)));
+        }
+        self.hand_over_file(file, exit)
+    }
+
+    /// Copies the report from disk: it is larger than this process may be.
+    fn hand_over_file(&mut self, path: &std::path::Path, exit: Exit) -> Exit {
+        self.finished = true;
+        let copied = if self.json { copy(path) } else { Ok(()) };
+        self.handed_over(copied, exit)
+    }
+
+    fn hand_over(&mut self, document: &str, exit: Exit) -> Exit {
+        self.finished = true;
+        let written =
+            if self.json { output::write(std::io::stdout(), format!("{document}\n").as_bytes()) } else { Ok(()) };
+        self.handed_over(written, exit)
+    }
+
+    fn handed_over(&self, written: std::io::Result<()>, exit: Exit) -> Exit {
+        let mut exit = exit;
+        match written {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                output::tell(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
+                exit = exit.worst(Exit::NotDurable);
+            }
+            _ => {}
+        }
+        self.name(exit);
+        exit
+    }
+
+    /// A run that could not begin or not end: with `--json` there is still one document.
+    pub(super) fn failed(&mut self, why: &str, exit: Exit) {
+        self.bar.finish_and_clear();
+        output::tell(&format!("cuda-pitfalls: {}", why.trim_end()));
+        if self.json && !self.finished {
+            let document = serde_json::json!({
+                "error": why,
+                "exit": { "code": exit.code(), "name": exit.name() },
+            });
+            let _ = output::write(std::io::stdout(), format!("{document}\n").as_bytes());
+        }
+        self.name(exit);
+    }
+
+    fn name(&self, exit: Exit) {
+        output::tell(&format!("cuda-pitfalls: exit {} ({})", exit.code(), exit.name()));
+    }
+}
+
+/// Copies a file to stdout, a piece at a time.
+fn copy(path: &std::path::Path) -> std::io::Result<()> {
+    let mut file = std::fs::File::open(path)?;
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            return Ok(());
+        }
+        output::write(std::io::stdout(), piece.get(..read).unwrap_or_default())?;
+    }
+}

@@ -1,0 +1,35 @@
+//! `--dry-run`: what would run on this machine. No worker is started and no report is written.
+
+use super::console::Console;
+use super::session::Session;
+use super::{RunOptions, question, require};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::preview::Preview;
+use cuda_pitfalls_core::catalogue::Selection;
+use cuda_pitfalls_core::report::Required;
+use cuda_pitfalls_render::preview;
+
+/// Says what the options would run, and how that would end.
+pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
+    console.warn(&session.notes);
+    let preview = look_ahead(options, session, selection);
+    let document = serde_json::to_string(&preview).unwrap_or_default();
+    console.previewed(&preview::text(&preview), &document, preview.exit())
+}
+
+/// What the options would run here.
+pub(super) fn look_ahead(options: &RunOptions, session: &mut Session, selection: &Selection) -> Preview {
+    let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
+    for place in 0..session.runtimes.len().max(1) {
+        let planning = question::planning(session, options, place);
+        let asked = selection.instances().filter(|(scenario, _)| place == 0 || !scenario.has_python_lines());
+        let instances = asked.map(|(scenario, instance)| (scenario, instance, selection.is_by_name(instance)));
+        preview.add(instances, &session.machine, &planning);
+    }
+    preview.allow_skip.clone_from(&options.allow_skip);
+    preview.require.clone_from(&options.require);
+    for requirement in preview.require.iter_mut().filter(|requirement| requirement.what == Required::Gpus) {
+        *requirement = requirement.with(require::usable(session));
+    }
+    preview
+}

@@ -1,0 +1,114 @@
+//! The end of a run: what stopped it, its exit code in its document, the document on disk, and the last line on stderr.
+
+use super::console::Console;
+use super::session::Session;
+use super::{Failure, host};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::document::{Document, Row};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::report::{ExitCode, Report, Store, StoreError};
+use cuda_pitfalls_instrument::supervisor::signal_name;
+
+/// A document that says how its run ended.
+pub(super) trait RunDocument {
+    /// Notes when the run ended, and the signal that stopped it, if one did.
+    fn note_end(&mut self, finished_at: String, signal: Option<String>);
+
+    /// The exit code of what is in the document, if the document is on disk.
+    fn exit(&self) -> Exit;
+
+    /// Notes the exit code.
+    fn set_exit(&mut self, code: ExitCode);
+
+    /// Puts the document in place of the one before.
+    fn write(&self, store: &Store) -> Result<(), StoreError>;
+}
+
+impl RunDocument for Report {
+    fn note_end(&mut self, finished_at: String, signal: Option<String>) {
+        self.complete = signal.is_none() && self.run.stopped_by.is_none();
+        self.run.interrupted = signal;
+        self.run.require = self.requirements();
+        self.run.finished_at = Some(finished_at);
+        self.run.elapsed_ns = clock::now_ns() - self.run.started_ns;
+        self.run.parent_peak_rss_bytes = host::peak_rss_bytes();
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::of_report(self)
+    }
+
+    fn set_exit(&mut self, code: ExitCode) {
+        self.run.exit = Some(code);
+    }
+
+    fn write(&self, store: &Store) -> Result<(), StoreError> {
+        store.write(self)
+    }
+}
+
+impl<R: Row> RunDocument for Document<R> {
+    fn note_end(&mut self, finished_at: String, signal: Option<String>) {
+        self.survey.interrupted = signal;
+        self.survey.finished_at = Some(finished_at);
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::of_survey(self)
+    }
+
+    fn set_exit(&mut self, code: ExitCode) {
+        self.survey.exit = Some(code);
+    }
+
+    fn write(&self, store: &Store) -> Result<(), StoreError> {
+        store.put(R::KIND.file(), self).map(drop)
+    }
+}
+
+/// Notes how a run ended, and returns its exit code if the document gets to disk.
+pub(super) fn note(document: &mut impl RunDocument, session: &Session) -> Exit {
+    document.note_end(clock::utc(), session.supervisor.interrupt.signal().map(signal_name));
+    document.exit()
+}
+
+/// Writes a document for the last time, with the exit code in it. Where that fails, a document that
+/// is on disk already must not promise another code.
+pub(super) fn write(document: &mut impl RunDocument, store: &Store, exit: Exit) -> Result<(), Failure> {
+    let code = |exit: Exit| ExitCode { code: exit.code(), name: exit.name().to_string() };
+    document.set_exit(code(exit));
+    let written = document.write(store);
+    if written.is_err() {
+        document.set_exit(code(exit.worst(Exit::NotDurable)));
+        let _ = document.write(store);
+    }
+    Ok(written?)
+}
+
+/// Writes a document for the last time and hands it over, which may make the exit code a worse one: then it is written
+/// again. `hand_over` prints, and returns the exit code that it named on stderr.
+pub(super) fn finish<D: RunDocument>(
+    document: &mut D,
+    store: &Store,
+    exit: Exit,
+    hand_over: impl FnOnce(&D) -> Exit,
+) -> Result<Exit, Failure> {
+    write(document, store, exit)?;
+    let ended = hand_over(document);
+    if ended != exit {
+        write(document, store, ended)?;
+    }
+    Ok(ended)
+}
+
+/// A panic is a fault of the harness, and ends like any other.
+pub(super) fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
+}
+
+/// The end of a run that could not begin, or not end properly.
+pub(super) fn fail(console: &mut Console, failure: &Failure) -> Exit {
+    console.failed(&failure.to_string(), failure.exit());
+    failure.exit()
+}

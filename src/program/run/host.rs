@@ -1,0 +1,133 @@
+//! Facts about this host that take no GPU: kernel, namespaces, containers, environment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use cuda_pitfalls_core::machine::Isolation;
+
+/// The inode of the first PID namespace, fixed by the kernel.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Variables about GPUs that may have been set by a scheduler or a user. No others are recorded.
+const RECORDED: [&str; 14] = [
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MODULE_LOADING",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
+    "CUDA_FORCE_PRELOAD_LIBRARIES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "GPU_DEVICE_ORDINAL",
+    "SLURM_JOB_GPUS",
+];
+
+/// What stands between this process and the GPUs, before NVML was asked.
+pub(super) fn isolation() -> Isolation {
+    let namespace = fs::read_link("/proc/self/ns/pid").ok();
+    Isolation {
+        pid_namespace: namespace.map(|name| name.to_string_lossy() != FIRST_PID_NAMESPACE),
+        container: container(),
+        own_pid_listed: None,
+    }
+}
+
+fn container() -> Option<String> {
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        return Some("kubernetes".to_string());
+    }
+    if fs::exists("/run/.containerenv").unwrap_or(false) {
+        return Some("podman".to_string());
+    }
+    if fs::exists("/.dockerenv").unwrap_or(false) {
+        return Some("docker".to_string());
+    }
+    None
+}
+
+/// Where the kernel lists the devices of the PCI bus.
+const PCI: &str = "/sys/bus/pci/devices";
+
+/// How many GPUs of NVIDIA the PCI bus lists for the driver; none in a container, which may have been lent some of them.
+pub(super) fn pci_gpus() -> Option<u64> {
+    if container().is_some() { None } else { listed_gpus(Path::new(PCI)) }
+}
+
+/// Those that the driver has taken; where it has taken none, all that are left to it. What is handed to a virtual machine
+/// is not the driver's, and neither is a part of a GPU that was divided among them.
+fn listed_gpus(devices: &Path) -> Option<u64> {
+    let (mut taken, mut left) = (0, 0);
+    for device in fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path()) {
+        let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+        let class = read("class");
+        let is_gpu = read("vendor").trim() == "0x10de" && (class.starts_with("0x0300") || class.starts_with("0x0302"));
+        if !is_gpu || device.join("physfn").exists() {
+            continue;
+        }
+        match fs::read_link(device.join("driver")) {
+            Ok(driver) if driver.ends_with("nvidia") => taken += 1,
+            Ok(_) => {}
+            Err(_) => left += 1,
+        }
+    }
+    Some(if taken > 0 { taken } else { left })
+}
+
+/// The kernel's version, without a distribution's suffix.
+pub(super) fn kernel() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(release.trim().split('-').next()?.to_string())
+}
+
+/// The recorded variables that are set.
+pub(super) fn environment() -> BTreeMap<String, String> {
+    RECORDED.iter().filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value))).collect()
+}
+
+/// Whether an MPS control pipe is where a client would look.
+pub(super) fn mps() -> bool {
+    let folder = std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
+    fs::exists(format!("{folder}/control")).unwrap_or(false)
+}
+
+/// The largest resident set of this process so far.
+pub(super) fn peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_on_the_bus_are_those_of_the_driver() {
+        let bus = tempfile::tempdir().unwrap();
+        let device = |at: &str, vendor: &str, class: &str, driver: Option<&str>| {
+            let folder = bus.path().join(at);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("vendor"), format!("{vendor}\n")).unwrap();
+            fs::write(folder.join("class"), format!("{class}\n")).unwrap();
+            if let Some(driver) = driver {
+                std::os::unix::fs::symlink(format!("../../drivers/{driver}"), folder.join("driver")).unwrap();
+            }
+        };
+        assert_eq!(listed_gpus(bus.path()), Some(0));
+        device("0", "0x8086", "0x030000", None);
+        device("1", "0x10de", "0x040300", None);
+        device("2", "0x10de", "0x030200", Some("vfio-pci"));
+        assert_eq!(listed_gpus(bus.path()), Some(0), "another maker, sound, and one of a virtual machine");
+        device("3", "0x10de", "0x030000", None);
+        assert_eq!(listed_gpus(bus.path()), Some(1), "no driver is loaded");
+        device("4", "0x10de", "0x030200", Some("nvidia"));
+        device("5", "0x10de", "0x030200", Some("nvidia"));
+        assert_eq!(listed_gpus(bus.path()), Some(2), "the one for the screen is none of its");
+        assert_eq!(listed_gpus(&bus.path().join("none")), None);
+    }
+}

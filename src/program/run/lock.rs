@@ -1,0 +1,175 @@
+//! One run at a time on a GPU: a lock file for each GPU, by UUID.
+//!
+//! Two runs on one GPU would count each other's memory. The locks are the kernel's
+//! (`flock`), so that one whose holder died is free. The folder is the same for every user of the
+//! host and is not `TMPDIR`, which schedulers set per job. Where it cannot be shared (two containers),
+//! the rules about co-tenants have to notice the other run (docs/how-it-measures.md).
+//!
+//! Any user can hold a lock of that folder. Root's runs keep one another off by locks in a folder of root's own, and go
+//! on without the shared one when the time to wait is over, so that nobody silences a health check.
+
+mod file;
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_instrument::supervisor::Interrupt;
+use file::{OWN, SHARED, holder, open, sign};
+
+/// Where locks are, unless `--lock-dir` says otherwise.
+pub const FOLDER: &str = "/tmp/cuda-pitfalls-locks";
+/// Where root's own locks are.
+const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
+/// How long a run waits for another, unless `--wait` says otherwise.
+pub const WAIT: Duration = Duration::from_secs(600);
+
+/// How often a lock is tried.
+const EVERY: Duration = Duration::from_millis(100);
+/// How often the user is told that the run still waits.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// What the command line says about locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locking {
+    /// The folder of the lock files; none to take no locks.
+    pub folder: Option<PathBuf>,
+    /// A folder that only this user can write to: who has its locks does not wait for those of the other without end.
+    pub own: Option<PathBuf>,
+    /// How long to wait for another run; zero to try once.
+    pub wait: Duration,
+}
+
+impl Locking {
+    /// Locks in a folder. Root has a folder of its own beside the one that all users share.
+    pub fn new(folder: PathBuf, wait: Duration) -> Locking {
+        let is_shared = folder == Path::new(FOLDER);
+        let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
+        Locking { folder: Some(folder), own, wait }
+    }
+
+    /// No locks at all.
+    pub fn none() -> Locking {
+        Locking { folder: None, own: None, wait: Duration::ZERO }
+    }
+}
+
+impl Default for Locking {
+    fn default() -> Locking {
+        Locking::new(PathBuf::from(FOLDER), WAIT)
+    }
+}
+
+/// The locks of a run, held until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    _files: Vec<File>,
+    /// What kept a lock from being taken at all, in words for the user.
+    pub(super) notes: Vec<String>,
+}
+
+/// Why a run does not begin.
+#[derive(Debug)]
+pub(super) enum LockRefusal {
+    /// Another run has a GPU, and the time to wait is over. In words.
+    Busy(String),
+    /// The user stopped the run while it waited.
+    Interrupted,
+}
+
+/// Takes the locks of these GPUs, in the order of their UUIDs so that two runs cannot wait for each
+/// other. A folder that cannot be used is no reason not to measure: it is noted.
+pub(super) fn take(
+    locking: &Locking,
+    uuids: &[String],
+    interrupt: &mut Interrupt,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Locks, LockRefusal> {
+    let mut locks = Locks::default();
+    let Some(folder) = &locking.folder else { return Ok(locks) };
+    let mut uuids = uuids.to_vec();
+    uuids.sort();
+    let started = clock::now_ns();
+    for uuid in &uuids {
+        let mut is_own_held = false;
+        if let Some(own) = &locking.own {
+            match open(own, uuid, OWN) {
+                Ok(mut file) => {
+                    wait(&mut file, uuid, locking.wait, started, interrupt, tell)?;
+                    sign(&mut file);
+                    locks._files.push(file);
+                    is_own_held = true;
+                }
+                // A container may have no such place: then the shared lock is obeyed like anybody's.
+                Err(error) if is_absent(&error) => {}
+                Err(error) => locks.notes.push(unusable(own, uuid, &error)),
+            }
+        }
+        match open(folder, uuid, SHARED) {
+            Ok(mut file) => match wait(&mut file, uuid, locking.wait, started, interrupt, tell) {
+                Ok(()) => {
+                    sign(&mut file);
+                    locks._files.push(file);
+                }
+                Err(LockRefusal::Busy(words)) if is_own_held => {
+                    locks.notes.push(format!("{words}; this run goes on beside it, which it may disturb"));
+                }
+                Err(refused) => return Err(refused),
+            },
+            Err(error) => locks.notes.push(unusable(folder, uuid, &error)),
+        }
+    }
+    Ok(locks)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
+fn unusable(folder: &Path, uuid: &str, error: &io::Error) -> String {
+    let path = escape::terminal(&folder.to_string_lossy());
+    format!("no lock on {uuid}: `{path}` cannot be used ({error}); another run on this GPU would disturb this one")
+}
+
+fn wait(
+    file: &mut File,
+    uuid: &str,
+    most: Duration,
+    started: u64,
+    interrupt: &mut Interrupt,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), LockRefusal> {
+    let mut told: Option<Duration> = None;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(_)) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let waited = Duration::from_nanos(clock::now_ns() - started);
+        let holder = holder(file);
+        if interrupt.check() {
+            return Err(LockRefusal::Interrupted);
+        }
+        if waited >= most {
+            return Err(LockRefusal::Busy(format!(
+                "{uuid} is in use by {holder}; waited {} s of {} s (--wait)",
+                waited.as_secs(),
+                most.as_secs()
+            )));
+        }
+        if told.is_none_or(|told| waited >= told + TELL_EVERY) {
+            let seconds = waited.as_secs();
+            tell(&format!("waiting for {holder} on {uuid}, {seconds} s so far, at most {} s", most.as_secs()));
+            told = Some(waited);
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The lock file of a GPU: found or made in a folder that others may be able to write to, and what is written in it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::text::escape;
+
+/// What is read of a lock file at most: anybody may have written into it.
+const MOST_WORDS: u64 = 200;
+
+/// Who may do what in a folder of locks.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    folder: u32,
+    file: u32,
+}
+
+/// Everybody makes locks, and nobody removes those of another.
+pub(super) const SHARED: Access = Access { folder: 0o1777, file: 0o666 };
+/// This user alone.
+pub(super) const OWN: Access = Access { folder: 0o700, file: 0o600 };
+
+/// The lock file of a GPU, in a folder that is made if it is not there.
+///
+/// Whoever owns the folder can take its files away, and whoever can write to it can put any name there, so it is looked at
+/// before it is used, whatever the kernel protects (`fs.protected_*`): no link, root's or our own, and with the sticky
+/// bit where others can write. Its files are opened in the folder that was looked at, and nothing but a regular file
+/// with one name is a lock.
+pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File> {
+    let is_new = match rustix::fs::mkdir(folder, Mode::from_raw_mode(access.folder)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOTDIR | Errno::LOOP => io::Error::other("it is a link, or no folder"),
+        error => error.into(),
+    })?;
+    let found = rustix::fs::fstat(&opened)?;
+    let (owner, own) = (found.st_uid, rustix::process::geteuid().as_raw());
+    if owner != 0 && owner != own {
+        let why =
+            format!("it belongs to user {owner}, who could take locks away; root can make it anew with mode 1777");
+        return Err(io::Error::other(why));
+    }
+    if is_new {
+        // The umask took from the mode, and others have to get in.
+        rustix::fs::fchmod(&opened, Mode::from_raw_mode(access.folder))?;
+    } else if found.st_mode & 0o022 != 0 && found.st_mode & 0o1000 == 0 {
+        return Err(io::Error::other("others can write to it, and it has no sticky bit: `chmod 1777` sets it"));
+    }
+    let name = format!("{}.lock", uuid.replace('/', "_"));
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let existing = || rustix::fs::openat(&opened, &name, flags, Mode::empty());
+    // Opened without O_CREAT first: the kernel may refuse O_CREAT on another user's file in such a folder.
+    let file = match existing() {
+        Err(Errno::NOENT) => {
+            let mode = Mode::from_raw_mode(access.file);
+            match rustix::fs::openat(&opened, &name, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+                Ok(file) => {
+                    rustix::fs::fchmod(&file, mode)?;
+                    file
+                }
+                // Another run made it at this moment.
+                Err(Errno::EXIST) => existing()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        other => other?,
+    };
+    let found = rustix::fs::fstat(&file)?;
+    // A second name may be that of a file of ours, which would be written over.
+    if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_nlink == 1 {
+        Ok(File::from(file))
+    } else {
+        Err(io::Error::other("the lock is not a regular file with one name"))
+    }
+}
+
+/// Writes who holds the lock, for those who wait.
+pub(super) fn sign(file: &mut File) {
+    let words = format!(
+        "the run of process {} (user {}), since {}",
+        std::process::id(),
+        rustix::process::geteuid().as_raw(),
+        clock::utc()
+    );
+    // Whoever waits can do without it.
+    let _ = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| file.write_all(words.as_bytes()));
+}
+
+/// Who holds the lock, by its own word.
+pub(super) fn holder(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MOST_WORDS).read_to_end(&mut bytes));
+    let words = String::from_utf8_lossy(&bytes);
+    if read.is_ok() && !words.trim().is_empty() { escape::terminal(words.trim()) } else { "another run".to_string() }
+}

@@ -1,0 +1,215 @@
+//! The interpreter that runs Python lines: found, asked once, and started as a worker from then on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use super::session::Session;
+use cuda_pitfalls_core::machine::{Interpreter, Unavailable};
+use cuda_pitfalls_core::python;
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_instrument::forwarding::ForwardingError;
+use cuda_pitfalls_instrument::supervisor::{PythonWorker, SupervisorError, ask_python};
+use cuda_pitfalls_instrument::{forwarding, traced};
+
+/// Names the interpreter where the command line does not.
+const VARIABLE: &str = "CUDA_PITFALLS_PYTHON";
+/// What is looked for on PATH where nothing names one.
+const USUAL: &str = "python3";
+/// Where packages are that are not the interpreter's own.
+const PACKAGES: &str = "PYTHONPATH";
+const USER_PACKAGES: &str = "PYTHONUSERBASE";
+
+impl Session {
+    /// Finds what runs the Python lines of these scenarios, if they have any, and what it has of the
+    /// packages that they need. That there is none is the machine's lack, unless one was named.
+    ///
+    /// # Errors
+    /// The one that was named is none, or the system refused a file.
+    pub(super) fn use_python(
+        &mut self,
+        given: Option<&Path>,
+        scenarios: &[Scenario],
+        program: &Path,
+    ) -> Result<(), Failure> {
+        if !scenarios.iter().any(Scenario::has_python_lines) {
+            return Ok(());
+        }
+        self.find(given, |session, place| session.ask(place, scenarios, program)).map(drop)
+    }
+
+    /// Finds the interpreter of programs that run in the caller's own environment, and what it has of these
+    /// packages. None where there is none, which is the machine's lack, unless one was named.
+    ///
+    /// # Errors
+    /// As for [`Session::use_python`].
+    pub(super) fn callers_python(
+        &mut self,
+        given: Option<&Path>,
+        names: &[String],
+        program: &Path,
+    ) -> Result<Option<PathBuf>, Failure> {
+        self.find(given, |session, place| {
+            let worker = session.worker(place.clone())?;
+            session.machine.python = Some(ask_python(program, &worker, None, names)?);
+            Ok(place)
+        })
+    }
+
+    /// Finds an interpreter, and asks it something. None where there is none.
+    fn find<T>(
+        &mut self,
+        given: Option<&Path>,
+        ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, PythonError>,
+    ) -> Result<Option<T>, Failure> {
+        let from_environment = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let named = match (given, &from_environment) {
+            (Some(given), _) => Some(("--python", given)),
+            (None, Some(path)) => Some((VARIABLE, path.as_path())),
+            (None, None) => None,
+        };
+        let place = on_path(named.map_or(Path::new(USUAL), |(_, path)| path));
+        let found = place.and_then(|place| ask(self, place));
+        match (found, named) {
+            (Ok(found), _) => Ok(Some(found)),
+            (Err(why), Some((how, path))) => Err(Failure::Usage(format!("{how}: `{}`: {why}", path.display()))),
+            (Err(why), None) => {
+                let detail = why.to_string();
+                self.machine.unavailable.push(Unavailable { reason: "no_python".to_string(), detail });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Asks the interpreter at a place.
+    fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), PythonError> {
+        let mut worker = self.worker(place)?;
+        let itself = ask_python(program, &worker, None, &[])?;
+        if !itself.executable.is_empty() {
+            worker.executable = PathBuf::from(&itself.executable);
+        }
+        let mut found = ask_python(program, &worker, Some(&self.home), &packages(scenarios))?;
+        if self.provenance == Provenance::Measured {
+            self.notes.extend(take_out_builds_without_cuda(&mut found));
+        }
+        self.supervisor.use_python(worker);
+        self.machine.python = Some(found);
+        Ok(())
+    }
+
+    /// What a worker is started with: its file, and the library that counts.
+    fn worker(&self, executable: PathBuf) -> Result<PythonWorker, PythonError> {
+        let folder = self.folder().join("python");
+        fs::create_dir_all(&folder)?;
+        let script = folder.join("worker.py");
+        fs::write(&script, python::WORKER)?;
+        // A trace of this run counts already.
+        let forwarding = match (traced::libcuda(), &self.libcuda) {
+            (Some(traced), _) => Some(traced),
+            (None, Some(libcuda)) => {
+                let place = folder.join("cuda");
+                if !place.exists() {
+                    forwarding::lay_out(&place, libcuda, b"", true)?;
+                }
+                Some(place.join(forwarding::NAME))
+            }
+            (None, None) => None,
+        };
+        let (libcuda, links) = (self.libcuda.clone(), self.simulated_links.clone());
+        Ok(PythonWorker { executable, script, forwarding, libcuda, links, packages: packages_of_caller() })
+    }
+}
+
+/// Why there is no interpreter.
+#[derive(Debug, thiserror::Error)]
+enum PythonError {
+    #[error("there is no such program")]
+    NoProgram,
+    #[error("no `{0}` was found on PATH")]
+    NotOnPath(String),
+    #[error("{0}")]
+    Path(io::Error),
+    #[error("the worker could not be written: {0}")]
+    Worker(#[from] io::Error),
+    #[error(transparent)]
+    Forwarding(#[from] ForwardingError),
+    #[error("this is no Python interpreter that can run lines: {0}")]
+    Unusable(#[from] SupervisorError),
+}
+
+/// The names of all packages that scenarios need, or whose versions their expectations ask about.
+fn packages(scenarios: &[Scenario]) -> Vec<String> {
+    let instances = || scenarios.iter().flat_map(|scenario| &scenario.instances);
+    let cases = || instances().flat_map(|instance| &instance.cases);
+    let needs = cases().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
+    let verdicts = instances().flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
+    let checks = cases().flat_map(|case| &case.expect).map(|check| &check.when);
+    let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
+    let packages =
+        needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
+    let names: BTreeSet<String> = packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect();
+    names.into_iter().collect()
+}
+
+/// Takes a build without CUDA for no installation: what it answers is no answer about CUDA. Says so in words.
+fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, version) in &mut found.packages {
+        // PEP 440: the local label, as in `2.9.0+cpu`.
+        let is_without = |version: &String| version.split_once('+').is_some_and(|(_, label)| label.starts_with("cpu"));
+        if let Some(version) = version.take_if(|version| is_without(version)) {
+            notes.push(format!("{name} {version} is built without CUDA: it is taken for not installed"));
+        }
+    }
+    notes
+}
+
+/// A worker has another HOME than its caller, and finds the same packages.
+fn packages_of_caller() -> BTreeMap<String, OsString> {
+    let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let mut all = BTreeMap::new();
+    all.extend(value(PACKAGES).map(|value| (PACKAGES.to_string(), value)));
+    let in_home = || value("HOME").map(|home| Path::new(&home).join(".local").into_os_string());
+    all.extend(value(USER_PACKAGES).or_else(in_home).map(|value| (USER_PACKAGES.to_string(), value)));
+    all
+}
+
+/// The file that a name means, as a shell finds it: on PATH, unless it has a slash. Links stay, because by
+/// its own name an interpreter knows its virtual environment.
+fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
+    let is_program =
+        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    if name.components().count() > 1 {
+        let path = std::path::absolute(name).map_err(PythonError::Path)?;
+        return if is_program(&path) { Ok(path) } else { Err(PythonError::NoProgram) };
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&search).map(|folder| folder.join(name));
+    let found = places.find(|path| path.is_absolute() && is_program(path));
+    found.ok_or_else(|| PythonError::NotOnPath(name.display().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_cuda_is_none() {
+        let versions =
+            [("jax", "0.4.35"), ("local", "1.0+cuda.cpu"), ("torch", "2.9.0+cpu"), ("vision", "0.24+cpu.cxx11")];
+        let packages = versions.map(|(name, version)| (name.to_string(), Some(version.to_string())));
+        let mut found = Interpreter { packages: packages.into(), ..Interpreter::default() };
+        let notes = take_out_builds_without_cuda(&mut found);
+        assert_eq!(notes.len(), 2);
+        assert_eq!(notes[0], "torch 2.9.0+cpu is built without CUDA: it is taken for not installed");
+        let left: Vec<&str> =
+            found.packages.iter().filter(|(_, it)| it.is_some()).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(left, ["jax", "local"]);
+    }
+}

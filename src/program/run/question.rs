@@ -1,0 +1,313 @@
+//! One instance of a scenario on one libcudart: planned, asked in rounds, and judged.
+//!
+//! A round is one attempt of every case. A run asks the first round of every question, then the
+//! second, so that one that is stopped has an answer to all of them; a survey asks one question to
+//! its end and then the next.
+
+use std::collections::VecDeque;
+
+use super::RunOptions;
+use super::open::{nothing, open, troubled};
+use super::session::Session;
+use cuda_pitfalls_core::experiment::Experiment;
+use cuda_pitfalls_core::judge::{self, Facts};
+use cuda_pitfalls_core::observe::Scene;
+use cuda_pitfalls_core::plan::{self, CasePlan, Plan, Unmet};
+use cuda_pitfalls_core::report::{Attempt, CaseReport, Run, ScenarioReport};
+use cuda_pitfalls_core::scenario::{Instance, Scenario};
+use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
+use cuda_pitfalls_instrument::supervisor::SupervisorError;
+
+/// A question that is being asked. What is known of it is in its [`ScenarioReport`].
+pub(super) struct OpenQuestion {
+    /// The place of its libcudart.
+    pub(super) runtime: usize,
+    /// Cases in the order in which attempts are still to be made.
+    pending: VecDeque<usize>,
+    /// Attempts made so far.
+    made: u32,
+    /// Rounds made in full.
+    rounds: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing was started for it.
+    Planned,
+    /// Its needs are there, and attempts are being made.
+    Begun,
+    /// It has its verdict.
+    Done,
+}
+
+/// Plans an instance on a libcudart. One that the machine cannot answer is done.
+pub(super) fn plan(
+    session: &mut Session,
+    scenario: &Scenario,
+    instance: &Instance,
+    run: &Run,
+    options: &RunOptions,
+    runtime: usize,
+) -> (OpenQuestion, ScenarioReport) {
+    let mut done = ScenarioReport {
+        name: instance.name.clone(),
+        scenario: scenario.name.clone(),
+        question: scenario.question.clone(),
+        remedy: Some(scenario.remedy.clone()),
+        tags: scenario.tags.clone(),
+        parameters: instance.values.clone(),
+        sha256: scenario.sha256.clone(),
+        asked_by_name: false,
+        lacks: None,
+        asked: None,
+        nondeterministic: false,
+        libcudart: session.runtime(runtime).filter(|_| !scenario.has_python_lines()),
+        plan: None,
+        verdict: open(session.provenance, "not asked yet".to_string()),
+        cases: Vec::new(),
+    };
+    let mut question = OpenQuestion { runtime, pending: VecDeque::new(), made: 0, rounds: 0, state: State::Planned };
+    let planning = planning(session, options, runtime);
+    match plan::resolve(scenario, instance, &session.machine, &planning) {
+        Ok(plan) => {
+            question.pending = plan::order(plan.cases.len(), plan.repeat, run.seed).into();
+            let blank = |case: &CasePlan| CaseReport::new(case.name.clone(), Vec::new());
+            done.cases = plan.cases.iter().map(blank).collect();
+            done.plan = Some(plan);
+        }
+        Err(Unmet { reason, detail, lacks }) => {
+            done.lacks = Some(lacks);
+            done.verdict = nothing(session.provenance, Kind::Skipped, reason, detail);
+            question.state = State::Done;
+        }
+    }
+    (question, done)
+}
+
+impl OpenQuestion {
+    /// Whether it has its verdict.
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Whether any attempt was made or tried.
+    pub(super) fn has_begun(&self) -> bool {
+        self.state != State::Planned
+    }
+
+    /// Whether the next round is its last.
+    pub(super) fn is_last_round(&self, done: &ScenarioReport) -> bool {
+        self.rounds + 1 >= repeat(done)
+    }
+
+    /// Asks for at most this many rounds, at least those that were made.
+    pub(super) fn limit(&mut self, done: &mut ScenarioReport, rounds: u32) {
+        let Some(plan) = done.plan.as_mut().filter(|_| !self.is_done()) else { return };
+        plan.repeat = plan.repeat.min(rounds.max(self.rounds).max(1));
+        let left = (plan.repeat - self.rounds) as usize * plan.cases.len();
+        self.pending.truncate(left);
+    }
+
+    /// Makes one attempt of every case. A question that cannot be asked after all is done then.
+    pub(super) fn round(&mut self, session: &mut Session, run: &Run, done: &mut ScenarioReport, tick: &dyn Fn()) {
+        let Some(plan) = done.plan.clone() else { return };
+        let asked = self.ask(session, run, &plan, done, plan.cases.len(), tick);
+        match asked {
+            Err(trouble) => self.give_up(session, done, &trouble),
+            Ok(is_whole) => {
+                self.rounds += u32::from(is_whole);
+                let words = format!("{} of {} attempts of each case are made", self.rounds, plan.repeat);
+                done.verdict = open(session.provenance, words);
+            }
+        }
+    }
+
+    /// Makes again what others disturbed, makes sure of a surprise, and judges. Attempts must be whole.
+    ///
+    /// If `is_over`, no more attempts are made: what is there in full rounds is judged.
+    pub(super) fn conclude(
+        &mut self,
+        session: &mut Session,
+        run: &Run,
+        done: &mut ScenarioReport,
+        is_over: bool,
+        tick: &dyn Fn(),
+    ) {
+        if self.is_done() {
+            return;
+        }
+        let concluded = self.make_sure(session, run, done, is_over, tick);
+        match concluded {
+            Err(trouble) => self.give_up(session, done, &trouble),
+            Ok(()) => self.state = State::Done,
+        }
+    }
+
+    fn make_sure(
+        &mut self,
+        session: &mut Session,
+        run: &Run,
+        done: &mut ScenarioReport,
+        is_over: bool,
+        tick: &dyn Fn(),
+    ) -> Result<(), SupervisorError> {
+        let Some(mut plan) = done.plan.clone() else { return Ok(()) };
+        if is_over && self.rounds > 0 {
+            plan.repeat = plan.repeat.min(self.rounds);
+        }
+        if !is_over {
+            self.make_again(session, run, &plan, done, tick)?;
+        }
+        done.verdict = judged(session, run, &plan, done);
+        let confirming = judge::confirming_attempts(&plan, &done.verdict);
+        if confirming > 0 && !is_over {
+            plan.repeat += confirming;
+            self.pending.extend(plan::order(plan.cases.len(), confirming, run.seed));
+            let attempts = self.pending.len();
+            self.ask(session, run, &plan, done, attempts, tick)?;
+            self.make_again(session, run, &plan, done, tick)?;
+            done.verdict = judged(session, run, &plan, done);
+        }
+        done.plan = Some(plan);
+        Ok(())
+    }
+
+    /// Repeats attempts that another process disturbed, within bounds.
+    fn make_again(
+        &mut self,
+        session: &mut Session,
+        run: &Run,
+        plan: &Plan,
+        done: &mut ScenarioReport,
+        tick: &dyn Fn(),
+    ) -> Result<(), SupervisorError> {
+        loop {
+            let again = judge::additional_attempts(plan, &done.cases);
+            if again.is_empty() || session.supervisor.interrupt.check() || is_stuck(&done.cases) {
+                return Ok(());
+            }
+            self.pending.extend(again);
+            let attempts = self.pending.len();
+            self.ask(session, run, plan, done, attempts, tick)?;
+        }
+    }
+
+    /// Makes so many of the attempts that are pending. False if it had to stop before.
+    fn ask(
+        &mut self,
+        session: &mut Session,
+        run: &Run,
+        plan: &Plan,
+        done: &mut ScenarioReport,
+        attempts: usize,
+        tick: &dyn Fn(),
+    ) -> Result<bool, SupervisorError> {
+        let timeouts = plan.timeouts();
+        // Of a single case the first attempt tells.
+        if self.state == State::Planned && plan.cases.len() > 1 {
+            let experiments: Vec<Experiment> = plan.cases.iter().map(|case| case.experiment(timeouts)).collect();
+            session.supervisor.look_for_needs(&experiments)?;
+        }
+        self.state = State::Begun;
+        let gpus = session.machine.gpus.clone();
+        let figures = run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &gpus };
+        for _ in 0..attempts {
+            if session.supervisor.interrupt.check() || is_stuck(&done.cases) {
+                return Ok(false);
+            }
+            let Some(place) = self.pending.pop_front() else { break };
+            let (Some(case), Some(kept)) = (plan.cases.get(place), done.cases.get_mut(place)) else { continue };
+            let mut attempt = Attempt::new(self.made, session.record(&case.experiment(timeouts))?);
+            self.made += 1;
+            attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
+            kept.attempts.push(attempt);
+            tick();
+        }
+        // An attempt that was interrupted is not one.
+        Ok(!session.supervisor.interrupt.check())
+    }
+
+    fn give_up(&mut self, session: &Session, done: &mut ScenarioReport, trouble: &SupervisorError) {
+        if let SupervisorError::Missing(what) = trouble {
+            done.lacks = Some(what.join(" and "));
+        }
+        done.verdict = troubled(session.provenance, trouble);
+        self.state = State::Done;
+    }
+
+    /// Nothing more is started on a host that is unsafe.
+    pub(super) fn refuse(&mut self, session: &Session, done: &mut ScenarioReport, why: &str) {
+        if self.state == State::Planned {
+            done.plan = None;
+            done.cases.clear();
+            done.verdict = nothing(session.provenance, Kind::Skipped, Reason::HostUnsafe, why.to_string());
+            self.state = State::Done;
+        }
+    }
+}
+
+/// Attempts of each case that are wanted.
+pub(super) fn repeat(done: &ScenarioReport) -> u32 {
+    done.plan.as_ref().map_or(0, |plan| plan.repeat)
+}
+
+/// Asks one instance to its end.
+pub(super) fn answer(
+    session: &mut Session,
+    scenario: &Scenario,
+    instance: &Instance,
+    run: &Run,
+    options: &RunOptions,
+    runtime: usize,
+    tick: &dyn Fn(),
+) -> ScenarioReport {
+    let (mut question, mut done) = plan(session, scenario, instance, run, options, runtime);
+    if let Some(why) = &run.host_unsafe {
+        question.refuse(session, &mut done, why);
+    }
+    while !question.is_done() {
+        let is_last = question.is_last_round(&done);
+        question.round(session, run, &mut done, tick);
+        let is_over = session.supervisor.interrupt.check();
+        if is_last || is_over || is_stuck(&done.cases) {
+            question.conclude(session, run, &mut done, is_over, tick);
+        }
+    }
+    done
+}
+
+/// What the command line and the moment decide about plans.
+pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usize) -> plan::Options {
+    plan::Options {
+        repeat: options.repeat,
+        quick: options.quick,
+        restrict: session.restrict.clone(),
+        allow: options.allow.clone(),
+        libcudart: session.runtime(runtime),
+        root: rustix::process::geteuid().is_root(),
+        busy: busy(session),
+    }
+}
+
+fn judged(session: &Session, run: &Run, plan: &Plan, done: &mut ScenarioReport) -> Verdict {
+    let facts = Facts::new(&session.machine, done.libcudart.as_ref(), plan, session.provenance);
+    let figures = run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &session.machine.gpus };
+    judge::judge(plan, &mut done.cases, &scene, &facts)
+}
+
+/// Whether a process could not be killed: nothing more may be started then.
+fn is_stuck(cases: &[CaseReport]) -> bool {
+    cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.recording.exit.unkillable)
+}
+
+/// GPUs on which other processes run right now.
+fn busy(session: &mut Session) -> Vec<String> {
+    let Ok(sweep) = session.supervisor.sampler.sweep() else { return Vec::new() };
+    let is_busy =
+        |reading: &cuda_pitfalls_core::sample::Reading| reading.processes.as_ref().is_some_and(|list| !list.is_empty());
+    let gpus = session.machine.gpus.iter().zip(&sweep.gpus);
+    gpus.filter(|(_, reading)| is_busy(reading)).map(|(gpu, _)| gpu.uuid.clone()).collect()
+}

@@ -1,0 +1,25 @@
+//! `--require`: what a run must have, so that a runner that lost a GPU does not
+//! look healthy.
+
+use super::session::Session;
+use cuda_pitfalls_core::report::{Report, Required, Requirement};
+
+/// Holds what is required of the machine against it, before anything runs.
+pub(super) fn gpus(report: &mut Report, session: &Session) {
+    for requirement in &mut report.run.require {
+        if requirement.what == Required::Gpus {
+            *requirement = requirement.with(usable(session));
+        }
+    }
+}
+
+/// Whether nothing that is known by now falls short.
+pub(super) fn is_met(report: &Report) -> bool {
+    !report.run.require.iter().any(Requirement::is_unmet)
+}
+
+/// How many GPUs of the machine may be used.
+pub(super) fn usable(session: &Session) -> u64 {
+    let may_be_used = |uuid: &String| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
+    session.machine.gpus.iter().filter(|gpu| may_be_used(&gpu.uuid)).count() as u64
+}

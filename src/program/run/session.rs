@@ -1,0 +1,261 @@
+//! The session: the machine or the simulated machine, its libraries, the sampler.
+
+use std::path::{Path, PathBuf};
+
+use super::{Failure, RunOptions, host};
+use cuda_pitfalls_core::event::{MappedLibrary, Versions};
+use cuda_pitfalls_core::experiment::Experiment;
+use cuda_pitfalls_core::machine::{Machine, Runtime, Unavailable};
+use cuda_pitfalls_core::recording::Recording;
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_instrument::folder::Folder;
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError};
+use cuda_pitfalls_instrument::{libraries, simulated, traced};
+
+/// The machine that the simulated machine is, unless another is named.
+pub(super) const DEFAULT_MACHINE: &str = "h200-x2";
+
+/// Everything that stays up while scenarios run.
+pub(super) struct Session {
+    pub(super) supervisor: Supervisor,
+    pub(super) machine: Machine,
+    pub(super) provenance: Provenance,
+    /// `cuda` or `sim:<machine>`.
+    pub(super) on: String,
+    /// What the user should know, said before the first scenario and kept in the report.
+    pub(super) notes: Vec<String>,
+    /// The libcudarts, each with its folder of links.
+    pub(super) runtimes: Vec<(Runtime, PathBuf)>,
+    /// The GPUs the caller may use, if restricted.
+    pub(super) restrict: Option<Vec<String>>,
+    /// The libcuda that workers are pointed at, if there is one.
+    pub(super) libcuda: Option<PathBuf>,
+    /// The folder of the simulated machine's libraries.
+    pub(super) simulated_links: Option<PathBuf>,
+    /// A private folder for what processes write.
+    pub(super) home: PathBuf,
+    /// Private; removed when the run ends.
+    folder: Folder,
+}
+
+impl Session {
+    pub(super) fn set(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
+        let folder = Folder::create().map_err(no_folder)?;
+        let home = folder.path().join("home");
+        std::fs::create_dir(&home).map_err(no_folder)?;
+        let mut notes = Vec::new();
+        if traced::folder().is_some() {
+            notes.push("this run is traced, and so are its workers: its memory figures are no evidence".to_string());
+        }
+        let (mut links, found, runtimes, mut on) = match &options.on {
+            On::Sim(_) if !options.libcudart.is_empty() => {
+                return Err(Failure::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
+            }
+            On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home)?,
+            On::Cuda | On::Auto => real(options, folder.path(), program, &home)?,
+        };
+        let mut supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
+        let (mut found, mut runtimes) = (found, runtimes);
+        let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
+        if options.on == On::Auto && !usable {
+            let why = why_not(&supervisor, &found);
+            notes.push(format!("no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"));
+            (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
+            let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
+            supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
+        }
+        let simulated = is_simulated(&supervisor, &found, &on)?;
+        let machine = machine(&supervisor, &found, &runtimes);
+        let mut session = Session {
+            supervisor,
+            machine,
+            provenance: Provenance::of(simulated),
+            on,
+            notes,
+            runtimes,
+            restrict: options.gpus.clone(),
+            libcuda: found.libcuda(),
+            simulated_links: simulated.then_some(links),
+            home,
+            folder,
+        };
+        session.supervisor.expect(session.provenance);
+        if !simulated && session.restrict.is_none() {
+            session.obey_inherited_mask();
+        }
+        Ok(session)
+    }
+
+    /// Makes one attempt of an experiment. The libraries that it mapped are the machine's from then on.
+    ///
+    /// # Errors
+    /// The worker could not be started, or lacks what its steps need.
+    pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
+        let recording = self.supervisor.record(experiment)?;
+        MappedLibrary::merge(&mut self.machine.libraries, recording.libraries.iter().cloned());
+        Ok(recording)
+    }
+
+    /// This program, which every process of the run is again.
+    pub(super) fn program(&self) -> &Path {
+        self.supervisor.program()
+    }
+
+    /// Whether there is a libcuda.
+    pub(super) fn has_libcuda(&self) -> bool {
+        self.machine.cuda_driver_version.is_some()
+    }
+
+    /// The private folder of the run.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Points workers at one of the libcudarts.
+    pub(super) fn use_runtime(&mut self, place: usize) {
+        if let Some((_, links)) = self.runtimes.get(place) {
+            self.supervisor.use_links(links);
+        }
+    }
+
+    /// The libcudart in use.
+    pub(super) fn runtime(&self, place: usize) -> Option<Runtime> {
+        self.runtimes.get(place).map(|(runtime, _)| runtime.clone())
+    }
+
+    /// Refuses UUIDs that the machine does not have.
+    pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), Failure> {
+        let known: Vec<&str> = self.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
+            None => Ok(()),
+            Some(uuid) if uuid.is_empty() => Err(Failure::Usage("--gpus: a UUID is empty".to_string())),
+            Some(uuid) => {
+                let (uuid, known) = (escape::terminal(uuid), known.join(", "));
+                Err(Failure::Usage(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}")))
+            }
+        }
+    }
+
+    /// A scheduler that set CUDA_VISIBLE_DEVICES lent us those GPUs and no others.
+    fn obey_inherited_mask(&mut self) {
+        let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else { return };
+        let gpus = &self.machine.gpus;
+        let named = |token: &str| {
+            let by_place = token.parse::<usize>().ok().and_then(|place| gpus.get(place));
+            by_place.or_else(|| gpus.iter().find(|gpu| gpu.uuid == token)).map(|gpu| gpu.uuid.clone())
+        };
+        let lent: Vec<String> = mask.split(',').map(str::trim).map_while(named).collect();
+        self.notes.push(format!(
+            "CUDA_VISIBLE_DEVICES is set here: only the {} GPU(s) it names are used, and questions that need a worker \
+             without a mask are skipped; unset it to ask them",
+            lent.len()
+        ));
+        self.restrict = Some(lent);
+    }
+}
+
+fn internal(trouble: SupervisorError) -> Failure {
+    Failure::Internal(trouble.to_string())
+}
+
+fn no_folder(error: std::io::Error) -> Failure {
+    let place = std::env::temp_dir();
+    Failure::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
+}
+
+/// The libraries of a session: the links that decide which are meant, what they said of themselves,
+/// the libcudarts each with its own links, and `cuda` or `sim:<machine>`.
+type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
+
+fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
+    let machine = machine.unwrap_or(DEFAULT_MACHINE);
+    let links =
+        simulated::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
+    let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;
+    let path = links.join("libcudart.so").canonicalize().unwrap_or_default();
+    let runtimes = vec![(libraries::runtime(&path.to_string_lossy(), found.runtime), links.clone())];
+    Ok((links, found, runtimes, format!("sim:{machine}")))
+}
+
+fn real(options: &RunOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
+    let libraries = libraries::find(program, home, &options.libcudart).map_err(|error| match error {
+        SupervisorError::Missing(what) => Failure::Usage(format!("--libcudart: cannot load {}", what.join(", "))),
+        other => internal(other),
+    })?;
+    let refused = |error: std::io::Error| Failure::Internal(format!("cannot link the libraries: {error}"));
+    let mut runtimes = Vec::new();
+    for (place, runtime) in libraries.runtimes.iter().enumerate() {
+        let links =
+            libraries::link(&folder.join(format!("links-{place}")), &libraries, Some(runtime)).map_err(refused)?;
+        runtimes.push((runtime.clone(), links));
+    }
+    let links = match runtimes.first() {
+        Some((_, links)) => links.clone(),
+        None => libraries::link(&folder.join("links"), &libraries, None).map_err(refused)?,
+    };
+    Ok((links, libraries.found, runtimes, "cuda".to_string()))
+}
+
+/// What was loaded decides what results are, not what was asked for. Refused is a mixture, what
+/// cannot be told, and a real library where a simulated one was asked for.
+fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, Failure> {
+    let inventory = supervisor.sampler.inventory.as_ref().ok();
+    let refuse = |why: String| Failure::Internal(format!("{why}: refusing to measure"));
+    let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
+    let is_simulated = found
+        .is_simulated(inventory.map(|inventory| inventory.simulated))
+        .map_err(|error| refuse(error.to_string()))?;
+    if answers && found.libraries.is_empty() {
+        return Err(refuse("a library answers that is not among those that are mapped".to_string()));
+    }
+    if !is_simulated && on.starts_with("sim:") {
+        return Err(refuse(format!("`--on {on}`, and no simulated library is mapped")));
+    }
+    Ok(is_simulated)
+}
+
+fn why_not(supervisor: &Supervisor, found: &Versions) -> String {
+    match &supervisor.sampler.inventory {
+        Err(Unavailable { reason, detail }) => format!("{reason}: {detail}"),
+        Ok(_) => format!("missing: {}", found.missing.join(", ")),
+    }
+}
+
+fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, PathBuf)]) -> Machine {
+    let mut unavailable = Vec::new();
+    let inventory = match &supervisor.sampler.inventory {
+        Ok(inventory) => Some(inventory.clone()),
+        Err(why) => {
+            unavailable.push(why.clone());
+            None
+        }
+    };
+    if found.cuda_driver.is_none() {
+        unavailable
+            .push(Unavailable { reason: "no_libcuda".to_string(), detail: "libcuda.so.1 was not found".to_string() });
+    }
+    if runtimes.is_empty() {
+        let detail = "no libcudart was found; name one with --libcudart".to_string();
+        unavailable.push(Unavailable { reason: "no_libcudart".to_string(), detail });
+    }
+    let mut libraries = Vec::new();
+    MappedLibrary::merge(&mut libraries, found.libraries.iter().cloned());
+    Machine {
+        driver_version: inventory.as_ref().and_then(|inventory| inventory.driver_version.clone()),
+        cuda_driver_version: found.cuda_driver,
+        nvml_version: inventory.as_ref().and_then(|inventory| inventory.nvml_version.clone()),
+        gpus: inventory.map(|inventory| inventory.gpus).unwrap_or_default(),
+        libraries,
+        libcudart: runtimes.iter().map(|(runtime, _)| runtime.clone()).collect(),
+        kernel: host::kernel(),
+        architecture: std::env::consts::ARCH.to_string(),
+        isolation: host::isolation(),
+        environment: host::environment(),
+        mps: host::mps(),
+        pci_gpus: host::pci_gpus(),
+        python: None,
+        unavailable,
+    }
+}

@@ -1,0 +1,123 @@
+//! Attempts of questions that are not being asked right now, in a file without a name. The parent
+//! stays small, however many attempts a run makes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Failure;
+use cuda_pitfalls_core::report::{Attempt, CaseReport, Elsewhere, Whole};
+
+/// A file that is gone when the run ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: Arc<File>,
+    end: u64,
+}
+
+/// One attempt in the file.
+#[derive(Debug)]
+struct SpooledAttempt {
+    file: Arc<File>,
+    offset: u64,
+    length: usize,
+}
+
+impl Whole for SpooledAttempt {
+    fn text(&self) -> io::Result<String> {
+        let mut bytes = vec![0; self.length];
+        self.file.read_exact_at(&mut bytes, self.offset)?;
+        String::from_utf8(bytes).map_err(io::Error::other)
+    }
+}
+
+impl Spool {
+    /// # Errors
+    /// The system has no room for a file in this folder.
+    pub(super) fn create(folder: &Path) -> io::Result<Spool> {
+        Ok(Spool { file: Arc::new(tempfile::tempfile_in(folder)?), end: 0 })
+    }
+
+    /// Puts every whole attempt away, and leaves a light one in its place.
+    ///
+    /// # Errors
+    /// The disk is full, say. Attempts that could not be put away stay whole.
+    pub(super) fn put_away(&mut self, cases: &mut [CaseReport]) -> io::Result<()> {
+        for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
+            if attempt.elsewhere.is_some() {
+                continue;
+            }
+            let text = serde_json::to_vec(attempt)?;
+            self.file.write_all_at(&text, self.end)?;
+            let kept = SpooledAttempt { file: self.file.clone(), offset: self.end, length: text.len() };
+            self.end += text.len() as u64;
+            *attempt = attempt.light(Elsewhere(Arc::new(kept)));
+        }
+        Ok(())
+    }
+}
+
+/// Brings every attempt back whole.
+///
+/// # Errors
+/// One cannot be read back.
+pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Internal(format!("an attempt cannot be read back: {error}"));
+    for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
+        let Some(elsewhere) = attempt.elsewhere.take() else { continue };
+        let text = elsewhere.0.text().map_err(|error| failed(&error))?;
+        let whole: Attempt = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        // What is in memory was judged last.
+        *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::observe::fixture::Script;
+
+    fn cases(count: usize) -> Vec<CaseReport> {
+        let attempt = |step: usize| {
+            let mut script = Script::new();
+            script.sweep(None, &[step as u64]);
+            script.step(step, 0, &[]);
+            Attempt::new(0, script.recording())
+        };
+        vec![CaseReport::new("trap", (0..count).map(attempt).collect())]
+    }
+
+    #[test]
+    fn what_is_put_away_is_light_and_comes_back_whole() {
+        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let whole = cases(3);
+        let mut kept = whole.clone();
+        spool.put_away(&mut kept).unwrap();
+        assert!(
+            kept[0]
+                .attempts
+                .iter()
+                .all(|attempt| attempt.recording.events.is_empty() && attempt.recording.sweeps.is_empty())
+        );
+        // As a document it is what it was.
+        assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&whole).unwrap());
+        kept[0].attempts.push(whole[0].attempts[1].clone());
+        spool.put_away(&mut kept).unwrap();
+        bring_back(&mut kept).unwrap();
+        assert_eq!(kept[0].attempts[..3], whole[0].attempts[..]);
+        assert_eq!(kept[0].attempts[3], whole[0].attempts[1]);
+    }
+
+    #[test]
+    fn an_attempt_that_is_gone_is_an_error_and_no_attempt() {
+        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let mut kept = cases(1);
+        spool.put_away(&mut kept).unwrap();
+        spool.file.set_len(3).unwrap();
+        assert!(serde_json::to_string(&kept).is_err());
+        assert!(bring_back(&mut kept).unwrap_err().to_string().contains("cannot be read back"));
+    }
+}

@@ -1,0 +1,218 @@
+//! A survey on this machine: the instrument's controls first, then every question, row by row.
+//!
+//! The controls are scenarios like any other, and their report is written beside the survey. If one
+//! of them does not behave, nothing is surveyed: rows of an instrument that is wrong are worse than
+//! none. Rows are on disk within seconds, so a killed survey resumes where it stopped.
+
+mod ask;
+mod exported;
+mod progress;
+pub(super) mod python;
+mod resume;
+mod select;
+
+use std::path::{Path, PathBuf};
+
+use self::python::PythonOptions;
+use super::console::Console;
+use super::open::host_unsafe;
+use super::session::Session;
+use super::{Failure, RunOptions, blank, calibrate, ending, locks, question};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::document::{Document, Row};
+use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::report::{Report, Store, read};
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_instrument::supervisor::Interrupt;
+
+/// Everything the command line can say about a survey.
+#[derive(Clone, Debug)]
+pub struct SurveyOptions {
+    /// Which survey.
+    pub kind: SurveyKind,
+    /// Where, how often, on which libcudarts; `run.selectors` choose among the questions.
+    pub run: RunOptions,
+    /// The folder of a survey to go on with.
+    pub resume: Option<PathBuf>,
+    /// How many masks to generate and compare with the rule, beside the listed ones.
+    pub generate: usize,
+    /// How many GPUs the worker of `calls` sees.
+    pub visible_gpus: u32,
+    /// What only `python` takes.
+    pub python: PythonOptions,
+}
+
+/// Attempts of each question, unless the command line says otherwise.
+const REPEAT: u32 = 3;
+
+/// Attempts of each generated mask, likewise: what the rule predicts is the second witness.
+const REPEAT_GENERATED: u32 = 1;
+
+impl SurveyOptions {
+    /// Attempts of each case of a question.
+    fn repeat(&self) -> u32 {
+        self.repeat_or(REPEAT)
+    }
+
+    /// Attempts of each generated mask.
+    fn repeat_generated(&self) -> u32 {
+        self.repeat_or(REPEAT_GENERATED)
+    }
+
+    fn repeat_or(&self, default: u32) -> u32 {
+        if self.run.quick { 1 } else { self.run.repeat.unwrap_or(default) }
+    }
+}
+
+/// What must behave before anything is asked: that looking makes no context and changes nothing,
+/// that the mask which is set afterwards hides every GPU, that a mask already read can be told from one
+/// that is not, and that a mask of UUIDs keeps a worker off every other GPU. The first two can be
+/// asked where there is one GPU; the others are left out there.
+const CONTROLS: [&str; 5] = [
+    "instrument/probes-make-no-context",
+    "visibility/empty-mask-hides-all",
+    "instrument/probes-change-nothing",
+    "visibility/mask-after-device-count",
+    "instrument/uuid-mask-touches-no-other-gpu",
+];
+
+/// Asks, prints, writes, and says how it ended. `program` is this binary: workers are it again.
+pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
+    let mut console = Console::new(options.run.json, false);
+    ending::catching(|| go(options, program, interrupt, &mut console))
+        .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
+}
+
+/// A survey in progress.
+struct SurveyRun<'a> {
+    options: &'a SurveyOptions,
+    run: RunOptions,
+    session: Session,
+    report: Report,
+    /// Where the report and the survey go.
+    folder: PathBuf,
+    console: &'a mut Console,
+}
+
+fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
+    let mut run = options.run.clone();
+    run.repeat = Some(options.repeat());
+    // What cannot be asked is better known before the machine is touched.
+    select::check(options)?;
+    let stored = options.resume.as_deref().map(resume::open).transpose()?;
+    let mut session = Session::set(&run, program, interrupt)?;
+    if let Some(restrict) = &run.gpus {
+        session.check_gpus(restrict)?;
+    }
+    let (mut report, folder) = match (&options.resume, stored) {
+        (Some(folder), Some(survey)) => {
+            resume::same_question(&survey, options)?;
+            resume::same_machine(&survey, &session)?;
+            run.seed = Some(survey.header().seed);
+            // The controls of lines of Python are rows of the survey itself.
+            let is_python = options.kind == SurveyKind::Python;
+            (if is_python { blank(&run, &session) } else { read(folder)? }, folder.clone())
+        }
+        _ => {
+            let report = blank(&run, &session);
+            let folder = run.out.join(&report.run.id);
+            (report, folder)
+        }
+    };
+    let _locks = locks(&run, &mut session, &mut report, console)?;
+    console.warn(&session.notes);
+    let survey_run = SurveyRun { options, run, session, report, folder, console };
+    match options.kind {
+        SurveyKind::Calls => survey_run.make(ask::calls),
+        SurveyKind::Mask => survey_run.make(ask::mask),
+        SurveyKind::Env => survey_run.make(ask::env),
+        SurveyKind::Python => survey_run.python(),
+    }
+}
+
+impl SurveyRun<'_> {
+    /// Chooses the questions, proves the instrument, and asks.
+    fn make<R: Row>(mut self, asked: impl Fn(&SurveyRun<'_>) -> Result<ask::Asked<R>, Failure>) -> Result<Exit, Failure>
+    where
+        Survey: From<Document<R>>,
+    {
+        let (items, left_out) = asked(&self)?;
+        let items = select::chosen(items, &self.run.selectors)?;
+        if self.options.resume.is_some() {
+            // Who else is there may have changed since, and stamps of another boot mean nothing here.
+            self.report.run.calibration.clear();
+            self.calibrate();
+        } else {
+            let store = Store::create(&self.run.out, &self.report.run.id)?;
+            let exit = self.controls(&store)?;
+            if exit != Exit::Ok {
+                return self.refuse(&store, exit);
+            }
+            ending::write(&mut self.report, &store, exit)?;
+        }
+        self.console.header(&self.report, None);
+        self.ask(&items, left_out)
+    }
+
+    /// The folder of the run, made if it is not there.
+    fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::at(&self.folder)?)
+    }
+
+    /// Runs the instrument's controls, and notes in the report that is about them how they ended.
+    fn controls(&mut self, store: &Store) -> Result<Exit, Failure> {
+        store.write(&self.report)?;
+        self.calibrate();
+        let names = CONTROLS.map(str::to_string);
+        let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
+        self.session.use_runtime(0);
+        self.report.run.selectors = names.to_vec();
+        // A machine with one GPU cannot be asked about a second one.
+        self.report.run.allow_skip = Some("a control may need more GPUs than this machine has".to_string());
+        for scenario in &scenarios {
+            self.control(scenario);
+            store.write(&self.report)?;
+        }
+        Ok(ending::note(&mut self.report, &self.session))
+    }
+
+    fn calibrate(&mut self) {
+        if self.session.supervisor.sampler.inventory.is_ok() {
+            self.console.status("measuring the instrument");
+            calibrate::Calibrator::calibrate(&mut self.session, &mut self.report);
+        }
+    }
+
+    fn control(&mut self, scenario: &Scenario) {
+        for instance in &scenario.instances {
+            if self.session.supervisor.interrupt.check() {
+                return;
+            }
+            self.console.status(&instance.name);
+            let done = question::answer(&mut self.session, scenario, instance, &self.report.run, &self.run, 0, &|| {
+                self.console.tick()
+            });
+            if let Some(unsafe_host) = host_unsafe(&done) {
+                self.report.run.host_unsafe.get_or_insert(unsafe_host);
+            }
+            self.report.scenarios.push(done);
+            self.report.machine.libraries.clone_from(&self.session.machine.libraries);
+        }
+    }
+
+    /// The controls did not behave, so there is nothing to ask with.
+    fn refuse(mut self, store: &Store, exit: Exit) -> Result<Exit, Failure> {
+        let why = match exit {
+            Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
+            Exit::Interrupted | Exit::Terminated => "interrupted before the first question",
+            _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
+        };
+        let console = self.console;
+        console.warn(&[why.to_string()]);
+        ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), exit))
+    }
+}
+
+/// How many masks `--generate` may ask for.
+pub const MOST_GENERATED: usize = 100_000;

@@ -1,0 +1,195 @@
+//! Asking: every question on every libcudart that it is about, and the document that grows by it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::open::host_unsafe;
+use super::super::{Failure, ending, question};
+use super::progress::Progress;
+use super::{SurveyRun, exported, resume};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::calls::{self, CallRow};
+use cuda_pitfalls_answers::survey::document::{Document, Header, LeftOut, MAJOR, MINOR, Row};
+use cuda_pitfalls_answers::survey::env::{self, EnvRow};
+use cuda_pitfalls_answers::survey::mask::{self, Generated, MaskRow};
+use cuda_pitfalls_answers::survey::{Answered, Item, Survey, keyed};
+use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::event::MappedLibrary;
+use cuda_pitfalls_core::observe::Scene;
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_render::survey as render;
+
+/// Rows are written at most this often, and when the survey ends: a kill loses no more.
+pub(super) const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// What is asked, and what there is beside.
+pub(super) type Asked<R> = (Vec<Item<R>>, Vec<LeftOut>);
+
+pub(super) fn calls(survey_run: &SurveyRun<'_>) -> Result<Asked<CallRow>, Failure> {
+    let visible = survey_run.options.visible_gpus;
+    let items = calls::items(visible).map_err(invalid)?;
+    let recipes = calls::recipes(visible).map_err(invalid)?;
+    Ok((items, exported::left_out(&recipes, &survey_run.session.machine)))
+}
+
+pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<Asked<MaskRow>, Failure> {
+    let uuids: Vec<String> = survey_run.session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let options = survey_run.options;
+    let generated =
+        Generated { seed: survey_run.report.run.seed, masks: options.generate, repeat: options.repeat_generated() };
+    mask::items(generated, &uuids).map_err(invalid)
+}
+
+pub(super) fn env(_: &SurveyRun<'_>) -> Result<Asked<EnvRow>, Failure> {
+    Ok((env::items().map_err(invalid)?, env::left_out().map_err(invalid)?))
+}
+
+fn invalid(file: Invalid) -> Failure {
+    Failure::Internal(SelectError::Invalid(vec![file]).render(false))
+}
+
+/// One question on the libcudart at a place.
+struct SurveyJob {
+    item: usize,
+    place: usize,
+    key: String,
+}
+
+impl SurveyRun<'_> {
+    /// Asks everything that has no row yet.
+    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
+    where
+        Survey: From<Document<R>>,
+    {
+        let mut document = match &self.options.resume {
+            Some(folder) => resume::document::<R>(folder)?,
+            None => self.blank(left_out),
+        };
+        let started = clock::now_ns();
+        let spent = document.survey.elapsed_ns;
+        let jobs = self.jobs(items, &document);
+        let mut progress = Progress::new(jobs.len());
+        let (mut written, mut place) = (clock::now_ns(), None);
+        self.put(&document)?;
+        self.console.start(jobs.len() as u64);
+        for job in &jobs {
+            if self.session.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
+                break;
+            }
+            if place != Some(job.place) {
+                self.session.use_runtime(job.place);
+                place = Some(job.place);
+            }
+            let Some(item) = items.get(job.item) else { continue };
+            self.console.status(&format!("{} · {}", progress.left(), job.key));
+            let Some(row) = self.row(item, job, &mut document.survey) else { break };
+            document.rows.push(row);
+            MappedLibrary::merge(&mut document.machine.libraries, self.session.machine.libraries.iter().cloned());
+            document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+            self.console.step(progress.done());
+            if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
+                self.put(&document)?;
+                written = clock::now_ns();
+            }
+        }
+        let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        document.complete = jobs.iter().all(|job| answered.contains(&job.key));
+        document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+        self.end(document)
+    }
+
+    /// The questions that have no row yet: what is asked once first, then libcudart by libcudart.
+    fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<SurveyJob> {
+        let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        let mut jobs = Vec::new();
+        for place in 0..self.session.runtimes.len().max(1) {
+            let runtime = self.session.runtime(place);
+            for (number, item) in items.iter().enumerate() {
+                let version = runtime.as_ref().and_then(|runtime| runtime.version.as_deref());
+                let version = version.filter(|_| item.question.of_libcudart);
+                let key = keyed(&item.question.key, version);
+                // Of two libcudarts of one version the first is asked: a row is known by its version.
+                if (item.question.of_libcudart || place == 0) && known.insert(key.clone()) {
+                    jobs.push(SurveyJob { item: number, place, key });
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Asks one question. None if the user stopped it: what is not finished has no row.
+    fn row<R: Row>(&mut self, item: &Item<R>, job: &SurveyJob, header: &mut Header) -> Option<R> {
+        let asked = &item.question.scenario;
+        let instance = asked.instances.first()?;
+        let mut run = self.run.clone();
+        run.repeat = item.repeat.or(run.repeat);
+        let done = question::answer(&mut self.session, asked, instance, &self.report.run, &run, job.place, &|| {
+            self.console.tick()
+        });
+        if self.session.supervisor.interrupt.check() {
+            return None;
+        }
+        header.attempts_ns +=
+            done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.recording.wall_ns).sum::<u64>();
+        if let Some(unsafe_host) = host_unsafe(&done) {
+            header.host_unsafe.get_or_insert(unsafe_host);
+        }
+        let gpus = self.session.machine.gpus.clone();
+        let figures = self.report.run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &gpus };
+        let provenance = self.session.provenance;
+        let answered = Answered { report: &done, scene: &scene, machine: &self.session.machine, provenance };
+        Some((item.reduce)(&answered))
+    }
+
+    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> Document<R> {
+        let run = &self.report.run;
+        Document {
+            schema: SchemaId { name: R::KIND.schema().to_string(), major: MAJOR, minor: MINOR },
+            provenance: self.report.provenance,
+            survey: Header {
+                id: run.id.clone(),
+                version: run.version.clone(),
+                started_at: clock::utc(),
+                finished_at: None,
+                elapsed_ns: 0,
+                attempts_ns: 0,
+                resumed: 0,
+                selectors: self.run.selectors.clone(),
+                on: run.on.clone(),
+                repeat: self.options.repeat(),
+                repeat_generated: self.options.repeat_generated(),
+                seed: run.seed,
+                generate: self.options.generate as u64,
+                visible_gpus: self.options.visible_gpus,
+                host_unsafe: None,
+                interrupted: None,
+                exit: None,
+            },
+            machine: self.session.machine.clone(),
+            rows: Vec::new(),
+            left_out,
+            complete: false,
+        }
+    }
+
+    pub(super) fn put<R: Row>(&self, document: &Document<R>) -> Result<(), Failure> {
+        Ok(self.store()?.put(R::KIND.file(), document).map(drop)?)
+    }
+
+    /// Closes the document, prints it and says how it ended.
+    pub(super) fn end<R: Row>(&mut self, mut document: Document<R>) -> Result<Exit, Failure>
+    where
+        Survey: From<Document<R>>,
+    {
+        let exit = ending::note(&mut document, &self.session);
+        let store = self.store()?;
+        ending::finish(&mut document, &store, exit, |document| {
+            let json = serde_json::to_string(document).unwrap_or_default();
+            let path = self.folder.join(R::KIND.file());
+            let text = render::text(&Survey::from(document.clone()), &path.to_string_lossy());
+            self.console.surveyed(&text, &json, exit)
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! `survey python` on this machine: the interpreter, the controls, then row by row, several at once.
+//!
+//! Each attempt is a process of this program that traces one fresh interpreter (`__tracer`): what reads the stacks of
+//! a foreign process is kept out of the parent. Rows run at once, because each has its own process and most of
+//! its time is an import. Memory cannot be told apart so: the last attempt of a row that makes contexts runs while
+//! nothing else does.
+
+mod attempt;
+mod pool;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::Failure;
+use super::ask::WRITE_EVERY;
+use super::progress::Progress;
+use super::{SurveyRun, resume, select};
+use attempt::Attempts;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::document::{Document, Row};
+use cuda_pitfalls_answers::survey::python::{self, Control, INSTRUMENT, Line, List, PythonRow};
+use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::scenario::python::lacks;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::verdict::Reason;
+use pool::RowJob;
+
+/// What the command line says of `survey python` alone.
+#[derive(Clone, Debug, Default)]
+pub struct PythonOptions {
+    /// How many rows run at once; by the number of CPUs if none.
+    pub jobs: Option<usize>,
+    /// How long a process of a row may run; `TIMEOUT` if none.
+    pub timeout: Option<Duration>,
+    /// The file that has the rows, instead of the list that comes with the program.
+    pub rows: Option<PathBuf>,
+    /// Whether code that did not come with the program may run.
+    pub allow_code: bool,
+    /// Whether to keep the traces in the run's folder.
+    pub keep_traces: bool,
+}
+
+/// How long a process of a row may run, unless the command line or the row says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a process of a control may run at least: a short limit for rows says nothing about the instrument.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+/// By default a quarter of the CPUs is used, and no more than this many: an interpreter that imports a framework
+/// takes a CPU, its tracer another, and the driver initialises one process after the other.
+const MOST_JOBS: usize = 16;
+
+impl PythonOptions {
+    /// How many rows run at once.
+    fn jobs(&self) -> usize {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or((cpus / 4).clamp(1, MOST_JOBS))
+    }
+
+    /// How long a process of a line may run.
+    fn limit(&self, line: &Line) -> Duration {
+        let limit = self.timeout.unwrap_or(TIMEOUT);
+        line.timeout_s.map_or(limit, |seconds| limit.max(Duration::from_secs(seconds)))
+    }
+}
+
+/// Why there is no list of rows.
+#[derive(Debug, thiserror::Error)]
+pub enum RowsError {
+    /// The file cannot be read.
+    #[error("--rows {}: {source}", cuda_pitfalls_core::text::escape::terminal(name))]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What is wrong with the list, with its place.
+    #[error("{}", .0.render(false))]
+    Invalid(SelectError),
+}
+
+impl From<Invalid> for RowsError {
+    fn from(invalid: Invalid) -> RowsError {
+        RowsError::Invalid(SelectError::Invalid(vec![invalid]))
+    }
+}
+
+/// The rows that are asked about.
+///
+/// # Errors
+/// The file cannot be read, or is no list.
+pub fn list(rows: Option<&std::path::Path>) -> Result<List, RowsError> {
+    let Some(path) = rows else { return Ok(python::built_in()?) };
+    let name = path.to_string_lossy();
+    let text = input::read_text(path, python::MOST_BYTES as u64);
+    let text = text.map_err(|source| RowsError::Unreadable { name: name.to_string(), source })?;
+    Ok(python::read(&name, &text)?)
+}
+
+impl SurveyRun<'_> {
+    /// Asks every chosen line.
+    pub(super) fn python(mut self) -> Result<Exit, Failure> {
+        let options = self.options.python.clone();
+        let List { lines, left_out } =
+            list(options.rows.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let lines = select::chosen(lines, &self.run.selectors)?;
+        let names: BTreeSet<String> = lines.iter().flat_map(Line::packages).collect();
+        let names: Vec<String> = names.into_iter().collect();
+        let program = self.session.program().to_path_buf();
+        let found = self.session.callers_python(self.run.python.as_deref(), &names, &program)?;
+        self.report.machine.clone_from(&self.session.machine);
+        let mut document: Document<PythonRow> = match &self.options.resume {
+            Some(folder) => resume::document(folder)?,
+            None => self.blank(left_out),
+        };
+        if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
+            let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
+            return Err(Failure::Usage(why.to_string()));
+        }
+        self.console.header(&self.report, None);
+        let (started, spent) = (clock::now_ns(), document.survey.elapsed_ns);
+        if self.options.resume.is_none() {
+            self.put(&document)?;
+        }
+        if let Some(python) = &found {
+            let visible = self.visible();
+            let jobs = options.jobs();
+            let folder = self.options.python.keep_traces.then(|| self.folder.join("traces"));
+            let attempts = Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
+            let controls: Vec<Control> = python::controls(&visible);
+            // Again in every sitting: stored rows were asked by another one.
+            document.rows.retain(|row| row.framework != INSTRUMENT);
+            if self.session.has_libcuda() && !self.hold(&attempts, controls, &mut document)? {
+                document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+                return self.refuse_rows(document);
+            }
+            self.ask_lines(&lines, &attempts, &mut document, (started, spent))?;
+        } else {
+            let missing = self.session.machine.unavailable.iter().find(|it| it.reason == Reason::NoPython.name());
+            let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
+            let row = |line: &Line| PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
+            document.rows = lines.iter().map(row).collect();
+        }
+        let place = |row: &PythonRow| lines.iter().position(|line| line.id == row.id);
+        // Controls first, then the order of the list, whichever row was done first.
+        document.rows.sort_by_key(place);
+        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
+        document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+        self.end(document)
+    }
+
+    /// NVML indices of the GPUs that processes of rows see, in their order.
+    fn visible(&self) -> Vec<u32> {
+        let gpus = &self.session.machine.gpus;
+        let place = |uuid: &String| gpus.iter().position(|gpu| gpu.uuid == *uuid);
+        let all = (0..gpus.len()).collect();
+        let places: Vec<usize> = match &self.session.restrict {
+            Some(uuids) => uuids.iter().filter_map(place).collect(),
+            None => all,
+        };
+        places.into_iter().filter_map(|place| u32::try_from(place).ok()).collect()
+    }
+
+    /// Asks the controls. False if the instrument does not show what they do.
+    fn hold(
+        &mut self,
+        attempts: &Attempts,
+        controls: Vec<Control>,
+        document: &mut Document<PythonRow>,
+    ) -> Result<bool, Failure> {
+        self.console.status("checking the instrument");
+        let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
+        let jobs = controls.iter().map(|control| at_least(self.job(&control.line))).collect();
+        let mut rows = Vec::new();
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
+            pool::PoolEvent::Done(at, made) => rows.push((at, made)),
+            pool::PoolEvent::Tick => self.console.tick(),
+        });
+        rows.sort_by_key(|(at, _)| *at);
+        for (at, made) in rows {
+            let Some(control) = controls.get(at) else { continue };
+            document.rows.push(control.held(PythonRow::of(&control.line, None).with(made)));
+        }
+        let held = document.rows.iter().filter(|row| row.as_expected == Some(true)).count();
+        Ok(held == controls.len())
+    }
+
+    /// The controls did not hold, so there is nothing to ask with.
+    fn refuse_rows(mut self, document: Document<PythonRow>) -> Result<Exit, Failure> {
+        if self.session.supervisor.interrupt.signal().is_none() {
+            let why = "the instrument's controls did not all hold, so nothing was asked";
+            self.console.warn(&[why.to_string()]);
+        }
+        // Everything was asked that there is to ask with such an instrument.
+        let complete = document.rows.iter().any(Row::is_unexpected);
+        self.end(Document { complete, ..document })
+    }
+
+    /// What is made of a line.
+    fn job(&self, line: &Line) -> RowJob {
+        RowJob { line: line.clone(), limit: self.options.python.limit(line) }
+    }
+
+    /// Asks the lines that have no row yet.
+    fn ask_lines(
+        &mut self,
+        lines: &[Line],
+        attempts: &Attempts,
+        document: &mut Document<PythonRow>,
+        (started, spent): (u64, u64),
+    ) -> Result<(), Failure> {
+        let about = self.session.machine.python.clone().unwrap_or_default();
+        let (mut asked, mut jobs) = (Vec::new(), Vec::new());
+        let known: BTreeSet<String> = document.rows.iter().map(|row| row.id.clone()).collect();
+        for line in lines.iter().filter(|line| !known.contains(&line.id)) {
+            match self.lacks(line, &about) {
+                Some((reason, detail)) => {
+                    document.rows.push(PythonRow::of(line, Some(&about)).unmeasured(reason, detail));
+                }
+                None => {
+                    jobs.push(self.job(line));
+                    asked.push(line);
+                }
+            }
+        }
+        self.put(document)?;
+        self.console.start(jobs.len() as u64);
+        self.console.warn(&[format!("asking {}, {} at once", counted(jobs.len(), "row"), attempts.jobs())]);
+        let mut progress = Progress::new(jobs.len());
+        let (mut written, mut failed) = (clock::now_ns(), None);
+        let (console, store) = (&self.console, self.store()?);
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
+            pool::PoolEvent::Done(at, made) => {
+                let Some(line) = asked.get(at) else { return };
+                document.rows.push(PythonRow::of(line, Some(&about)).with(made));
+                document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+                console.step(progress.done());
+                console.status(&format!("{} · {}", progress.left(), line.id));
+                if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
+                    failed = store.put(PythonRow::KIND.file(), document).err().or(failed.take());
+                    written = clock::now_ns();
+                }
+            }
+            pool::PoolEvent::Tick => console.tick(),
+        });
+        document.survey.attempts_ns += attempts.spent_ns();
+        document.survey.host_unsafe = attempts.unkillable();
+        failed.map_or(Ok(()), |error| Err(Failure::from(error)))
+    }
+
+    /// Why a line cannot be asked here; none if it can.
+    fn lacks(&self, line: &Line, about: &Interpreter) -> Option<(Reason, String)> {
+        if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
+            return Some((Reason::NoPackage, detail));
+        }
+        let visible = self.visible().len();
+        if (line.gpus as usize) > visible {
+            let has = format!("it needs {}, and {visible} can be used here", counted(line.gpus as usize, "GPU"));
+            return Some((Reason::TooFewGpus, has));
+        }
+        let sets_mask = line.env.contains_key("CUDA_VISIBLE_DEVICES");
+        (sets_mask && self.session.restrict.is_some())
+            .then(|| (Reason::Restricted, "it sets a mask of its own, and the GPUs to use are restricted".to_string()))
+    }
+}

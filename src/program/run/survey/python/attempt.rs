@@ -1,0 +1,231 @@
+//! One attempt of a row: its files, its tracer, and what came of it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::pool::RowJob;
+use crate::run::session::Session;
+use cuda_pitfalls_answers::survey::python::{Line, Made, Said, made};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::verdict::Reason;
+use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, SupervisorError, role};
+use cuda_pitfalls_trace::Trace;
+
+const ROW: &str = include_str!("row.py");
+/// Beyond the row's own limit, for the tracer to start and to end: the driver may take long to say what it is.
+const GRACE: Duration = Duration::from_secs(90);
+/// From SIGTERM to SIGKILL, for a tracer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The GPUs that a process sees.
+const MASK: &str = "CUDA_VISIBLE_DEVICES";
+
+/// Variables that name the folders of frameworks' caches: what one attempt compiled is no help to the next.
+const CACHES: [&str; 6] = [
+    "XDG_CACHE_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "CUPY_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "CUDA_CACHE_PATH",
+];
+
+/// Where an interpreter finds modules, beside its own folders.
+const MODULES: &str = "PYTHONPATH";
+
+/// Makes attempts, from several threads.
+pub(super) struct Attempts {
+    program: PathBuf,
+    python: PathBuf,
+    on: String,
+    mask: Option<String>,
+    /// A private folder.
+    folder: PathBuf,
+    /// Where traces are kept, if they are.
+    traces: Option<PathBuf>,
+    /// PYTHONPATH, if it is set, with absolute paths.
+    modules: Option<OsString>,
+    repeat: u32,
+    jobs: usize,
+    number: AtomicU64,
+    spent_ns: AtomicU64,
+    /// Whether the user wants to stop.
+    pub(super) stop: AtomicBool,
+    /// A tracer that could not be killed, if there is one; nothing more is asked then.
+    unkillable: AtomicU32,
+}
+
+impl Attempts {
+    pub(super) fn new(session: &Session, python: &Path, traces: Option<PathBuf>, repeat: u32, jobs: usize) -> Attempts {
+        Attempts {
+            program: session.program().to_path_buf(),
+            python: python.to_path_buf(),
+            on: session.on.clone(),
+            mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
+            folder: session.folder().to_path_buf(),
+            traces: traces.map(|traces| std::path::absolute(&traces).unwrap_or(traces)),
+            modules: modules(),
+            repeat,
+            jobs,
+            number: AtomicU64::new(0),
+            spent_ns: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            unkillable: AtomicU32::new(0),
+        }
+    }
+
+    /// How many rows run at once.
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    /// A process that could not be killed, in words.
+    pub(super) fn unkillable(&self) -> Option<String> {
+        let pid = self.unkillable.load(Ordering::Relaxed);
+        (pid != 0).then(|| format!("process {pid} could not be killed"))
+    }
+
+    /// The wall time of all attempts, added up.
+    pub(super) fn spent_ns(&self) -> u64 {
+        self.spent_ns.load(Ordering::Relaxed)
+    }
+
+    /// The attempts of a row that may run beside others: all, but the last of a row that makes contexts. None if the
+    /// user stopped it.
+    pub(super) fn together(&self, job: &RowJob) -> Option<Vec<Made>> {
+        let mut attempts = Vec::new();
+        for number in 1..=self.repeat {
+            if number > 1 && number == self.repeat && wants_to_be_alone(&attempts) {
+                break;
+            }
+            attempts.push(self.attempt_unless_stopped(job, self.jobs == 1)?);
+            // It would hang again, and each time until the limit.
+            if attempts.last().is_some_and(hangs) {
+                break;
+            }
+        }
+        Some(attempts)
+    }
+
+    /// Adds the attempt that runs alone, while nothing else does, for a row that makes contexts: one attempt beside
+    /// others does not tell how much memory is its own. None if the user stopped it.
+    pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<Made>) -> Option<Vec<Made>> {
+        if wants_to_be_alone(&attempts) {
+            attempts.push(self.attempt_unless_stopped(job, true)?);
+        }
+        Some(attempts)
+    }
+
+    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool) -> Option<Made> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        if is_stopped() {
+            return None;
+        }
+        self.attempt(job, alone).filter(|_| !is_stopped())
+    }
+
+    fn attempt(&self, job: &RowJob, alone: bool) -> Option<Made> {
+        let began = clock::now_ns();
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(format!("row-{number}"));
+        let trace = self.traces.as_ref().map_or_else(
+            || folder.join("trace"),
+            |traces| traces.join(format!("{number:04}-{}", file_name(&job.line.id))),
+        );
+        let made = match self.trace(job, &folder, &trace) {
+            Ok(None) => return None,
+            Ok(Some(why)) => Made::failed(Reason::System, why),
+            Err(error) => Made::failed(Reason::System, error.to_string()),
+        };
+        let made = match Trace::open(&trace) {
+            Ok(trace) => {
+                let said = Said::read(&fs::read_to_string(folder.join("said")).unwrap_or_default());
+                let limit_ns = job.limit.as_nanos() as u64;
+                self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone)
+            }
+            Err(_) => made,
+        };
+        // What stays is removed with the private folder.
+        let _ = fs::remove_dir_all(&folder);
+        self.spent_ns.fetch_add(clock::now_ns() - began, Ordering::Relaxed);
+        Some(made)
+    }
+
+    /// Runs a tracer to its end. What it complained of, in words; None if it was stopped.
+    fn trace(&self, job: &RowJob, folder: &Path, trace: &Path) -> Result<Option<String>, SupervisorError> {
+        lay_out(folder, &job.line).map_err(SupervisorError::system)?;
+        let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
+        arguments.push(job.limit.as_millis().to_string().into());
+        arguments.extend([OsString::from("--folder"), trace.into(), "--".into()]);
+        arguments.extend([self.python.clone().into(), folder.join("row.py").into()]);
+        let tracer = Errand {
+            program: &self.program,
+            role: role::TRACER,
+            arguments,
+            environment: self.environment(&job.line, folder),
+            folder,
+            limit: job.limit + GRACE,
+            grace: PATIENCE,
+        };
+        match tracer.run(|| self.stop.load(Ordering::Relaxed))? {
+            ErrandEnd::Exited(status, words) if words.trim().is_empty() => {
+                Ok(Some(format!("the tracer left with {status}")))
+            }
+            ErrandEnd::Exited(_, words) => Ok(Some(words.trim().to_string())),
+            ErrandEnd::Stopped => Ok(None),
+            ErrandEnd::Unkillable(pid) => {
+                self.unkillable.store(pid, Ordering::Relaxed);
+                self.stop.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The caller's environment, with what is set for a row.
+    fn environment(&self, line: &Line, folder: &Path) -> BTreeMap<OsString, OsString> {
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
+        environment.extend(CACHES.map(cache));
+        environment.extend(self.modules.clone().map(|modules| (OsString::from(MODULES), modules)));
+        environment.remove(OsStr::new(MASK));
+        environment.extend(self.mask.as_ref().map(|mask| (OsString::from(MASK), OsString::from(mask))));
+        environment.extend(line.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        environment
+    }
+}
+
+/// Where the caller's interpreter finds modules, as it is from any folder.
+fn modules() -> Option<OsString> {
+    let paths = std::env::var_os(MODULES)?;
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).map(absolute);
+    std::env::join_paths(paths).ok()
+}
+
+/// Whether a row makes contexts, and no attempt of it ran alone yet.
+pub(super) fn wants_to_be_alone(attempts: &[Made]) -> bool {
+    let has_contexts = |made: &Made| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
+    attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
+}
+
+fn hangs(made: &Made) -> bool {
+    made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang)
+}
+
+/// Writes the files of a row.
+fn lay_out(folder: &Path, line: &Line) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("row.py"), ROW)?;
+    fs::write(folder.join("before.py"), line.before.join("\n") + "\n")?;
+    fs::write(folder.join("ask.py"), line.ask.clone() + "\n")
+}
+
+/// A row's name as a part of a path.
+fn file_name(id: &str) -> String {
+    let kept = id.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' });
+    kept.take(60).collect()
+}

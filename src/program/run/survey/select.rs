@@ -1,0 +1,149 @@
+//! Choosing among the questions of a survey, by name, glob or set.
+
+use super::super::Failure;
+use super::SurveyOptions;
+use cuda_pitfalls_answers::survey::python::Line;
+use cuda_pitfalls_answers::survey::{Item, SurveyKind};
+use cuda_pitfalls_core::scenario::nearest;
+use cuda_pitfalls_core::text::escape;
+
+/// Refuses what makes no sense together, before anything is touched.
+pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
+    let only = |kind: SurveyKind, what: &str| Failure::Usage(format!("{what} belongs to `survey {}`", kind.name()));
+    if options.generate > 0 && options.kind != SurveyKind::Mask {
+        return Err(only(SurveyKind::Mask, "--generate"));
+    }
+    if options.visible_gpus != 1 && options.kind != SurveyKind::Calls {
+        return Err(only(SurveyKind::Calls, "--visible-gpus"));
+    }
+    if options.run.libcudart.len() > 1 && options.kind != SurveyKind::Calls {
+        return Err(only(SurveyKind::Calls, "--libcudart given several times"));
+    }
+    let python = &options.python;
+    for (is_given, name) in [
+        (options.run.python.is_some(), "--python"),
+        (python.jobs.is_some(), "--jobs"),
+        (python.timeout.is_some(), "--timeout"),
+        (python.rows.is_some(), "--rows"),
+        (python.keep_traces, "--keep-traces"),
+    ] {
+        if is_given && options.kind != SurveyKind::Python {
+            return Err(only(SurveyKind::Python, name));
+        }
+    }
+    if python.rows.is_some() && !python.allow_code {
+        let why = "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code";
+        return Err(Failure::Usage(why.to_string()));
+    }
+    if options.kind == SurveyKind::Python && !options.run.libcudart.is_empty() {
+        return Err(Failure::Usage("--libcudart: a line of Python takes the libcudart of its framework".to_string()));
+    }
+    Ok(())
+}
+
+/// What can be chosen.
+pub(super) trait Choice {
+    /// Its name, unique.
+    fn key(&self) -> &str;
+
+    /// Names by which it is chosen together with others.
+    fn groups(&self) -> Vec<&str>;
+}
+
+impl<R> Choice for Item<R> {
+    fn key(&self) -> &str {
+        &self.question.key
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        self.question.sets.iter().map(String::as_str).collect()
+    }
+}
+
+impl Choice for Line {
+    fn key(&self) -> &str {
+        &self.id
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        vec![&self.framework]
+    }
+}
+
+/// The questions that the selectors mean, less those that a selector behind a `!` means; of all, if
+/// no selector stands without one.
+pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
+    let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
+    let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
+    for selector in with.into_iter().chain(without) {
+        let (selector, kept) = selector.strip_prefix('!').map_or((selector.as_str(), true), |rest| (rest, false));
+        let meant = meant(&items, selector);
+        if !meant.contains(&true) {
+            return Err(unknown(&items, selector));
+        }
+        keep.iter_mut().zip(meant).filter(|(_, meant)| *meant).for_each(|(keep, _)| *keep = kept);
+    }
+    if !keep.contains(&true) {
+        return Err(Failure::Usage("the selectors leave nothing to ask".to_string()));
+    }
+    Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
+}
+
+/// Which of the questions one selector means.
+fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
+    let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
+    let is_matched = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.matches(name));
+    let is_meant = |item: &C| {
+        let key = item.key();
+        // A mask's key is quoted; who asks for one writes it without.
+        let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+        let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
+        of_set || [key, plain].contains(&selector) || is_matched(plain)
+    };
+    items.iter().map(is_meant).collect()
+}
+
+fn unknown<C: Choice>(items: &[C], selector: &str) -> Failure {
+    let keys = items.iter().map(Choice::key);
+    let sets = items.iter().flat_map(Choice::groups);
+    let near = nearest(selector, keys.chain(sets));
+    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Failure::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_answers::survey::calls;
+
+    fn keys(selectors: &[&str]) -> Result<Vec<String>, Failure> {
+        let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
+        let items = chosen(calls::items(1).expect("the recipes are read"), &selectors)?;
+        Ok(items.into_iter().map(|item| item.question.key).collect())
+    }
+
+    #[test]
+    fn a_set_and_the_rest_are_all() {
+        let all = keys(&["cuda*"]).unwrap();
+        let (set, rest) = (keys(&["start-up"]).unwrap(), keys(&["!start-up", "cuda*"]).unwrap());
+        assert!(set.len() > 50 && rest.len() > 50);
+        assert!(all.iter().all(|key| set.contains(key) != rest.contains(key)), "{set:?} {rest:?}");
+        assert_eq!(all.len(), set.len() + rest.len());
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_out_of_all_if_nothing_was_named() {
+        let all = keys(&[]).unwrap();
+        assert_eq!(keys(&["!cuda*"]).unwrap().len(), all.iter().filter(|key| !key.starts_with("cuda")).count());
+    }
+
+    #[test]
+    fn selectors_that_mean_nothing_are_refused() {
+        assert_eq!(
+            keys(&["cuInot"]).unwrap_err().to_string(),
+            "this survey asks nothing about `cuInot`; did you mean `cuInit`?"
+        );
+        assert!(keys(&["!cuInot"]).unwrap_err().to_string().contains("`cuInot`"));
+        assert_eq!(keys(&["cuInit", "!cuI*"]).unwrap_err().to_string(), "the selectors leave nothing to ask");
+    }
+}

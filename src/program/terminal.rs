@@ -1,0 +1,24 @@
+//! Terminals: their width, and whether output may be coloured.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use cuda_pitfalls_core::text::lines::{NARROWEST, WIDTH};
+
+/// How many columns a line may have: `COLUMNS` if it is a number, else the width of the terminal,
+/// else [`WIDTH`]. Never less than [`NARROWEST`].
+pub(crate) fn width(stream: &impl AsFd) -> usize {
+    width_or(stream, WIDTH)
+}
+
+/// As [`width`], with another number of columns where no terminal says one.
+pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
+    let told = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse::<usize>().ok()).filter(|it| *it > 0);
+    let seen = || terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)).filter(|it| *it > 0);
+    told.or_else(seen).unwrap_or(otherwise).max(NARROWEST)
+}
+
+/// Whether a stream is a terminal whose user did not ask for plain words (`NO_COLOR`).
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

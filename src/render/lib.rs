@@ -1,0 +1,91 @@
+//! Renderings: one report in several formats.
+//!
+//! Every renderer is a function from the report to text: no clock, file, environment or process.
+//! A report may be untrusted, so its text passes through [`cuda_pitfalls_core::text::escape`] first, and
+//! nothing here can panic on it.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+pub mod answer;
+pub mod applicable;
+pub mod change;
+pub mod claims;
+pub mod compare;
+pub mod explain;
+pub mod facts;
+pub mod fleet;
+pub mod full;
+pub mod github;
+pub mod html;
+pub mod issue;
+pub mod junit;
+pub mod lines;
+pub mod listing;
+pub mod markdown;
+pub mod npd;
+mod prepared;
+pub mod preview;
+pub mod prometheus;
+mod sentence;
+mod steps;
+pub mod survey;
+pub mod svg;
+pub mod tally;
+pub mod trace;
+pub mod versions;
+pub mod words;
+
+#[cfg(test)]
+mod fixture;
+
+pub use prepared::{Prepared, has_words};
+
+use cuda_pitfalls_core::report::{self, Report, ScenarioReport};
+
+/// What a report can be rendered as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Format {
+    /// Answers, as the terminal shows them during a run.
+    Text,
+    /// Every case of every scenario, and a table, as `run --verbose` shows them.
+    TextFull,
+    /// One page without scripts or links to anything outside.
+    Html,
+    /// A page for issue trackers and job summaries.
+    Markdown,
+    /// XML that CI systems read as test results.
+    Junit,
+    /// A file for the textfile collector of a Prometheus node exporter.
+    Prometheus,
+    /// Annotations for a GitHub Actions log.
+    Github,
+    /// One line of at most 80 bytes for node-problem-detector.
+    Npd,
+    /// The compact report: the same document without steps, attempts and samples, in one line.
+    Compact,
+}
+
+/// Renders a report. The text ends with a newline. Forms in lines have at most `width` columns.
+pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> String {
+    let report = prepared.report();
+    match format {
+        Format::Text => answer::report(report, width),
+        Format::TextFull => full::report(report, width),
+        Format::Html => html::report(report),
+        Format::Markdown => markdown::report(report),
+        Format::Junit => junit::report(report),
+        Format::Prometheus => prometheus::report(report),
+        Format::Github => github::report(report),
+        Format::Npd => npd::report(report),
+        Format::Compact => compact(&prepared.judged_today(), has_words),
+    }
+}
+
+/// The compact report as a line of JSON; `has_words` as for [`report::compact`].
+pub fn compact(report: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> String {
+    serde_json::to_string(&report::document(&report::compact(report, has_words))).unwrap_or_default() + "\n"
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Diagnoses: rules, as data, that tie what a trace shows to a pitfall, the scenario that proves it,
+//! and the workaround in the words of the framework on the stack.
+//!
+//! [`clue`] has the facts that are computed from a trace, and what each kind of them knows. A rule is
+//! a file of `scenarios/diagnoses/` ([`load`], [`Rule`]): it asks about one kind of clue, and says what follows.
+//! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
+//! a file, the environment or a process.
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing))]
+
+pub mod clue;
+mod clues;
+mod load;
+mod rule;
+pub mod schema;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use clues::{gpu_name, line};
+pub use load::load;
+pub use rule::{ANY, Rule, Shown, When};
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use serde::Serialize;
+
+use crate::Trace;
+use cuda_pitfalls_core::source::Diagnostic;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The program does not do what its author meant, or takes memory that it does not use.
+    Pitfall,
+    /// Worth knowing, and not counted.
+    Note,
+}
+
+impl Severity {
+    /// All of them.
+    pub const ALL: [Severity; 2] = [Severity::Pitfall, Severity::Note];
+
+    /// The word in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Pitfall => "pitfall",
+            Severity::Note => "note",
+        }
+    }
+}
+
+/// What a rule found in a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule that found it, such as `late-mask`.
+    pub rule: String,
+    /// Whether it is counted as a pitfall.
+    pub severity: Severity,
+    /// The rule's title, a few words.
+    pub title: String,
+    /// What happened in this trace, one sentence without a full stop. It holds text of the program.
+    pub says: String,
+    /// The scenario that proves the pitfall, such as `visibility/mask-after-cuinit`.
+    pub scenario: String,
+    /// What to write instead.
+    pub workaround: String,
+    /// The process.
+    pub pid: u32,
+    /// The events that show it, by their index in the trace; the first is where it went wrong.
+    pub events: Vec<usize>,
+    /// The UUID of the GPU that is concerned.
+    pub gpu: Option<String>,
+    /// The memory that it takes, in bytes.
+    pub bytes: Option<i64>,
+}
+
+impl Finding {
+    /// The rules about whose pitfall nothing is known because of this.
+    pub fn leaves_open(&self) -> &'static [String] {
+        rules().iter().find(|rule| rule.name == self.rule).map_or(&[], |rule| rule.leaves_open.as_slice())
+    }
+}
+
+/// The rules that come with the program, by name.
+pub fn rules() -> &'static [Rule] {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+        let rules = embedded();
+        // A trace without its rules would say that a program met no pitfall.
+        #[expect(clippy::expect_used, reason = "the rules are part of the program, and a test reads them")]
+        rules.expect("the rules that come with the program are valid")
+    });
+    &RULES
+}
+
+/// Reads the rules that come with the program, by name; or the errors of the first file that has any.
+fn embedded() -> Result<Vec<Rule>, Vec<Diagnostic>> {
+    let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::beside("diagnoses")
+        .filter_map(|(path, text)| Some((path.strip_suffix(".toml")?, text)))
+        .collect();
+    files.sort_unstable();
+    files.into_iter().map(|(name, source)| load(name, &format!("scenarios/diagnoses/{name}.toml"), source)).collect()
+}
+
+/// What the rules find in a trace, in the order of time.
+pub fn findings(trace: &Trace) -> Vec<Finding> {
+    find(rules(), trace)
+}
+
+fn find(rules: &[Rule], trace: &Trace) -> Vec<Finding> {
+    let clues = clues::all(trace);
+    let mut found = Vec::new();
+    // The events about which a rule need not speak, because a better one does.
+    let mut covered: HashMap<&str, HashSet<usize>> = HashMap::new();
+    for rule in rules {
+        let mut said = HashSet::new();
+        for clue in &clues {
+            let Some(finding) = rule.finding(clue) else { continue };
+            for name in &rule.instead_of {
+                covered.entry(name).or_default().extend(&finding.events);
+            }
+            // A loop that does the same at one line is one mistake.
+            if said.insert((clue.pid, clue.gpu.clone(), clue.texts())) {
+                found.push((clue.t_ns, rule, finding));
+            }
+        }
+    }
+    found.retain(|(_, rule, finding)| {
+        let covered = covered.get(rule.name.as_str());
+        let is_covered = |event: &usize| covered.is_some_and(|events| events.contains(event));
+        finding.events.is_empty() || !finding.events.iter().all(is_covered)
+    });
+    found.sort_by_key(|(t_ns, rule, _)| (*t_ns, rule.severity, rule.name.as_str()));
+    found.into_iter().map(|(_, _, finding)| finding).collect()
+}

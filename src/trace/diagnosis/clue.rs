@@ -1,0 +1,432 @@
+//! Clues: facts of a trace that rules ask about. Each kind has a closed list of attributes with types.
+
+use std::collections::BTreeMap;
+
+use crate::Stack;
+use cuda_pitfalls_core::text::units;
+
+/// A kind of clue.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name in rules.
+    pub name: &'static str,
+    /// What there is one for.
+    pub about: &'static str,
+    /// What is known of it, beside [`COMMON`].
+    pub attributes: &'static [Attribute],
+}
+
+/// Something that is known of a clue.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its name in rules.
+    pub name: &'static str,
+    /// The type of its value.
+    pub of: Type,
+    /// What it says.
+    pub about: &'static str,
+}
+
+/// The type of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// True or false.
+    Flag,
+    /// A number.
+    Count,
+    /// A number of bytes.
+    Bytes,
+    /// A time in nanoseconds.
+    Duration,
+    /// Text.
+    Text,
+    /// Several texts. A condition holds if one of them is as asked.
+    List,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// Of a [`Type::Flag`].
+    Flag(bool),
+    /// Of a [`Type::Count`], [`Type::Bytes`] or [`Type::Duration`].
+    Number(i64),
+    /// Of a [`Type::Text`].
+    Text(String),
+    /// Of a [`Type::List`].
+    List(Vec<String>),
+}
+
+/// One fact of a trace. An attribute that is not known has no value, and no condition on it holds.
+#[derive(Clone, Debug)]
+pub(super) struct Clue<'a> {
+    pub(super) kind: &'static Kind,
+    values: BTreeMap<&'static str, Value>,
+    /// The process.
+    pub(super) pid: u32,
+    /// The events that show it, by index; the first is where it went wrong.
+    pub(super) events: Vec<usize>,
+    /// When it went wrong.
+    pub(super) t_ns: u64,
+    /// Where in the program: the place of the first event, then of others that explain it.
+    pub(super) stacks: Vec<&'a Stack>,
+    /// The UUID of the GPU that is concerned.
+    pub(super) gpu: Option<String>,
+    /// The memory that it takes.
+    pub(super) bytes: Option<i64>,
+}
+
+const fn attribute(name: &'static str, of: Type, about: &'static str) -> Attribute {
+    Attribute { name, of, about }
+}
+
+/// What every clue says.
+pub const COMMON: &[Attribute] = &[
+    attribute("line", Type::Text, "the user's own line, such as `train.py:12`, or the process where it is not known"),
+    attribute("call", Type::Text, "the C function that was called"),
+    attribute("through", Type::Text, "the function that the user's line called, such as `torch.cuda.is_available`"),
+    attribute("pid", Type::Count, "the process"),
+];
+
+/// Every kind of clue.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "variable-written",
+        about: "each write or removal of a variable that CUDA reads",
+        attributes: &[
+            attribute("name", Type::Text, "the variable"),
+            attribute("value", Type::Text, "what it was set to, or `(unset)`"),
+            attribute("latched", Type::Text, "what it was at `cuInit`, or `(unset)`"),
+            attribute("read_by_cuinit", Type::Flag, "whether `cuInit` reads it, and nothing reads it again"),
+            attribute("after_init", Type::Flag, "whether `cuInit` had succeeded in this process"),
+            attribute("after_context", Type::Flag, "whether the process had made a context"),
+            attribute("changes", Type::Flag, "whether it would have meant something else at that time"),
+            attribute(
+                "reaches_child",
+                Type::Flag,
+                "whether a process that was started later initialised with this value",
+            ),
+            attribute("late", Type::Duration, "the time since `cuInit`"),
+        ],
+    },
+    Kind {
+        name: "context-made",
+        about: "each context that was made",
+        attributes: &[
+            attribute("gpu", Type::Text, "the GPU, by its index in NVML order"),
+            attribute("ordinal", Type::Count, "the GPU, as the process counts"),
+            attribute("bytes", Type::Bytes, "the memory that it took"),
+            attribute("primary", Type::Flag, "whether it is the primary context"),
+            attribute("used", Type::Flag, "whether the process launched, copied or allocated anything on that GPU"),
+            attribute("elsewhere", Type::Flag, "whether the process had a context on another GPU before"),
+            attribute("only", Type::Flag, "whether the process made contexts on this GPU alone"),
+            attribute("own", Type::Text, "the ordinal of a GPU that the process did work on, or `N`"),
+            attribute("own_gpu", Type::Text, "that GPU by its index, or `another GPU`"),
+            attribute(
+                "leaves_guard",
+                Type::Flag,
+                "whether it was made in the `__exit__` or the destructor of a device guard",
+            ),
+            attribute(
+                "goes_back",
+                Type::Flag,
+                "whether the user's line lies before that of the context made before it, in the same function",
+            ),
+            attribute(
+                "host_memory_follows",
+                Type::Flag,
+                "whether the thread's next call asks for page-locked host memory",
+            ),
+            attribute(
+                "illegal_address",
+                Type::Flag,
+                "whether the process used this GPU afterwards, and a call then returned CUDA_ERROR_ILLEGAL_ADDRESS",
+            ),
+            attribute("fault_line", Type::Text, "where in the program that call was, or the process"),
+            attribute("fault_call", Type::Text, "that call"),
+        ],
+    },
+    Kind {
+        name: "process-contexts",
+        about: "each process that made a context",
+        attributes: &[
+            attribute("visible", Type::Count, "how many GPUs it could see"),
+            attribute("used", Type::Count, "on how many GPUs it did work"),
+            attribute("unused", Type::List, "the GPUs on which it has a context and did no work"),
+            attribute("several", Type::Flag, "whether it could see more than one GPU"),
+            attribute("on_every", Type::Flag, "whether it has a context on every GPU that it can see"),
+            attribute("at_once", Type::Flag, "whether no GPU was used between its first context and its last"),
+            attribute("bytes", Type::Bytes, "the memory of contexts on GPUs on which it did no work"),
+            attribute("own", Type::Text, "the ordinal of a GPU that it did work on, or `N`"),
+        ],
+    },
+    Kind {
+        name: "gpu-shared",
+        about: "each GPU on which processes that one process started have contexts at the same time",
+        attributes: &[
+            attribute("gpu", Type::Text, "the GPU, by its index in NVML order"),
+            attribute("processes", Type::Count, "how many processes"),
+            attribute("visible", Type::Count, "how many GPUs each of them could see, at least"),
+            attribute("one_each", Type::Flag, "whether each could have had a GPU of its own"),
+            attribute("bytes", Type::Bytes, "the memory of the contexts that might have been elsewhere"),
+        ],
+    },
+    Kind {
+        name: "forked",
+        about: "each child that was forked after `cuInit`",
+        attributes: &[
+            attribute("parent", Type::Count, "the process that forked"),
+            attribute("contexts", Type::Count, "how many contexts the parent had"),
+            attribute("init_line", Type::Text, "where in the program the parent initialised CUDA"),
+            attribute("init_through", Type::Text, "the function that the user's line called there"),
+            attribute("refused", Type::Flag, "whether a driver call of the child returned an error"),
+            attribute("refused_call", Type::Text, "the first call that did"),
+            attribute("refused_line", Type::Text, "where in the program that was, or the process"),
+            attribute("status", Type::Text, "the status that it returned"),
+        ],
+    },
+    Kind {
+        name: "forked-unseen",
+        about: "each line at which a process of Python forked after `cuInit`, and no call of a child was seen to be refused",
+        attributes: &[
+            attribute("children", Type::Text, "the children, such as `pid 12` or `4 processes`"),
+            attribute("init_line", Type::Text, "where in the program CUDA was initialised"),
+            attribute("init_through", Type::Text, "the function that the user's line called there"),
+            attribute(
+                "would_show",
+                Type::Flag,
+                "whether the program would not have ended with 0 if a child had been refused and nobody had caught the \
+                 error: PyTorch's DataLoader raises in the parent what a worker raises",
+            ),
+        ],
+    },
+    Kind {
+        name: "limit-set",
+        about: "each limit that was set, or was to be set",
+        attributes: &[
+            attribute("limit", Type::Text, "its name in `CUlimit`"),
+            attribute("value", Type::Bytes, "the value"),
+            attribute("after_launch", Type::Flag, "whether the process had launched a kernel on this GPU"),
+            attribute("refused", Type::Flag, "whether the call returned an error"),
+            attribute("status", Type::Text, "what it returned"),
+        ],
+    },
+    Kind {
+        name: "initialised",
+        about: "each process that initialised CUDA",
+        attributes: &[
+            attribute("contexts", Type::Count, "how many contexts it made until it ended"),
+            attribute("mask", Type::Text, "`CUDA_VISIBLE_DEVICES` at that time, or `(unset)`"),
+            attribute("order", Type::Text, "`CUDA_DEVICE_ORDER` at that time, or `(unset)`"),
+            attribute("failed", Type::Flag, "whether `cuInit` returned an error"),
+            attribute("models_differ", Type::Flag, "whether the machine has GPUs of different models"),
+            attribute("mask_has_numbers", Type::Flag, "whether the mask names GPUs by number"),
+            attribute("other_gpus", Type::Flag, "whether these numbers mean other GPUs in NVML order"),
+            attribute("meant", Type::List, "the GPUs that the numbers mean in NVML order"),
+            attribute("got", Type::List, "the GPUs that the process got"),
+        ],
+    },
+    Kind {
+        name: "memory-of-init",
+        about: "each process whose `cuInit` took memory on GPUs on which it then made no context",
+        attributes: &[
+            attribute("gpus", Type::List, "these GPUs"),
+            attribute("bytes", Type::Bytes, "the memory on all of them"),
+        ],
+    },
+];
+
+impl Kind {
+    /// The attribute of a name.
+    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+        let attributes: &'static [Attribute] = self.attributes;
+        attributes.iter().chain(COMMON).find(|attribute| attribute.name == name)
+    }
+
+    /// The names of all its attributes.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let attributes: &'static [Attribute] = self.attributes;
+        attributes.iter().chain(COMMON).map(|attribute| attribute.name)
+    }
+}
+
+impl Type {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Flag => "true or false",
+            Type::Count => "number",
+            Type::Bytes => "bytes",
+            Type::Duration => "time",
+            Type::Text => "text",
+            Type::List => "list",
+        }
+    }
+}
+
+impl Attribute {
+    /// A value in words.
+    fn words(&self, value: &Value) -> String {
+        match (self.of, value) {
+            (Type::Bytes, Value::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
+            (Type::Duration, Value::Number(ns)) => units::duration(ns.unsigned_abs()),
+            (_, Value::Number(number)) => number.to_string(),
+            (_, Value::Flag(flag)) => flag.to_string(),
+            (_, Value::Text(text)) => text.clone(),
+            (_, Value::List(list)) => list.join(", "),
+        }
+    }
+}
+
+impl Value {
+    /// Whether it has the type of an attribute.
+    fn is(&self, of: Type) -> bool {
+        match self {
+            Value::Flag(_) => of == Type::Flag,
+            Value::Number(_) => matches!(of, Type::Count | Type::Bytes | Type::Duration),
+            Value::Text(_) => of == Type::Text,
+            Value::List(_) => of == Type::List,
+        }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Value {
+        Value::Flag(flag)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Number(number)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Value {
+        Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<usize> for Value {
+    fn from(number: usize) -> Value {
+        Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<Vec<String>> for Value {
+    fn from(list: Vec<String>) -> Value {
+        Value::List(list)
+    }
+}
+
+impl<'a> Clue<'a> {
+    /// A clue of the kind of this name, of which nothing is known yet; none if there is no such kind.
+    pub(super) fn new(kind: &str, pid: u32, t_ns: u64) -> Option<Clue<'a>> {
+        let kind = KINDS.iter().find(|known| known.name == kind);
+        debug_assert!(kind.is_some(), "there is no such kind of clue");
+        let clue = |kind| Clue {
+            kind,
+            values: BTreeMap::new(),
+            pid,
+            events: Vec::new(),
+            t_ns,
+            stacks: Vec::new(),
+            gpu: None,
+            bytes: None,
+        };
+        kind.map(clue).map(|clue| clue.with("pid", u64::from(pid)))
+    }
+
+    /// The clue with a value.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Clue<'a> {
+        let value = value.into();
+        let attribute = self.kind.attribute(name);
+        debug_assert!(attribute.is_some_and(|it| value.is(it.of)), "{} has no `{name}` of this type", self.kind.name);
+        if let Some(attribute) = attribute {
+            self.values.insert(attribute.name, value);
+        }
+        self
+    }
+
+    /// The clue with a value, where it is known.
+    pub(super) fn with_known(self, name: &str, value: Option<impl Into<Value>>) -> Clue<'a> {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// The value of an attribute; none where it is not known.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// What tells this clue from others of its rule: texts, for numbers and times differ between two
+    /// turns of one loop.
+    pub(super) fn texts(&self) -> Vec<Value> {
+        self.values.values().filter(|value| matches!(value, Value::Text(_) | Value::List(_))).cloned().collect()
+    }
+
+    /// A sentence with each `{attribute}` replaced by its value.
+    pub(super) fn fill(&self, template: &str) -> String {
+        let mut text = String::new();
+        for part in parts(template) {
+            match part {
+                Part::Words(words) => text.push_str(words),
+                Part::Placeholder(name) => {
+                    let Some(attribute) = self.kind.attribute(name) else { continue };
+                    match self.get(name) {
+                        Some(value) => text.push_str(&attribute.words(value)),
+                        None if attribute.of == Type::Bytes => text.push_str("memory not read"),
+                        None => text.push_str("not known"),
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+/// A part of a sentence in a rule.
+pub(super) enum Part<'t> {
+    /// What stands as it is.
+    Words(&'t str),
+    /// The name between braces.
+    Placeholder(&'t str),
+}
+
+/// The parts of a sentence. A brace without its other half, or around something that is no name,
+/// stands for itself.
+pub(super) fn parts(template: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let inside = after.split_once('}');
+        match inside.filter(|(name, _)| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')) {
+            Some((name, behind)) => {
+                parts.extend([Part::Words(before), Part::Placeholder(name)]);
+                rest = behind;
+            }
+            None => {
+                let end = before.len() + 1;
+                parts.push(Part::Words(rest.get(..end).unwrap_or(rest)));
+                rest = after;
+            }
+        }
+    }
+    parts.push(Part::Words(rest));
+    parts
+}

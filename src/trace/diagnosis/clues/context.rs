@@ -1,0 +1,146 @@
+//! Contexts, and what each process did with those that it made.
+
+use std::collections::HashSet;
+
+use super::super::clue::Clue;
+use super::{about, gpu_name, leaves_guard, line, sum};
+use crate::history::Program;
+use crate::{ContextLife, Event, Frame, History, Trace, What};
+
+/// What stands for the ordinal of a GPU that is not known.
+const SOME_ORDINAL: &str = "N";
+
+/// A clue for each context.
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let trace = history.trace;
+    let mut clues = Vec::new();
+    for program in &history.programs {
+        let gpus = program.gpus();
+        for (place, (index, life)) in program.contexts.iter().enumerate() {
+            let (index, made) = (*index, life.made);
+            let Some(clue) = about("context-made", index, made) else { continue };
+            let before = program.contexts.get(..place).unwrap_or_default();
+            let is_elsewhere = |(_, other): &&(usize, ContextLife)| other.made.gpu != made.gpu;
+            let own = worked_on(program, made.gpu.as_deref());
+            let pinned = next_of_thread(program, index, made).filter(|(_, next)| is_host_memory(next));
+            let own_gpu = own.map_or("another GPU".to_owned(), |own| gpu_name(trace, own.made.gpu.as_deref()));
+            let mut clue = clue
+                .with("gpu", gpu_name(trace, made.gpu.as_deref()))
+                .with("elsewhere", before.iter().any(|it| is_elsewhere(&it)))
+                .with("only", gpus.len() == 1)
+                .with("own", own_ordinal(own))
+                .with("own_gpu", own_gpu)
+                .with("leaves_guard", leaves_guard(&made.stack))
+                .with("goes_back", before.last().is_some_and(|(_, last)| goes_back(last.made, made)))
+                .with("host_memory_follows", pinned.is_some())
+                .with_known("ordinal", made.device.map(i64::from))
+                .with_known("bytes", life.bytes)
+                .with_known("used", life.uses.map(|uses| !uses.is_none()));
+            if let What::Context { primary, .. } = made.what {
+                clue = clue.with("primary", primary);
+            }
+            clue.gpu.clone_from(&made.gpu);
+            clue.bytes = life.bytes;
+            if let Some((at, fault)) = fault_after(program, index, made) {
+                clue = clue
+                    .with("illegal_address", true)
+                    .with("fault_line", line(fault))
+                    .with("fault_call", fault.call.as_str());
+                clue.events.push(at);
+                clue.stacks.push(&fault.stack);
+            }
+            // What asked for the memory explains the context.
+            clue.stacks.extend(pinned.map(|(_, next)| &next.stack));
+            clues.push(clue);
+        }
+    }
+    clues
+}
+
+/// The context of the process on another GPU on which it did work.
+fn worked_on<'p, 'a>(program: &'p Program<'a>, but: Option<&str>) -> Option<&'p ContextLife<'a>> {
+    let mut others = program.contexts.iter().map(|(_, life)| life).filter(|life| life.made.gpu.as_deref() != but);
+    others.find(|life| life.uses.is_some_and(|uses| !uses.is_none()))
+}
+
+fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
+    own.and_then(|own| own.made.device).map_or(SOME_ORDINAL.to_owned(), |ordinal| ordinal.to_string())
+}
+
+fn is_host_memory(event: &Event) -> bool {
+    matches!(event.what, What::HostMemory { .. })
+}
+
+/// What the thread did next, but for loading code, which comes with a context.
+fn next_of_thread<'a>(program: &Program<'a>, index: usize, made: &Event) -> Option<(usize, &'a Event)> {
+    let after = program.events.iter().filter(|(at, event)| *at > index && event.tid == made.tid);
+    after.copied().find(|(_, event)| !matches!(event.what, What::Module))
+}
+
+/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Every call
+/// after it returns the same: what went wrong lies before it.
+fn fault_after<'a>(program: &Program<'a>, index: usize, made: &Event) -> Option<(usize, &'a Event)> {
+    const ILLEGAL_ADDRESS: i64 = 700;
+    let first = program.events.iter().copied().find(|(_, event)| event.status == Some(ILLEGAL_ADDRESS))?;
+    let is_use = |event: &Event| matches!(event.what, What::FirstUse { .. }) && event.gpu == made.gpu;
+    let between = program.events.iter().filter(|(at, _)| (index..first.0).contains(at));
+    between.into_iter().any(|(_, event)| is_use(event)).then_some(first)
+}
+
+/// Whether a user's line lies before another in the same function: the program came back to the
+/// beginning of a block, as `with` does when it leaves one.
+fn goes_back(before: &Event, now: &Event) -> bool {
+    let users = |event: &Event| -> Option<(String, String, u32)> {
+        let frame: &Frame = event.stack.users()?;
+        Some((frame.file.clone()?, frame.function.clone(), frame.line?))
+    };
+    users(before)
+        .zip(users(now))
+        .is_some_and(|(before, now)| before.0 == now.0 && before.1 == now.1 && now.2 < before.2)
+}
+
+/// A clue for each process that made a context, about all of them.
+pub(super) fn of_processes<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    history.programs.iter().filter_map(|program| of_process(history.trace, program)).collect()
+}
+
+fn of_process<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
+    let gpus = program.gpus();
+    let unused: Vec<&(usize, ContextLife)> =
+        program.contexts.iter().filter(|(_, life)| program.used(life.made.gpu.as_deref()) == Some(false)).collect();
+    // The clue stands where the first of them was made; a process without one has it at its first.
+    let (index, life) = unused.first().map(|(index, life)| (*index, life)).or_else(|| gpus.first().copied())?;
+    let mut clue = about("process-contexts", index, life.made)?;
+    let uses: Option<Vec<bool>> = gpus.iter().map(|(_, life)| program.used(life.made.gpu.as_deref())).collect();
+    if let Some(uses) = uses {
+        clue = clue.with("used", uses.into_iter().filter(|used| *used).count());
+    }
+    let mut names: Vec<String> = unused.iter().map(|(_, life)| gpu_name(trace, life.made.gpu.as_deref())).collect();
+    names.dedup();
+    let bytes = sum(unused.iter().map(|(_, life)| life.bytes));
+    clue = clue
+        .with("unused", names)
+        .with("at_once", made_at_once(program, &gpus))
+        .with("own", own_ordinal(worked_on(program, None)))
+        .with_known("bytes", bytes);
+    if let Some(visible) = program.visible() {
+        let made: HashSet<&str> = gpus.iter().filter_map(|(_, life)| life.made.gpu.as_deref()).collect();
+        clue = clue
+            .with("visible", visible.len())
+            .with("several", visible.len() > 1)
+            .with("on_every", !visible.is_empty() && visible.iter().all(|gpu| made.contains(gpu.as_str())));
+    }
+    clue.bytes = bytes;
+    clue.events = unused.iter().map(|(index, _)| *index).collect();
+    if clue.events.is_empty() {
+        clue.events.push(index);
+    }
+    Some(clue)
+}
+
+/// Whether the process used no GPU between the first of its contexts and the first on the last GPU.
+fn made_at_once(program: &Program<'_>, gpus: &[(usize, &ContextLife<'_>)]) -> bool {
+    let (Some((first, _)), Some((last, _))) = (gpus.first(), gpus.last()) else { return false };
+    let between = program.events.iter().filter(|(index, _)| (first..last).contains(&index));
+    !between.into_iter().any(|(_, event)| matches!(event.what, What::FirstUse { .. }))
+}

@@ -1,0 +1,108 @@
+//! Children that were forked after `cuInit`.
+
+use super::super::clue::Clue;
+use super::{about, line, through};
+use crate::history::{Fork, Program};
+use crate::{Event, History, Language, Trace, status_name};
+
+/// A clue for each child.
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    history.forks().filter_map(|fork| clue(history, fork)).collect()
+}
+
+fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
+    let trace = history.trace;
+    let mut clue = about("forked", fork.event.0, fork.event.1)?
+        .with("parent", u64::from(fork.parent))
+        .with("contexts", u64::from(fork.contexts));
+    let refused = refused(fork);
+    if let Some((index, event)) = refused {
+        clue = clue
+            .with("refused", true)
+            .with("refused_call", event.call.as_str())
+            .with("refused_line", line(event))
+            .with_known("status", event.status.map(status_name));
+        clue.events.push(index);
+        clue.stacks.push(&event.stack);
+    } else if trace.counts.iter().any(|counts| counts.pid == fork.child.pid) {
+        let call = counted_error(trace, fork.child.pid);
+        clue = clue.with("refused", call.is_some()).with_known("refused_call", call);
+        // Which line made the call, and what it got, was left out of the trace.
+        clue = clue.with("refused_line", format!("pid {}", fork.child.pid)).with("status", "an error");
+    }
+    Some(with_init(clue, history, fork))
+}
+
+/// The clue with the `cuInit` that the child has inherited.
+fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> Clue<'a> {
+    let Some((index, init)) = history.inherited_init(&fork) else {
+        return clue.with("init_line", format!("pid {}", fork.parent)).with("init_through", "cuInit");
+    };
+    let mut clue = clue.with("init_line", line(init)).with("init_through", through(init));
+    clue.events.push(index);
+    clue.stacks.push(&init.stack);
+    clue
+}
+
+/// The first call of a child that returned an error.
+fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+    fork.child.events.iter().copied().find(|(at, event)| *at > fork.event.0 && event.has_failed())
+}
+
+/// A call of a process that returned an error, of which there may be no event.
+fn counted_error(trace: &Trace, pid: u32) -> Option<&str> {
+    let counts = trace.counts.iter().find(|counts| counts.pid == pid)?;
+    counts.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str())
+}
+
+/// A clue for each line that forked children of which no refused call was seen. That says nothing: PyTorch refuses
+/// CUDA in such a child before it calls the driver, and Numba after a question that is not counted.
+pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let trace = history.trace;
+    let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
+    for fork in history.forks() {
+        let is_seen = refused(fork).is_some() || counted_error(trace, fork.child.pid).is_some();
+        if is_seen || !is_of_python(fork) || runs_another(&history.programs, fork) {
+            continue;
+        }
+        let key = (fork.parent, line(fork.event.1));
+        match lines.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, forks)) => forks.push(fork),
+            None => lines.push((key, vec![fork])),
+        }
+    }
+    let ended_well = trace.end.as_ref().is_some_and(|end| end.code == Some(0));
+    let clue = |forks: &[Fork<'_, 'a>]| {
+        let first = *forks.first()?;
+        let children = match forks.len() {
+            1 => format!("pid {}", first.child.pid),
+            many => format!("{many} processes"),
+        };
+        let mut clue = about("forked-unseen", first.event.0, first.event.1)?
+            .with("children", children)
+            .with("would_show", ended_well && forks.iter().all(|fork| is_of_loader(fork.event.1)));
+        clue.events = forks.iter().map(|fork| fork.event.0).collect();
+        Some(with_init(clue, history, first))
+    };
+    lines.iter().filter_map(|(_, forks)| clue(forks)).collect()
+}
+
+/// Whether a framework of Python may refuse CUDA by itself in the child.
+fn is_of_python(fork: Fork<'_, '_>) -> bool {
+    let runs_python = |program: &Program<'_>| {
+        program.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
+    };
+    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == Language::Python)
+}
+
+/// Whether the child was seen to become another program, which initialises CUDA for itself.
+fn runs_another(programs: &[Program<'_>], fork: Fork<'_, '_>) -> bool {
+    let is_later = |program: &Program<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
+    programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
+}
+
+/// Whether PyTorch's DataLoader forked.
+fn is_of_loader(event: &Event) -> bool {
+    let is_it = |file: &str| file.starts_with("torch/utils/data/");
+    event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))
+}

@@ -1,0 +1,108 @@
+//! What each process got from `cuInit`, and what that took.
+
+use super::super::clue::Clue;
+use super::{UNSET, about, gpu_name};
+use crate::history::{MASK, Program};
+use crate::{Event, History, Trace, What};
+use cuda_pitfalls_core::mask;
+
+/// What `cuInit` takes on a GPU is more than this: less is noise.
+const LEAST_BYTES: i64 = 1 << 20;
+/// And less than this, which is less than any context takes.
+const CONTEXT_BYTES: i64 = 100 << 20;
+
+/// The clues about `cuInit`.
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let trace = history.trace;
+    let all = history.programs.iter().flat_map(|program| [initialised(trace, program), memory(trace, program)]);
+    all.flatten().collect()
+}
+
+/// Whether all contexts that a program made are known.
+fn is_whole(trace: &Trace) -> bool {
+    trace.start.libcuda.is_some() && trace.end.as_ref().is_some_and(|end| end.left_out == 0 && end.not_seen.is_empty())
+}
+
+fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
+    let init = program.init()?;
+    let &(index, event) = init.begun.last()?;
+    let mask = init.value(MASK)?;
+    let order = init.value("CUDA_DEVICE_ORDER")?;
+    let models: Vec<&str> = trace.start.gpus.iter().filter_map(|gpu| gpu.name.as_deref()).collect();
+    let has_numbers = mask.is_some_and(|mask| {
+        mask.trim_start().trim_start_matches(['+', '-']).starts_with(|letter: char| letter.is_ascii_digit())
+    });
+    let mut clue = about("initialised", index, event)?
+        .with("mask", mask.unwrap_or(UNSET))
+        .with("order", order.unwrap_or(UNSET))
+        .with("models_differ", models.iter().any(|model| Some(model) != models.first()))
+        .with("mask_has_numbers", has_numbers);
+    if is_whole(trace) {
+        clue = clue.with("contexts", program.contexts.len());
+    }
+    if init.returned.is_some() {
+        clue = clue.with("failed", init.has_failed());
+    }
+    if let Some(visible) = program.visible().filter(|_| has_numbers) {
+        let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let meant = mask::parse(mask, order, &gpus).gpus;
+        let meant: Vec<&String> = meant.into_iter().filter_map(|index| gpus.get(index)).collect();
+        let name = |uuid: &String| gpu_name(trace, Some(uuid));
+        clue = clue
+            .with("other_gpus", !meant.iter().copied().eq(visible))
+            .with("meant", meant.iter().map(|uuid| name(uuid)).collect::<Vec<_>>())
+            .with("got", visible.iter().map(name).collect::<Vec<_>>());
+    }
+    Some(clue)
+}
+
+/// Whether another process of the program initialised CUDA, or made or ended a context, while `cuInit` ran: what it
+/// took is in the same figures then.
+fn is_beside_another(trace: &Trace, done: &Event) -> bool {
+    let (began, until) = span(done);
+    trace.events.iter().any(|other| {
+        let is_one = matches!(other.what, What::Context { .. } | What::InitDone { .. });
+        let (from, to) = span(other);
+        is_one && other.pid != done.pid && from <= until && to >= began
+    })
+}
+
+/// From when until when the call of an event ran: `cuInit` is told when it is done, a context by when it began.
+fn span(event: &Event) -> (u64, u64) {
+    let elapsed = event.elapsed_ns.unwrap_or(0);
+    match event.what {
+        What::InitDone { .. } => (event.t_ns.saturating_sub(elapsed), event.t_ns),
+        _ => (event.t_ns, event.t_ns.saturating_add(elapsed)),
+    }
+}
+
+/// What `cuInit` took where no context followed.
+fn memory<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
+    let init = program.init()?;
+    let returned = init.returned.filter(|_| init.has_succeeded());
+    let mut read = [returned, init.begun.last().copied()].into_iter().flatten();
+    let (index, event) = read.find(|(_, event)| !event.memory_bytes.is_empty())?;
+    if !is_whole(trace) || is_beside_another(trace, event) {
+        return None;
+    }
+    let has_context = |uuid: &str| program.contexts.iter().any(|(_, life)| life.made.gpu.as_deref() == Some(uuid));
+    let grown: Vec<(&str, i64)> = trace
+        .start
+        .gpus
+        .iter()
+        .zip(&event.memory_bytes)
+        .filter_map(|(gpu, bytes)| Some((gpu.uuid.as_str(), (*bytes)?)))
+        .filter(|(uuid, bytes)| (LEAST_BYTES..CONTEXT_BYTES).contains(bytes) && !has_context(uuid))
+        .collect();
+    let bytes: i64 = grown.iter().map(|(_, bytes)| bytes).sum();
+    let mut clue = about("memory-of-init", index, event)?
+        .with("gpus", grown.iter().map(|(uuid, _)| gpu_name(trace, Some(uuid))).collect::<Vec<_>>())
+        .with("bytes", bytes);
+    clue.bytes = Some(bytes);
+    match grown.as_slice() {
+        [] => return None,
+        [(uuid, _)] => clue.gpu = Some((*uuid).to_owned()),
+        _ => {}
+    }
+    Some(clue)
+}

@@ -1,0 +1,106 @@
+//! GPUs on which several processes of the program have contexts, though there are GPUs for each.
+
+use std::collections::BTreeMap;
+
+use super::super::clue::Clue;
+use super::{about, gpu_name, sum};
+use crate::history::Program;
+use crate::{ContextLife, History, Trace};
+
+/// The first context of one process on a GPU.
+struct Holder<'p, 'a> {
+    program: &'p Program<'a>,
+    index: usize,
+    life: &'p ContextLife<'a>,
+}
+
+/// A clue for each such GPU, and each process that started its holders.
+pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    // A parent and its child share a GPU on purpose more often than not; ranks are siblings.
+    let mut groups: BTreeMap<(&str, u32), Vec<Holder<'_, 'a>>> = BTreeMap::new();
+    for program in &history.programs {
+        let Some(process) = program.process else { continue };
+        for (index, life) in program.gpus() {
+            let Some(gpu) = life.made.gpu.as_deref() else { continue };
+            groups.entry((gpu, process.parent)).or_default().push(Holder { program, index, life });
+        }
+    }
+    groups.into_iter().filter_map(|((gpu, _), holders)| clue(history.trace, gpu, &holders)).collect()
+}
+
+fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<'a>> {
+    if all.len() < 2 {
+        return None;
+    }
+    let grown = Grown::of(trace, gpu);
+    let holders: Vec<&Holder> =
+        all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
+    // The one too many is of a process that has another GPU of its own, and does nothing or little here.
+    let has_other =
+        |holder: &Holder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
+    let is_idle = |holder: &Holder| holder.program.used(Some(gpu)) == Some(false);
+    let mut elsewhere: Vec<&&Holder> = holders.iter().filter(|it| has_other(it) && is_idle(it)).collect();
+    if elsewhere.is_empty() {
+        elsewhere = holders.iter().filter(|it| has_other(it)).collect();
+    }
+    if elsewhere.is_empty() {
+        elsewhere = holders.iter().skip(1).collect();
+    }
+    let first = elsewhere.first()?;
+    let visible = holders.iter().map(|holder| holder.program.visible().map(<[String]>::len)).min().flatten();
+    let bytes = sum(elsewhere.iter().map(|holder| holder.life.bytes));
+    let mut clue = about("gpu-shared", first.index, first.life.made)?
+        .with("gpu", gpu_name(trace, Some(gpu)))
+        .with("processes", holders.len())
+        .with_known("visible", visible)
+        .with_known("one_each", visible.map(|visible| visible >= holders.len()))
+        .with_known("bytes", bytes);
+    clue.events = elsewhere.iter().map(|holder| holder.index).collect();
+    clue.gpu = Some(gpu.to_owned());
+    clue.bytes = bytes;
+    Some(clue)
+}
+
+/// Whether two processes had their contexts on a GPU at the same time.
+fn is_beside(grown: &Grown, one: &Holder<'_, '_>, other: &Holder<'_, '_>) -> bool {
+    if one.program.pid == other.program.pid {
+        return false;
+    }
+    let (earlier, later) = if one.life.made.t_ns <= other.life.made.t_ns { (one, other) } else { (other, one) };
+    let made = later.life.made.t_ns;
+    if let Some(ended) = earlier.life.ended {
+        return ended.t_ns > made;
+    }
+    if earlier.program.last_seen_ns() >= made {
+        return true;
+    }
+    // Nothing says when a process ended; but its context is there as long as its memory is.
+    let taken = grown.before(made).zip(earlier.life.bytes);
+    taken.is_some_and(|(used, bytes)| bytes > 0 && used >= bytes / 2)
+}
+
+/// How much more memory of a GPU was in use than before the program began.
+struct Grown {
+    /// None where the memory was not read.
+    start: Option<u64>,
+    /// The readings, with their times, in the order of time.
+    readings: Vec<(u64, u64)>,
+}
+
+impl Grown {
+    fn of(trace: &Trace, gpu: &str) -> Grown {
+        let index = trace.gpu_index(Some(gpu));
+        let of_gpu = trace.memory.iter().filter(|memory| Some(memory.index) == index);
+        let mut readings: Vec<(u64, u64)> = of_gpu.map(|memory| (memory.t_ns, memory.used_bytes)).collect();
+        readings.sort_unstable();
+        Grown { start: index.and_then(|index| trace.start.used_bytes.get(index).copied().flatten()), readings }
+    }
+
+    /// Right before a time.
+    fn before(&self, t_ns: u64) -> Option<i64> {
+        let start = self.start?;
+        let count = self.readings.partition_point(|(at, _)| *at < t_ns);
+        let used = count.checked_sub(1).and_then(|last| self.readings.get(last)).map_or(start, |(_, used)| *used);
+        Some(i64::try_from(used).ok()?.saturating_sub(i64::try_from(start).ok()?))
+    }
+}

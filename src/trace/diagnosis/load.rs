@@ -1,0 +1,202 @@
+//! Reading a rule: strict, every error of the file at once, each at its place.
+
+use super::Severity;
+use super::clue::{Attribute, KINDS, Kind, Part, Type, Value, parts};
+use super::rule::{ANY, Rule, Shown, When, is_function};
+use cuda_pitfalls_core::scenario::framework;
+use cuda_pitfalls_core::source::Diagnostic;
+use cuda_pitfalls_core::source::diagnostic::suggest;
+use cuda_pitfalls_core::source::reader::{Reader, get, opening_comment};
+use cuda_pitfalls_core::source::tree::{Entry, Node, Place};
+
+const MOST_SOURCE_BYTES: usize = 64 << 10;
+const KEYS: [&str; 10] =
+    ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "leaves_open", "workaround", "shown"];
+/// The folder of programs that were traced.
+const PROGRAMS: &str = "reports/traces/programs/";
+/// What `when` can ask of every kind of clue, beside its attributes.
+const OF_STACKS: [&str; 2] = ["stack_has", "package"];
+
+/// Turns the text of a file into a rule, or into every error of the file, sorted by place.
+///
+/// `name` is what the rule will be called, and `file` what messages call the file. Whether the
+/// scenario and the report exist is not asked: a test does.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn load(name: &str, file: &str, source: &str) -> Result<Rule, Vec<Diagnostic>> {
+    let mut reader = Reader::new(file, source, &[]);
+    let rule = read(&mut reader, name);
+    reader.finish(rule)
+}
+
+fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
+    let source = reader.source;
+    let top = Place::at(0..0);
+    let entries = reader.top("a rule", MOST_SOURCE_BYTES)?;
+    let owner = entries.first().map_or(top, |entry| entry.key.place.clone());
+    let entries = entries.as_slice();
+    reader.known_keys(entries, &KEYS);
+    let why = opening_comment(source);
+    if why.is_empty() {
+        reader.error(&owner, "a rule begins with a comment that says what goes wrong, and why", None);
+    }
+    let required = |reader: &mut Reader<'_>, key: &str| {
+        let node = reader.required(entries, key, &owner, "a rule")?;
+        reader.sentence(node).map(|text| (text, node))
+    };
+    let title = required(reader, "title");
+    let severity = required(reader, "severity").and_then(|(_, node)| {
+        let word = reader.word(node, "severity", &Severity::ALL.map(Severity::name))?;
+        Severity::ALL.into_iter().find(|severity| severity.name() == word)
+    });
+    let scenario = required(reader, "scenario");
+    if let Some((_, node)) = scenario.as_ref().filter(|(text, _)| text.matches('/').count() != 1) {
+        reader.error(&node.place, "a scenario is named `<subject>/<what-happens>`", None);
+    }
+    let evidence = required(reader, "evidence");
+    if let Some((_, node)) = evidence.as_ref().filter(|(text, _)| !text.starts_with("reports/")) {
+        reader.error(&node.place, "evidence is a folder below `reports/`", None);
+    }
+    let says = required(reader, "says");
+    let when = reader.required(entries, "when", &owner, "a rule");
+    let when: Option<Vec<When>> =
+        when.and_then(|node| reader.one_or_more(node).iter().map(|node| self::when(reader, node)).collect());
+    let workaround = reader.required(entries, "workaround", &owner, "a rule");
+    let workaround = workaround.and_then(|node| workarounds(reader, node));
+    let instead_of = get(entries, "instead_of").map(|node| words(reader, node)).unwrap_or_default();
+    let leaves_open = get(entries, "leaves_open").map(|node| words(reader, node)).unwrap_or_default();
+    let keys: Vec<&str> = workaround.iter().flatten().map(|(key, _, _)| key.as_str()).collect();
+    let shown = get(entries, "shown").and_then(|node| shown(reader, node, &keys)).unwrap_or_default();
+    let kinds: Vec<&'static Kind> = when.iter().flatten().map(|when| when.clue).collect();
+    if let Some((text, node)) = &says {
+        placeholders(reader, text, node, &kinds);
+    }
+    for (_, text, node) in workaround.iter().flatten() {
+        placeholders(reader, text, node, &kinds);
+    }
+    Some(Rule {
+        name: name.to_owned(),
+        title: title?.0,
+        severity: severity?,
+        why,
+        scenario: scenario?.0,
+        evidence: evidence?.0,
+        when: when?,
+        says: says?.0,
+        instead_of,
+        leaves_open,
+        shown,
+        workaround: workaround?.into_iter().map(|(framework, text, _)| (framework, text)).collect(),
+    })
+}
+
+fn when(reader: &mut Reader<'_>, node: &Node) -> Option<When> {
+    let entries = reader.table(node)?;
+    let kind = reader.required(entries, "clue", &node.place, "`when`")?;
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let name = reader.word(kind, "kind of clue", &names)?;
+    let clue = KINDS.iter().find(|kind| kind.name == name)?;
+    let mut when = When { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new() };
+    for Entry { key, value } in entries {
+        match key.text.as_str() {
+            "clue" => {}
+            "stack_has" => when.stack_has = words(reader, value),
+            "package" => when.package = words(reader, value),
+            word => match clue.attribute(word) {
+                Some(attribute) => {
+                    let wanted: Vec<Value> = reader
+                        .one_or_more(value)
+                        .iter()
+                        .filter_map(|value| self::value(reader, attribute, value))
+                        .collect();
+                    when.is.push((attribute.name, wanted));
+                }
+                None => {
+                    let message = format!("a clue `{}` has no attribute `{word}`", clue.name);
+                    reader.error(&key.place, message, suggest(word, clue.names().chain(OF_STACKS)));
+                }
+            },
+        }
+    }
+    Some(when)
+}
+
+fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<Value> {
+    match attribute.of {
+        Type::Flag => reader.boolean(node).map(Value::Flag),
+        Type::Count | Type::Duration => reader.integer(node, i64::MIN..=i64::MAX).map(Value::Number),
+        Type::Bytes => reader.bytes(node).map(Value::Number),
+        Type::Text | Type::List => reader.sentence(node).map(Value::Text),
+    }
+}
+
+/// A list of texts, or one.
+fn words(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+    reader.one_or_more(node).iter().filter_map(|node| reader.sentence(node)).collect()
+}
+
+fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(String, String, &'n Node)>> {
+    let entries = reader.table(node)?;
+    let functions = entries.iter().map(|entry| entry.key.text.as_str()).filter(|key| is_function(key));
+    let known: Vec<&str> =
+        [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name)).chain(functions).collect();
+    reader.known_keys(entries, &known);
+    reader.required(entries, ANY, &node.place, "`workaround`");
+    let text = |entry: &'n Entry| Some((entry.key.text.clone(), reader.sentence(&entry.value)?, &entry.value));
+    Some(entries.iter().filter_map(text).collect())
+}
+
+/// Where each workaround was run: cases as `framework/cupy-with-device-3 control`, and traced programs.
+fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(String, Vec<Shown>)>> {
+    let mut all = Vec::new();
+    for Entry { key, value } in reader.table_of(node, keys)? {
+        let mut shown = Vec::new();
+        for node in reader.one_or_more(value) {
+            let Some(text) = reader.sentence(node) else { continue };
+            let program = text.strip_prefix(PROGRAMS).and_then(|file| file.strip_suffix(".py"));
+            match (program, text.split_once(' ')) {
+                (Some(program), _) => shown.push(Shown::Program(program.to_owned())),
+                (None, Some((scenario, case))) if scenario.contains('/') => {
+                    shown.push(Shown::Case(scenario.to_owned(), case.to_owned()));
+                }
+                _ => {
+                    let help = Some(format!("write `<subject>/<what-happens> <case>`, or `{PROGRAMS}<name>.py`"));
+                    reader.error(&node.place, format!("`{text}` is no case of a scenario and no traced program"), help);
+                }
+            }
+        }
+        all.push((key.text.clone(), shown));
+    }
+    Some(all)
+}
+
+/// What stands between braces must be known of every kind of clue that the rule asks about.
+fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'static Kind]) {
+    let names = parts(text).into_iter().filter_map(|part| match part {
+        Part::Placeholder(name) => Some(name),
+        Part::Words(_) => None,
+    });
+    for name in names {
+        for kind in kinds {
+            match kind.attribute(name) {
+                Some(attribute) if attribute.of == Type::Flag => {
+                    reader.error(&node.place, format!("`{name}` is true or false, which says nothing here"), None);
+                }
+                Some(_) => {}
+                None => {
+                    let message = format!("a clue `{}` has no attribute `{name}`", kind.name);
+                    reader.error(&node.place, message, suggest(name, kind.names()));
+                }
+            }
+        }
+    }
+    let braces = text.matches('{').count().max(text.matches('}').count());
+    let found = parts(text).iter().filter(|part| matches!(part, Part::Placeholder(_))).count();
+    if braces != found {
+        reader.error(&node.place, "a brace that does not enclose the name of an attribute", None);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,403 @@
+//! Each rule on a trace that it is about, and on one that is nearly the same.
+
+mod files;
+mod near;
+
+use super::{Finding, Severity, findings, rules};
+use crate::fixture::{CONTEXT, Made, PID, uuid};
+use crate::{Beside, Event, Frame, History, Stack, Trace, What};
+
+/// A rule, a trace in which it finds something, and one in which it does not.
+type Case = (&'static str, fn() -> Trace, fn() -> Trace);
+
+const CASES: &[Case] = &[
+    ("late-mask", late_mask, || mask_written(&[], "CUDA_VISIBLE_DEVICES", "1", false)),
+    ("late-variable", late_variable, || mask_written(&[], "CUDA_MODULE_LOADING", "EAGER", false)),
+    ("late-launch-blocking", || launch_blocking(true), || launch_blocking(false)),
+    ("stray-context", || synchronised(&[1]), || synchronised(&[0, 1])),
+    ("copy-opens-every-gpu", || copied(&[2, 3]), || copied(&[1, 2, 3])),
+    ("memory-question", || asked_about_memory(&[0]), || asked_about_memory(&[0, 1])),
+    ("context-on-every-gpu", || on_every(&[1], &[0, 1, 2, 3]), || on_every(&[1, 2], &[0, 1, 2, 3])),
+    ("fork-after-init", || forked(true), || forked(false)),
+    ("forked-unseen", || forked(false), || forked(true)),
+    ("guard-restores-device", || guard(&[1], "__exit__"), || guard(&[0, 1], "__exit__")),
+    ("limit-after-launch", || limit(true, 1), || limit(true, 0)),
+    ("pinned-memory-context", || pinned(&[1]), || pinned(&[0, 1])),
+    ("device-order", || order("FASTEST_FIRST", 1), || order("PCI_BUS_ID", 0)),
+    ("memory-of-init", || on_two(&[0]), || on_two(&[0, 1])),
+    ("ranks-share-gpu", || ranks(2, true), || ranks(1, true)),
+    ("work-after-guard", || after_guard(700), || after_guard(2)),
+    ("init-without-context", || Made::on(2).at(ASKS).init(&[], &[0, 1]).ends(&[]).done(), || on_two(&[0])),
+];
+
+const ASKS: &[(&str, &str, u32)] =
+    &[("<module>", "train.py", 12), ("setup", "cli.py", 88), ("is_available", "torch/cuda/__init__.py", 129)];
+
+fn of<'f>(rule: &str, found: &'f [Finding]) -> Option<&'f Finding> {
+    found.iter().find(|finding| finding.rule == rule)
+}
+
+#[test]
+fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
+    let tested: Vec<&str> = CASES.iter().map(|(rule, _, _)| *rule).collect();
+    let untested: Vec<&str> = rules().iter().map(|rule| rule.name.as_str()).filter(|it| !tested.contains(it)).collect();
+    assert!(
+        untested.is_empty() && tested.len() == rules().len(),
+        "rules that no test lets find anything: {untested:?}"
+    );
+    for (rule, trace, near) in CASES {
+        let (found, missed) = (findings(&trace()), findings(&near()));
+        assert!(of(rule, &found).is_some(), "{rule} is not among {found:#?}");
+        assert!(of(rule, &missed).is_none(), "{rule} is among {missed:#?}");
+        for finding in found.iter().chain(&missed) {
+            assert!(!finding.says.contains(['{', '?']), "{}", finding.says);
+            assert!(!finding.workaround.contains('{'), "{}", finding.workaround);
+            assert!(!finding.events.is_empty() && !finding.says.ends_with('.'), "{finding:?}");
+        }
+    }
+}
+
+/// The program of the README: asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0.
+fn late_mask() -> Trace {
+    Made::on(2)
+        .at(ASKS)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "train.py", 31)])
+        .setenv("CUDA_VISIBLE_DEVICES", "1")
+        .ends(&[])
+        .done()
+}
+
+fn mask_written(before: &[(&str, &str)], name: &str, value: &str, late: bool) -> Trace {
+    let made = Made::on(2).at(&[("<module>", "train.py", 31)]);
+    let made = match late {
+        true => made.init(before, &[0, 1]).setenv(name, value),
+        false => made.setenv(name, value).init(&[(name, value)], &[0, 1]),
+    };
+    made.context(0, 0).launch(0).ends(&[0]).done()
+}
+
+fn late_variable() -> Trace {
+    mask_written(&[], "CUDA_MODULE_LOADING", "EAGER", true)
+}
+
+fn launch_blocking(after: bool) -> Trace {
+    let made = Made::on(1).init(&[], &[0]);
+    let made = match after {
+        true => made.context(0, 0).setenv("CUDA_LAUNCH_BLOCKING", "1"),
+        false => made.setenv("CUDA_LAUNCH_BLOCKING", "1").context(0, 0),
+    };
+    made.launch(0).ends(&[0]).done()
+}
+
+/// Work on GPU 1, then a call that makes a context on the current device.
+fn synchronised(worked_on: &[usize]) -> Trace {
+    Made::on(2)
+        .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .at(&[
+            ("<module>", "train.py", 52),
+            ("synchronize", "torch/cuda/__init__.py", 7),
+            ("__enter__", "torch/cuda/__init__.py", 3),
+        ])
+        .context(0, 0)
+        .ends(worked_on)
+        .done()
+}
+
+/// Copies from GPU 3 to GPU 2, which makes a context on GPU 1 too. The stack is that of
+/// `reports/traces/h200-x4/torch_to_third`, without frames that have no name.
+fn copied(worked_on: &[usize]) -> Trace {
+    let to = [
+        ("nvidia/cu13/lib/libcudart.so.13", "cudaSetDevice"),
+        ("torch/lib/libc10_cuda.so", "c10::cuda::ExchangeDevice(signed char)"),
+        ("torch/lib/libc10_cuda.so", "c10::cuda::impl::CUDAGuardImpl::exchangeDevice(c10::Device) const"),
+        ("torch/lib/libtorch_python.so", "torch::autograd::dispatch_to(at::Tensor const&, c10::Device, bool)"),
+        ("torch/lib/libtorch_python.so", "torch::autograd::THPVariable_to(_object*, _object*, _object*)"),
+    ];
+    let to = to.map(|(file, function)| Frame::native(function, Some(&format!("/l/site-packages/{file}")), None, None));
+    let own = Frame::python("<module>", "/me/copy.py", 5);
+    Made::on(4)
+        .at(&[("<module>", "copy.py", 3), ("set_device", "torch/cuda/__init__.py", 5)])
+        .init(&[], &[0, 1, 2, 3])
+        .context(3, 3)
+        .on_stack(Stack { frames: to.into_iter().chain([own]).collect(), ..Stack::default() })
+        .context(2, 2)
+        .context(1, 1)
+        .launch(3)
+        .ends(worked_on)
+        .done()
+}
+
+/// Works on GPU 0 and asks how much memory is free on GPU 1.
+fn asked_about_memory(worked_on: &[usize]) -> Trace {
+    Made::on(4)
+        .at(&[("<module>", "plan.py", 3), ("to", "torch/nn/modules/module.py", 5)])
+        .init(&[], &[0, 1])
+        .context(0, 0)
+        .launch(0)
+        .at(&[("<module>", "plan.py", 5), ("mem_get_info", "torch/cuda/memory.py", 3)])
+        .context(1, 1)
+        .ends(worked_on)
+        .done()
+}
+
+fn on_every(worked_on: &[usize], contexts: &[usize]) -> Trace {
+    let mut made = Made::on(4)
+        .at(&[("<module>", "plan.py", 9), ("mem_get_info", "torch/cuda/memory.py", 3)])
+        .init(&[], &[0, 1, 2, 3]);
+    for gpu in contexts {
+        made = made.context(*gpu, i32::try_from(*gpu).unwrap());
+    }
+    for gpu in worked_on {
+        made = made.launch(*gpu);
+    }
+    made.ends(worked_on).done()
+}
+
+fn forked(calls: bool) -> Trace {
+    let made =
+        Made::on(1).at(ASKS).init(&[], &[0]).context(0, 0).process(200, PID).at(&[("<module>", "train.py", 40)]).event(
+            "fork",
+            What::Forked { parent: PID, contexts: 1 },
+            |_| {},
+        );
+    let made = match calls {
+        true => made.at(&[("load", "data.py", 7), ("_lazy_init", "torch/cuda/__init__.py", 1)]).init_fails(&[], 3),
+        false => made,
+    };
+    made.by(PID).launch(0).ends(&[0]).done()
+}
+
+fn guard(worked_on: &[usize], function: &str) -> Trace {
+    Made::on(2)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "train.py", 21)])
+        .context(1, 1)
+        .launch(1)
+        .at(&[("<module>", "train.py", 20), (function, "torch/cuda/__init__.py", 3)])
+        .context(0, 0)
+        .ends(worked_on)
+        .done()
+}
+
+/// The block of a guard makes a context on GPU 1, its end one on GPU 0, and work there ends with a status.
+fn after_guard(status: i64) -> Trace {
+    Made::on(2)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "sum.py", 3), ("__enter__", "cupy/cuda/device.py", 3)])
+        .context(1, 1)
+        .launch(1)
+        .at(&[("<module>", "sum.py", 3), ("__exit__", "cupy/cuda/device.py", 9)])
+        .context(0, 0)
+        .at(&[("<module>", "sum.py", 5), ("sum", "cupy/_core/core.py", 9)])
+        .launch(0)
+        .error("cuMemcpyDtoHAsync_v2", status)
+        .ends(&[0, 1])
+        .done()
+}
+
+fn limit(after_launch: bool, status: i64) -> Trace {
+    let what = What::Limit { limit: 2, value: 64 << 20, after_launch };
+    Made::on(1)
+        .init(&[], &[0])
+        .context(0, 0)
+        .launch(0)
+        .at(&[("<module>", "heap.py", 9)])
+        .event("cuCtxSetLimit", what, |event: &mut Event| event.status = Some(status))
+        .ends(&[0])
+        .done()
+}
+
+fn pinned(worked_on: &[usize]) -> Trace {
+    Made::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .thread(101)
+        .at(&[("<module>", "train.py", 60), ("run", "torch/utils/data/dataloader.py", 1)])
+        .context(0, 0)
+        .event("cuMemHostAlloc", What::HostMemory { bytes: 1 << 20 }, |_| {})
+        .ends(worked_on)
+        .done()
+}
+
+/// A mask of `0` on a machine of unlike GPUs, which gives this GPU.
+fn order(order: &str, gpu: usize) -> Trace {
+    Made::with_models(&["NVIDIA L4", "NVIDIA H200"])
+        .init(&[("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", order)], &[gpu])
+        .context(gpu, 0)
+        .launch(gpu)
+        .ends(&[gpu])
+        .done()
+}
+
+/// Both GPUs visible, contexts and work on some.
+fn on_two(contexts: &[usize]) -> Trace {
+    let mut made = Made::on(2).init(&[], &[0, 1]);
+    for gpu in contexts {
+        made = made.context(*gpu, i32::try_from(*gpu).unwrap()).launch(*gpu);
+    }
+    made.ends(contexts).done()
+}
+
+/// Two ranks of one launcher. Each sees this many GPUs; the second works on its own, or on the first.
+fn ranks(visible: usize, one_parent: bool) -> Trace {
+    let visible: Vec<usize> = (0..visible).collect();
+    Made::on(2)
+        .process(200, PID)
+        .at(&[("<module>", "rank.py", 5)])
+        .init(&[], &visible)
+        .context(0, 0)
+        .launch(0)
+        .process(300, if one_parent { PID } else { 200 })
+        .at(&[("<module>", "rank.py", 7), ("barrier", "torch/distributed/distributed_c10d.py", 4)])
+        .init(&[], &visible)
+        .context(0, 0)
+        .launch(0)
+        .by(200)
+        .ends(&[0])
+        .by(300)
+        .ends(&[0])
+        .done()
+}
+
+/// Two ranks that start at once on GPU 0, the second of which works on GPU 1 later, in time order.
+fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
+    let mut trace = Made::on(2)
+        .process(200, PID)
+        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
+        .init(&[], &[0, 1])
+        .process(300, PID)
+        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .at(&[("<module>", "rank.py", 6), ("load", "torch/serialization.py", 4)])
+        .context(0, 0)
+        .by(200)
+        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
+        .context(0, 0)
+        .ends(&[0])
+        .by(300)
+        .ends(&[0, 1])
+        .done();
+    for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
+        event.elapsed_ns = Some(200_000_000);
+        event.memory_bytes = vec![Some(2 * CONTEXT), Some(0)];
+        event.own_bytes = own_bytes;
+    }
+    trace
+}
+
+#[test]
+fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
+    let trace = ranks_at_once(Some(CONTEXT));
+    let on_first: Vec<_> =
+        History::of(&trace).contexts.into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
+    assert!(
+        on_first.len() == 2
+            && on_first.iter().all(|life| life.beside == Beside::Context && life.bytes == Some(CONTEXT))
+    );
+    let found = findings(&trace);
+    let shared = of("ranks-share-gpu", &found).expect("two ranks share GPU 0");
+    assert_eq!((shared.pid, shared.bytes), (300, Some(CONTEXT)), "the rank that has another GPU: {shared:?}");
+    assert!(shared.says.starts_with("rank.py:6 makes"), "{}", shared.says);
+    // Without NVML's word for each process each has an equal share of what they took together.
+    let mut shared_out = ranks_at_once(None);
+    let of_first = shared_out.events.iter_mut().filter(|event| event.gpu == Some(uuid(0)));
+    for (event, used) in of_first.zip([3 * CONTEXT, 4 * CONTEXT]) {
+        event.used_bytes = vec![u64::try_from(used).ok(), Some(0)];
+    }
+    let lives = History::of(&shared_out).contexts;
+    assert!(
+        lives
+            .iter()
+            .all(|life| life.bytes == Some(if life.beside == Beside::Context { 3 * CONTEXT / 2 } else { CONTEXT }))
+    );
+    let unknown = ranks_at_once(None);
+    assert!(History::of(&unknown).contexts.iter().all(|life| (life.beside == Beside::Context) == life.bytes.is_none()));
+}
+
+#[test]
+fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
+    let mut trace = Made::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
+    let seen = |trace: &Trace| History::of(trace).contexts.first().map(|life| (life.beside, life.bytes));
+    let alone = seen(&trace);
+    for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
+        event.own_bytes = Some(CONTEXT - (6 << 20));
+    }
+    assert_eq!(alone, Some((Beside::Nobody, Some(CONTEXT))));
+    assert_eq!(seen(&trace), alone, "NVML accounts a few MiB of each context to no process");
+    for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
+        event.memory_bytes = vec![Some(2 * CONTEXT)];
+    }
+    assert_eq!(seen(&trace), Some((Beside::Process, Some(CONTEXT - (6 << 20)))));
+}
+
+#[test]
+fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
+    let trace = Made::on(2)
+        .at(ASKS)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "train.py", 31)])
+        .setenv("CUDA_VISIBLE_DEVICES", "1")
+        .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
+        .context(1, 1)
+        .launch(1)
+        .at(&[("<module>", "train.py", 52), ("synchronize", "torch/cuda/__init__.py", 7)])
+        .context(0, 0)
+        .ends(&[1])
+        .done();
+    let found = findings(&trace);
+    let said: Vec<(&str, &str)> = found.iter().map(|it| (it.rule.as_str(), it.says.as_str())).collect();
+    let late = "train.py:31 sets CUDA_VISIBLE_DEVICES=1, 20 ms too late: no effect, it was read as (unset)";
+    let stray = "train.py:52 makes a context on GPU 0 (524 MiB), through torch.cuda.synchronize; the process does no work there";
+    assert_eq!(said, [("late-mask", late), ("stray-context", stray)]);
+    assert!(found[0].workaround.contains("torch.cuda.set_device(N)"), "{}", found[0].workaround);
+    assert_eq!(
+        found[1].workaround,
+        "torch.cuda.set_device(1) first, in every thread; or name the device, as in torch.cuda.synchronize(1)"
+    );
+    assert_eq!((found[1].gpu.clone(), found[1].bytes), (Some(uuid(0)), Some(CONTEXT)));
+    assert_eq!(found[0].events.len(), 2, "the write, and the cuInit that was before it");
+    assert!(found.iter().all(|finding| finding.severity == Severity::Pitfall && finding.pid == PID));
+}
+
+#[test]
+fn the_workaround_is_in_the_words_of_what_the_user_called() {
+    let with = |frames: &[(&str, &str, u32)]| {
+        let made = Made::on(2).at(frames).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
+        let found = findings(&made.setenv("CUDA_VISIBLE_DEVICES", "1").ends(&[]).done());
+        of("late-mask", &found).expect("a late mask").workaround.clone()
+    };
+    let torch = ("is_available", "torch/cuda/__init__.py", 1);
+    let accelerate = ("__init__", "accelerate/state.py", 1);
+    let own = ("<module>", "a.py", 1);
+    assert!(with(&[own, torch]).contains("torch.cuda"));
+    assert!(with(&[own, accelerate, torch]).contains("accelerate launch"));
+    assert!(with(&[own, ("devices", "jax/_src/xla_bridge.py", 1)]).contains("such as jax.devices()"));
+    assert!(
+        with(&[own, ("main", "pytest/__init__.py", 1)]).starts_with("Set CUDA_VISIBLE_DEVICES in the shell or the")
+    );
+}
+
+#[test]
+fn a_native_guard_is_known_by_its_destructor() {
+    let native = |function: &str| {
+        let frame = |function| Frame::native(function, Some("/v/site-packages/torch/lib/libc10_cuda.so"), None, None);
+        Stack { frames: vec![frame("c10::cuda::SetDevice(int)"), frame(function)], ..Stack::default() }
+    };
+    let with = |function: &str| {
+        let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1);
+        findings(&made.on_stack(native(function)).context(0, 0).ends(&[1]).done())
+    };
+    for function in ["c10::cuda::CUDAGuard::~CUDAGuard()", "c10::cuda::MaybeSetDevice(signed char)"] {
+        let found = with(function);
+        assert!(of("guard-restores-device", &found).is_some(), "{function}: {found:#?}");
+        assert!(of("stray-context", &found).is_none(), "the guard says more: {found:#?}");
+    }
+    let found = with("at::native::add(at::Tensor const&)");
+    assert!(of("guard-restores-device", &found).is_none() && of("stray-context", &found).is_some(), "{found:#?}");
+}

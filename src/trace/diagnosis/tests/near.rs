@@ -1,0 +1,428 @@
+//! What is not wrong, though it looks like it.
+
+use super::{CASES, Made, PID, findings, of, on_every, pinned, ranks};
+use crate::diagnosis::Severity;
+use crate::fixture::{CONTEXT, uuid};
+use crate::{Frame, Stack, Trace, What, Witness};
+
+fn rules_of(trace: &Trace) -> Vec<String> {
+    findings(trace).into_iter().map(|finding| finding.rule).collect()
+}
+
+fn written(before: &[(&str, &str)], value: &str) -> Vec<String> {
+    let made = Made::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
+    rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
+}
+
+#[test]
+fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
+    assert_eq!(written(&[], "0,1"), [] as [&str; 0]);
+    assert_eq!(written(&[("CUDA_VISIBLE_DEVICES", "0,1")], "0,1"), [] as [&str; 0]);
+    assert_eq!(written(&[], "1,0"), ["late-mask"], "in another order");
+    assert_eq!(written(&[], ""), ["late-mask"], "none at all");
+}
+
+#[test]
+fn removing_a_mask_too_late_is_a_late_mask() {
+    let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
+    let found = findings(&made.context(1, 0).launch(1).ends(&[1]).done());
+    let late = of("late-mask", &found).expect("a late mask");
+    assert!(late.says.contains("CUDA_VISIBLE_DEVICES=(unset)") && late.says.contains("read as 1"), "{}", late.says);
+}
+
+#[test]
+fn a_mask_that_a_later_child_gets_is_not_late() {
+    let parent = || Made::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let child = |mask: &str, parent_of_child: u32| {
+        let made = parent().process(200, parent_of_child).init(&[("CUDA_VISIBLE_DEVICES", mask)], &[1]);
+        rules_of(&made.context(1, 0).launch(1).ends(&[1]).by(PID).ends(&[0]).done())
+    };
+    let is_late = |rules: &[String]| rules.iter().any(|rule| rule == "late-mask");
+    assert!(!is_late(&child("1", PID)));
+    assert!(!is_late(&child("1", 4000)), "by a shell that made no CUDA call");
+    assert!(is_late(&child("0", PID)), "the child got another one");
+    assert!(is_late(&child("1", 1)), "a process beside the one that wrote it");
+}
+
+#[test]
+fn a_mask_after_a_failed_cuinit_is_in_time() {
+    let made = Made::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
+    assert_eq!(rules_of(&made.ends(&[1]).done()), [] as [&str; 0]);
+}
+
+#[test]
+fn a_process_that_runs_another_program_reads_its_mask_anew() {
+    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
+    let found = rules_of(&made.ends(&[1]).done());
+    assert!(!found.contains(&"late-mask".to_owned()), "{found:?}");
+}
+
+#[test]
+fn a_process_that_changes_its_title_is_the_same_program() {
+    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let mut trace = made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done();
+    // Old traces have a line for each command line.
+    trace.start.schema.minor = 1;
+    assert_eq!(rules_of(&trace), ["late-mask"]);
+}
+
+#[test]
+fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
+    // Both witnesses tell of both attempts, and the end of each has the time of its beginning.
+    let variables = |mask: &str| [("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into();
+    let begins = |mask: &str, witness| What::Init { witness, variables: variables(mask) };
+    let mut made = Made::on(2);
+    for (mask, status) in [("", 100), ("1", 0)] {
+        made = made.event("cuInit", begins(mask, Witness::Forwarding), |_| {});
+        let visible = (status == 0).then_some(1);
+        let gpus = if status == 0 { vec![uuid(1)] } else { Vec::new() };
+        made = made.event("cuInit", What::InitDone { visible, gpus }, |event| {
+            event.t_ns -= 10_000_000;
+            event.status = Some(status);
+        });
+        made = made.event("InitializeInjection", begins(mask, Witness::Injection), |_| {});
+        made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
+    }
+    assert_eq!(rules_of(&made.context(1, 0).launch(1).ends(&[1]).done()), [] as [&str; 0]);
+}
+
+#[test]
+fn the_only_context_of_a_process_is_not_stray() {
+    let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).context(0, 0).ends(&[]);
+    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+}
+
+#[test]
+fn nothing_is_said_of_what_is_not_known() {
+    // Without the counts of a process its contexts may have been used.
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+    // A trace that was cut short may lack the context that came later.
+    let mut cut = Made::on(2).init(&[], &[0, 1]).done();
+    cut.end = None;
+    assert_eq!(rules_of(&cut), [] as [&str; 0]);
+    let mut unseen = Made::on(2).init(&[], &[0, 1]).done();
+    unseen.start.libcuda = None;
+    assert_eq!(rules_of(&unseen), [] as [&str; 0]);
+}
+
+#[test]
+fn contexts_that_came_with_the_work_are_not_everywhere() {
+    // On two GPUs a stray context makes one on every GPU too; the words for it are its own.
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
+    assert_eq!(rules_of(&on_every(&[1], &[0, 1, 2, 3])), ["context-on-every-gpu"]);
+    let found = rules_of(&on_every(&[1], &[0, 1, 2]));
+    assert_eq!(found, ["memory-of-init", "memory-question", "memory-question"], "GPU 3 has none");
+}
+
+#[test]
+fn one_event_has_the_words_that_say_most() {
+    assert_eq!(rules_of(&pinned(&[1])), ["pinned-memory-context"]);
+    for (rule, trace, _) in CASES {
+        let found = findings(&trace());
+        let pitfalls = found.iter().filter(|finding| finding.severity == Severity::Pitfall);
+        let mut first: Vec<usize> = pitfalls.filter_map(|finding| finding.events.first().copied()).collect();
+        let all = first.len();
+        first.dedup();
+        assert_eq!(first.len(), all, "{rule}: two findings about one event: {found:#?}");
+    }
+}
+
+#[test]
+fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
+    let made = made.at(&[("<module>", "train.py", 60), ("pin_memory", "torch/utils/data/_utils/pin_memory.py", 1)]);
+    assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["pinned-memory-context"]);
+    let made = Made::on(2).init(&[], &[0, 1]).context(0, 0);
+    let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
+    let found = findings(&made.ends(&[]).done());
+    assert!(of("pinned-memory-context", &found).is_some(), "the only context, and for host memory alone");
+    // Another thread's page-locked memory says nothing of this context.
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
+    let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
+    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
+}
+
+#[test]
+fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
+    let with = |elapsed_ns: u64| {
+        let made = Made::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+        let mut trace = made.process(200, PID).init(&[], &[0, 1]).context(1, 1).launch(1).ends(&[1]).done();
+        for event in trace.events.iter_mut().filter(|event| matches!(event.what, What::InitDone { .. })) {
+            event.elapsed_ns = Some(elapsed_ns);
+        }
+        rules_of(&trace).into_iter().filter(|rule| rule == "memory-of-init").count()
+    };
+    assert_eq!((with(1), with(60_000_000)), (2, 0), "one after the other, and at once");
+}
+
+#[test]
+fn what_a_timer_calls_at_its_end_is_no_device_guard() {
+    let with = |frames: &[(&str, &str, u32)]| {
+        let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
+        rules_of(&made.context(0, 0).ends(&[1]).done())
+    };
+    let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
+    assert_eq!(with(&[own, exit, ("synchronize", "torch/cuda/__init__.py", 7)]), ["stray-context"]);
+    let profiler = [own, ("__exit__", "torch/profiler/profiler.py", 9), ("sync", "torch/profiler/profiler.py", 7)];
+    assert_eq!(with(&profiler), ["stray-context"]);
+    assert_eq!(with(&[own, exit]), ["guard-restores-device"], "a guard of the user's own");
+    let compiled = "__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object* const*, long, _object*)";
+    let stack = Stack {
+        frames: vec![
+            Frame::native(compiled, Some("/l/site-packages/cupy/cuda/device.cpython-312.so"), None, None),
+            Frame::python("<module>", "/me/train.py", 3),
+        ],
+        ..Stack::default()
+    };
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).on_stack(stack);
+    assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["guard-restores-device"]);
+}
+
+#[test]
+fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
+    let mut trace = Made::on(1)
+        .init(&[], &[0])
+        .process(200, PID)
+        .event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {})
+        .ends(&[])
+        .done();
+    assert!(of("fork-after-init", &findings(&trace)).is_none());
+    trace.counts[0].calls.get_mut("cuInit").expect("a count").errors = 1;
+    let found = findings(&trace);
+    let says = &of("fork-after-init", &found).expect("an error").says;
+    assert_eq!(says, "pid 200 calls cuInit in a process that pid 100 forked after cuInit, and gets an error");
+}
+
+#[test]
+fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
+    let mut trace = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
+    trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
+    let found = findings(&trace);
+    let stray = of("stray-context", &found).expect("a stray context");
+    assert_eq!(
+        stray.says,
+        "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain; the process does no work there"
+    );
+    assert_eq!(stray.bytes, None);
+}
+
+#[test]
+fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
+    let native = || {
+        let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
+        crate::Frame::native("", module, None, None)
+    };
+    let with = |line: u32| {
+        let mut stack = crate::fixture::stack(&[("<module>", "a.py", line)]);
+        stack.frames.insert(0, native());
+        let made = Made::on(4).init(&[], &[0, 1, 2, 3]).at(&[("<module>", "a.py", 8)]).context(3, 3).launch(3);
+        let found = findings(&made.on_stack(stack).context(0, 0).ends(&[3]).done());
+        found.into_iter().find(|finding| finding.severity == Severity::Pitfall).expect("a finding")
+    };
+    let found = with(7);
+    assert_eq!(found.rule, "guard-restores-device");
+    assert!(found.workaround.starts_with("cupy.cuda.Device(3).use()"), "{}", found.workaround);
+    assert_eq!(with(9).rule, "stray-context");
+}
+
+#[test]
+fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
+    let found = findings(&ranks(2, true));
+    let shared = of("ranks-share-gpu", &found).expect("both are on GPU 0");
+    assert_eq!((shared.pid, shared.gpu.clone(), shared.bytes), (300, Some(uuid(0)), Some(CONTEXT)));
+    assert!(of("ranks-share-gpu", &findings(&ranks(2, false))).is_none(), "a parent and its child");
+    // The first has ended, and its memory is gone, before the second begins.
+    let one = |made: Made, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+    let gone = one(one(Made::on(2), 200).memory(0, 0), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&gone)).is_none());
+    let ended = |made: Made| made.by(200).context_ends(0);
+    let released = one(ended(one(Made::on(2), 200)), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&released)).is_none(), "released before");
+    let there = one(one(Made::on(2), 200), 300).done();
+    assert!(of("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
+}
+
+#[test]
+fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
+    let trace = Made::on(2)
+        .process(300, PID)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "rank.py", 7)])
+        .context(0, 0)
+        .context(1, 1)
+        .launch(1)
+        .process(200, PID)
+        .init(&[], &[0, 1])
+        .context(0, 0)
+        .launch(0)
+        .ends(&[0])
+        .by(300)
+        .ends(&[1])
+        .done();
+    let found = findings(&trace);
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
+    assert!(!rules.contains(&"stray-context"), "it says less: {rules:?}");
+    assert_eq!(of("ranks-share-gpu", &found).map(|finding| finding.pid), Some(300), "{found:#?}");
+}
+
+#[test]
+fn a_loop_at_one_line_is_one_finding() {
+    let mut made = Made::on(2).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
+    for _ in 0..5 {
+        made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
+    }
+    assert_eq!(rules_of(&made.context(0, 0).context(1, 1).launch(0).launch(1).ends(&[0, 1]).done()), ["late-mask"]);
+}
+
+#[test]
+fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
+    let meanwhile = crate::fixture::stack(&[("<module>", "a.py", 4), ("devices", "jax/_src/xla_bridge.py", 1)]);
+    let stack = crate::Stack { meanwhile: meanwhile.frames, ..Default::default() };
+    let made = Made::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
+    let found = findings(&made.launch(0).ends(&[0]).done());
+    let every = of("context-on-every-gpu", &found).expect("a context on both");
+    assert!(every.says.starts_with("a thread beside a.py:4 and what follows"), "{}", every.says);
+    assert!(every.workaround.contains("jax_cuda_visible_devices"), "{}", every.workaround);
+}
+
+#[test]
+fn absurd_numbers_do_no_harm() {
+    let mut trace = on_every(&[], &[0, 1, 2, 3]);
+    for event in &mut trace.events {
+        event.memory_bytes = vec![Some(i64::MAX); 9];
+        (event.t_ns, event.device, event.status) = (u64::MAX, Some(i32::MIN), Some(i64::MIN));
+    }
+    trace.start.used_bytes = vec![Some(u64::MAX)];
+    trace.start.gpus[1].uuid.clear();
+    trace.processes.iter_mut().for_each(|process| (process.parent, process.t_ns) = (process.pid, u64::MAX));
+    let found = findings(&trace);
+    let policy = crate::policy::Policy::parse(
+        &["cuinit", "context:gpu1", "stray", "error"].map(str::to_owned),
+        &["gpu0=1B".to_owned(), "gpu3=1B".to_owned()],
+    );
+    assert!(!policy.expect("a policy").check(&trace, &found).is_kept());
+    trace.start.gpus.clear();
+    let _ = findings(&trace);
+}
+
+#[test]
+fn a_long_trace_takes_no_time_to_speak_of() {
+    let mut made = Made::on(2).init(&[], &[0, 1]).context(0, 0);
+    for number in 0..20_000 {
+        made = made.setenv("CUDA_VISIBLE_DEVICES", &number.to_string()).setenv("CUDA_LAUNCH_BLOCKING", "1");
+    }
+    let trace = made.launch(0).ends(&[0]).done();
+    // Of this thread: a busy machine takes none of it.
+    let spent = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
+    let began = spent();
+    let found = findings(&trace);
+    assert!(found.len() > 19_000, "only {}", found.len());
+    assert!(spent() - began < 60, "{} s", spent() - began);
+}
+
+#[test]
+fn findings_come_in_the_order_of_time() {
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = made.setenv("CUDA_MODULE_LOADING", "EAGER").setenv("CUDA_VISIBLE_DEVICES", "1");
+    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context", "late-variable", "late-mask"]);
+}
+
+/// What a child of Python that was forked after `cuInit` at these frames shows, if no call of it is refused.
+fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
+    let made = Made::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]).init(&[], &[0]);
+    let made = made.context(0, 0).launch(0);
+    let made = [200, 201].into_iter().fold(made, |made, pid| {
+        let made = made.process(pid, PID).at(frames);
+        made.event("fork", What::Forked { parent: PID, contexts: 1 }, |_| {})
+    });
+    let mut trace = made.by(PID).ends(&[0]).done();
+    trace.end.as_mut().expect("an end").code = code;
+    trace
+}
+
+#[test]
+fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
+    let own = [("<module>", "train.py", 9), ("_launch", "multiprocessing/popen_fork.py", 66)];
+    let trace = forked_at(&own, Some(0));
+    let found = findings(&trace);
+    let said: Vec<&str> = found.iter().map(|finding| finding.says.as_str()).collect();
+    let says = "train.py:9 forks 2 processes after train.py:4 has initialised CUDA through torch.cuda.init; no refused \
+                call was seen, but whether a framework refused CUDA by itself, as PyTorch does, cannot be seen";
+    assert_eq!(said, [says]);
+    assert_eq!((found[0].severity, found[0].pid), (Severity::Note, 200));
+    assert_eq!(found[0].leaves_open(), ["fork-after-init"]);
+    assert!(found[0].workaround.contains("fork before train.py:4 initialises CUDA through torch.cuda.init"));
+    // In C every way to use CUDA is a call of the driver.
+    let mut in_c = forked_at(&[], Some(0));
+    assert_eq!(rules_of(&in_c), [] as [&str; 0]);
+    in_c.processes[1].python = Some("3.12.3".to_owned());
+    assert_eq!(rules_of(&in_c), ["forked-unseen"]);
+}
+
+#[test]
+fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
+    let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
+    let of = |code| rules_of(&forked_at(&loader, code));
+    assert_eq!(of(Some(0)), [] as [&str; 0]);
+    assert_eq!(of(Some(1)), ["forked-unseen"]);
+    assert_eq!(of(None), ["forked-unseen"]);
+    let mut cut = forked_at(&loader, Some(0));
+    cut.end = None;
+    assert_eq!(rules_of(&cut), ["forked-unseen"]);
+}
+
+#[test]
+fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
+    let made = Made::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
+    let made = made.process(200, PID).event("fork", What::Forked { parent: PID, contexts: 1 }, |_| {});
+    let made = made.process(200, PID).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
+    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+}
+
+#[test]
+fn the_workaround_for_a_fork_names_what_initialised_cuda() {
+    let with = |function: &str, child_calls: bool| {
+        let made = Made::on(1).at(&[("<module>", "train.py", 4), (function, "torch/cuda/__init__.py", 9)]);
+        let made = made.init(&[], &[0]).process(200, PID).at(&[("<module>", "train.py", 6)]);
+        let made = made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = if child_calls { made.error("cuDeviceGetCount", 3) } else { made };
+        let found = findings(&made.ends(&[]).by(PID).ends(&[]).done());
+        let found: Vec<_> = found.into_iter().filter(|it| it.rule.contains("fork")).collect();
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found[0].workaround.clone()
+    };
+    for child_calls in [true, false] {
+        let asks = with("is_available", child_calls);
+        assert!(asks.contains("torch.cuda.is_available() at train.py:4 asks NVML"), "{asks}");
+        let init = with("init", child_calls);
+        assert!(init.ends_with("fork before train.py:4 initialises CUDA through torch.cuda.init"), "{init}");
+        assert!(!init.contains("is_available"), "{init}");
+    }
+}
+
+#[test]
+fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
+    let made = Made::on(1).process(200, PID).at(&[("<module>", "train.py", 6)]);
+    let found = findings(&made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {}).ends(&[]).done());
+    let says = &of("forked-unseen", &found).expect("a fork").says;
+    assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit;"), "{says}");
+}
+
+#[test]
+fn processes_that_fork_each_other_in_a_circle_come_to_an_end() {
+    let forked = |parent| What::Forked { parent, contexts: 0 };
+    let made = Made::on(1).process(200, 300).event("fork", forked(300), |_| {}).at(&[("<module>", "a.py", 1)]);
+    let made = made.process(300, 200).event("fork", forked(200), |_| {}).by(200).event("fork", forked(200), |_| {});
+    let _ = findings(&made.done());
+}
+
+#[test]
+fn an_error_before_the_gpu_was_used_is_not_of_the_guard() {
+    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).error("cuCtxSynchronize", 700);
+    let made = made.at(&[("<module>", "a.py", 3), ("__exit__", "cupy/cuda/device.py", 9)]).context(0, 0).launch(0);
+    assert_eq!(rules_of(&made.ends(&[0, 1]).done()), [] as [&str; 0]);
+}

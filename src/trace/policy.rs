@@ -1,0 +1,108 @@
+//! What a traced program must not do: `--forbid`, `--max-bytes` and the file of `--expect`.
+//!
+//! A policy is kept, violated, or undecided: what a trace could not see never counts as kept.
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod check;
+mod file;
+#[cfg(test)]
+mod tests;
+mod word;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use self::word::{GpuWord, Word, words};
+use crate::Trace;
+use crate::diagnosis::Finding;
+use cuda_pitfalls_core::source::Diagnostic;
+
+/// What is forbidden, and what is expected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// What must not happen.
+    pub forbid: Vec<Word>,
+    /// The most that the memory of a GPU may grow, in bytes.
+    pub max_bytes: BTreeMap<GpuWord, u64>,
+    /// The GPUs that get contexts: these, and no others.
+    pub contexts: Option<Vec<GpuWord>>,
+    /// The exit code that the program ends with.
+    pub exit: Option<i32>,
+}
+
+/// Something that a program did against the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// What was forbidden, as it is written: `cuinit`, `context:gpu0`, `max-bytes gpu1=2 GiB`.
+    pub forbidden: String,
+    /// What happened, one sentence without a full stop. It holds text of the program.
+    pub says: String,
+    /// The event that shows it, by its index in the trace.
+    pub event: Option<usize>,
+}
+
+/// A policy compared with a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// What the program did against it, in the order of the policy.
+    pub violations: Vec<Violation>,
+    /// What cannot be decided, because the trace saw less; each a sentence without a full stop.
+    pub undecided: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether the program is known to have done nothing against the policy.
+    pub fn is_kept(&self) -> bool {
+        self.violations.is_empty() && self.undecided.is_empty()
+    }
+}
+
+impl Policy {
+    /// A policy from the words of `--forbid` and the values of `--max-bytes`, such as `gpu1=2GiB`.
+    ///
+    /// # Errors
+    /// A word that is not known, with those that are; a value that is no GPU and size.
+    pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, String> {
+        let words = forbid.iter().flat_map(|words| words.split(',')).map(str::trim);
+        let forbid: Result<Vec<Word>, String> = words.map(Word::parse).collect();
+        let max_bytes: Result<BTreeMap<GpuWord, u64>, String> =
+            max_bytes.iter().map(|value| word::bound(value)).collect();
+        Ok(Policy { forbid: forbid?, max_bytes: max_bytes?, ..Policy::default() })
+    }
+
+    /// A policy from the text of a file of `--expect`; `file` is what messages call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file, each at its place.
+    pub fn from_file(file: &str, source: &str) -> Result<Policy, Vec<Diagnostic>> {
+        file::read(file, source)
+    }
+
+    /// Both policies. What this one and the other say of the same thing is as the other says.
+    #[must_use]
+    pub fn merge(mut self, other: Policy) -> Policy {
+        let new: Vec<Word> = other.forbid.into_iter().filter(|word| !self.forbid.contains(word)).collect();
+        self.forbid.extend(new);
+        self.max_bytes.extend(other.max_bytes);
+        self.contexts = other.contexts.or(self.contexts);
+        self.exit = other.exit.or(self.exit);
+        self
+    }
+
+    /// Whether it asks nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Policy::default()
+    }
+
+    /// Compares it with what a program did. `findings` are those of the same trace.
+    pub fn check(&self, trace: &Trace, findings: &[Finding]) -> Outcome {
+        check::outcome(self, trace, findings)
+    }
+
+    /// What a program did against it. What cannot be decided is not among it: see [`Policy::check`].
+    pub fn violations(&self, trace: &Trace, findings: &[Finding]) -> Vec<Violation> {
+        self.check(trace, findings).violations
+    }
+}

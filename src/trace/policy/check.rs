@@ -1,0 +1,277 @@
+//! Comparing a policy with a trace.
+
+use super::word::{GpuWord, Word, bound_text};
+use super::{Outcome, Policy, Violation};
+use crate::diagnosis::{Finding, gpu_name, line, rules};
+use crate::{ContextLife, Event, History, Trace, status_name};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+
+pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> Outcome {
+    let history = History::of(trace);
+    let mut check = Check { trace, history: &history, findings, outcome: Outcome::default() };
+    for word in &policy.forbid {
+        check.word(word);
+    }
+    for (gpu, bytes) in &policy.max_bytes {
+        check.memory(gpu, *bytes);
+    }
+    if let Some(gpus) = &policy.contexts {
+        check.exactly(gpus);
+    }
+    if let Some(code) = policy.exit {
+        check.exit(code);
+    }
+    check.outcome
+}
+
+/// A comparison under way.
+struct Check<'a> {
+    trace: &'a Trace,
+    history: &'a History<'a>,
+    findings: &'a [Finding],
+    outcome: Outcome,
+}
+
+/// What a question needs to have been seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// The processes and their `cuInit`: the injection hook shows it.
+    Init,
+    /// Calls of the driver: only the forwarding library shows them.
+    Calls,
+    /// Calls, and writes of variables.
+    Variables,
+}
+
+impl Check<'_> {
+    fn violated(&mut self, forbidden: &str, says: String, event: Option<&Event>) {
+        let event = event.and_then(|event| self.trace.events.iter().position(|other| std::ptr::eq(other, event)));
+        self.outcome.violations.push(Violation { forbidden: forbidden.to_owned(), says, event });
+    }
+
+    fn undecided(&mut self, forbidden: &str, why: &str) {
+        let sentence = format!("{forbidden}: {why}");
+        if !self.outcome.undecided.contains(&sentence) {
+            self.outcome.undecided.push(sentence);
+        }
+    }
+
+    /// Says why a question cannot be decided. Nothing is said where a violation has decided it.
+    fn require(&mut self, forbidden: &str, needs: Needs) {
+        if self.outcome.violations.iter().any(|violation| violation.forbidden == forbidden) {
+            return;
+        }
+        for why in missing(self.trace, needs) {
+            self.undecided(forbidden, &why);
+        }
+    }
+
+    fn word(&mut self, word: &Word) {
+        let name = word.to_string();
+        match word {
+            Word::Init => self.init(&name),
+            Word::Context => self.contexts(&name, |_, _| Some(true)),
+            Word::ContextOn(gpu) => {
+                self.contexts(&name, |trace, life| gpu.is_of(trace, life.made));
+                self.known(&name, gpu);
+            }
+            Word::ContextOnOrdinal(ordinal) => {
+                self.contexts(&name, |_, life| life.made.device.map(|device| i64::from(device) == i64::from(*ordinal)));
+            }
+            Word::Stray => self.stray(&name),
+            Word::Error => self.errors(&name),
+            Word::Rule(rule) => self.rule(&name, rule),
+        }
+    }
+
+    fn init(&mut self, name: &str) {
+        // One violation for a program, at the first event of its `cuInit`.
+        for init in self.history.programs.iter().filter_map(|program| program.inits.first()) {
+            let says = format!("{} initialises CUDA through {}", line(init.first), through(init.first));
+            self.violated(name, says, Some(init.first));
+        }
+        self.require(name, Needs::Init);
+    }
+
+    /// Contexts that are forbidden, where it is known whether one is.
+    fn contexts(&mut self, name: &str, is: impl Fn(&Trace, &ContextLife<'_>) -> Option<bool>) {
+        let trace = self.trace;
+        for life in &self.history.contexts {
+            match is(trace, life) {
+                Some(true) => self.violated(name, made(trace, life), Some(life.made)),
+                Some(false) => {}
+                None => self.undecided(name, &format!("on which GPU {} made a context is not known", line(life.made))),
+            }
+        }
+        self.require(name, Needs::Calls);
+    }
+
+    /// A GPU that this machine does not have cannot be meant.
+    fn known(&mut self, name: &str, gpu: &GpuWord) {
+        if gpu.index(self.trace).is_none() {
+            let count = counted(self.trace.start.gpus.len() as u64, "GPU");
+            self.undecided(name, &format!("{gpu} is none of the {count} of this machine that NVML named"));
+        }
+    }
+
+    fn stray(&mut self, name: &str) {
+        let (trace, lives) = (self.trace, &self.history.contexts);
+        for life in lives {
+            let is_other = |other: &ContextLife| other.program == life.program && other.made.gpu != life.made.gpu;
+            if !lives.iter().any(is_other) {
+                continue;
+            }
+            match life.uses {
+                Some(uses) if uses.is_none() => {
+                    let says = format!("{}; the process does no work there", made(trace, life));
+                    self.violated(name, says, Some(life.made));
+                }
+                Some(_) => {}
+                None => {
+                    let why =
+                        format!("whether pid {} used the GPU of each of its contexts is not known", life.made.pid);
+                    self.undecided(name, &why);
+                }
+            }
+        }
+        self.require(name, Needs::Calls);
+    }
+
+    fn errors(&mut self, name: &str) {
+        let trace = self.trace;
+        for event in &trace.events {
+            if event.has_failed() {
+                let status = event.status.map_or("an error".to_owned(), status_name);
+                self.violated(name, format!("{}: {} returns {status}", line(event), event.call), Some(event));
+            }
+        }
+        self.require(name, Needs::Calls);
+    }
+
+    fn rule(&mut self, name: &str, rule: &str) {
+        let trace = self.trace;
+        for finding in self.findings.iter().filter(|finding| finding.rule == rule) {
+            let event = finding.events.first().and_then(|index| trace.events.get(*index));
+            self.violated(name, finding.says.clone(), event);
+        }
+        let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
+        let needs = if rule.asks("variable-written", "changes") { Needs::Variables } else { Needs::Calls };
+        self.require(name, needs);
+        if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
+            let open = |finding: &&Finding| finding.leaves_open().contains(&rule.name);
+            for finding in self.findings.iter().filter(open) {
+                self.undecided(name, &finding.says);
+            }
+        }
+        if rule.asks("context-made", "used") || rule.asks("process-contexts", "used") {
+            for life in self.history.contexts.iter().filter(|life| life.uses.is_none()) {
+                self.undecided(name, &format!("what pid {} did in its contexts is not known", life.made.pid));
+            }
+        }
+    }
+
+    fn memory(&mut self, gpu: &GpuWord, most: u64) {
+        let trace = self.trace;
+        let name = bound_text(gpu, most);
+        let Some(index) = gpu.index(trace) else { return self.known(&name, gpu) };
+        let Some(before) = trace.start.used_bytes.get(index).copied().flatten() else {
+            return self.undecided(&name, "the memory of this GPU was not read before the program began");
+        };
+        let readings = || trace.memory.iter().filter(|memory| memory.index == index);
+        let grown = |used: u64| used.saturating_sub(before);
+        let largest = readings().map(|memory| grown(memory.used_bytes)).max().unwrap_or(0);
+        if largest > most {
+            let first = readings().filter(|memory| grown(memory.used_bytes) > most).map(|memory| memory.t_ns).min();
+            let event = first.and_then(|t_ns| {
+                let grows =
+                    |event: &Event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0);
+                trace.events.iter().rfind(|event| event.t_ns <= t_ns && grows(event))
+            });
+            let at = event.map(|event| format!(", past the limit after {}", line(event))).unwrap_or_default();
+            let says = format!("the memory of {gpu} grows by {}{at}", units::bytes_exact(largest));
+            self.violated(&name, says, event);
+            return;
+        }
+        let Some(end) = &trace.end else { return self.undecided(&name, CUT_SHORT) };
+        match end.memory_gap_ns.get(index) {
+            Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
+            Some(Some(gap)) => {
+                let gap = units::duration(*gap);
+                self.undecided(&name, &format!("the memory of {gpu} was not read for {gap} while the program ran"));
+            }
+            Some(None) => self.undecided(&name, &format!("the memory of {gpu} was not read until the program ended")),
+            None => self.undecided(&name, &format!("how often the memory of {gpu} was read is not known")),
+        }
+    }
+
+    /// These GPUs get contexts, and no others.
+    fn exactly(&mut self, gpus: &[GpuWord]) {
+        let names: Vec<String> = gpus.iter().map(GpuWord::to_string).collect();
+        let name = format!("contexts = [{}]", names.join(", "));
+        self.contexts(&name, |trace, life| {
+            let are: Option<Vec<bool>> = gpus.iter().map(|gpu| gpu.is_of(trace, life.made)).collect();
+            are.map(|are| !are.contains(&true))
+        });
+        for gpu in gpus {
+            self.known(&name, gpu);
+            let trace = self.trace;
+            if gpu.index(trace).is_some()
+                && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
+            {
+                // Where calls are not seen, a context may be there all the same.
+                if missing(trace, Needs::Calls).is_empty() {
+                    self.violated(&name, format!("no context is made on {gpu}"), None);
+                }
+            }
+        }
+    }
+
+    fn exit(&mut self, wanted: i32) {
+        let name = format!("exit = {wanted}");
+        let Some(end) = &self.trace.end else { return self.undecided(&name, CUT_SHORT) };
+        match (end.code, end.signal.as_deref()) {
+            (Some(code), _) if code == wanted => {}
+            (Some(code), _) => self.violated(&name, format!("the program exits with {code}"), None),
+            (None, Some(signal)) => self.violated(&name, format!("the program is ended by {signal}"), None),
+            (None, None) => self.undecided(&name, "how the program ended is not known"),
+        }
+    }
+}
+
+/// Memory that was not read for longer may have grown and shrunk meanwhile. It is read fifty times a second.
+const MOST_UNREAD_NS: u64 = 2_000_000_000;
+
+const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
+
+/// Why a trace cannot show all that a question is about.
+fn missing(trace: &Trace, needs: Needs) -> Vec<String> {
+    let mut why = Vec::new();
+    match &trace.end {
+        None => why.push(CUT_SHORT.to_owned()),
+        Some(end) => {
+            why.extend(end.not_seen.iter().cloned());
+            if end.left_out > 0 {
+                why.push(format!("{} left out of the trace", counted(end.left_out, "event")));
+            }
+        }
+    }
+    if needs != Needs::Init && trace.start.libcuda.is_none() {
+        why.push("no libcuda was found to stand before, so that only cuInit is seen".to_owned());
+    }
+    if needs == Needs::Variables && !trace.start.preload {
+        why.push("writes of variables are not seen".to_owned());
+    }
+    why
+}
+
+/// The function that a user's line called.
+fn through(event: &Event) -> String {
+    event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name())
+}
+
+fn made(trace: &Trace, life: &ContextLife<'_>) -> String {
+    let gpu = gpu_name(trace, life.made.gpu.as_deref());
+    let bytes = life.bytes.map(|bytes| format!(" ({})", units::delta(bytes))).unwrap_or_default();
+    format!("{} makes a context on {gpu}{bytes} through {}", line(life.made), through(life.made))
+}

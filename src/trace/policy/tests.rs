@@ -1,0 +1,315 @@
+//! Policies on traces that are made up.
+
+use super::{Outcome, Policy, words};
+use crate::diagnosis::{findings, rules};
+use crate::fixture::{Made, PID, uuid};
+use crate::{ContextChange, Trace, What};
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn forbid(words: &[&str]) -> Policy {
+    Policy::parse(&texts(words), &[]).expect("words that are known")
+}
+
+fn check(policy: &Policy, trace: &Trace) -> Outcome {
+    policy.check(trace, &findings(trace))
+}
+
+/// What was forbidden of what was done, with the event.
+fn done(words: &[&str], trace: &Trace) -> Vec<(String, Option<usize>)> {
+    let outcome = check(&forbid(words), trace);
+    assert_eq!(outcome.undecided, [] as [&str; 0]);
+    outcome.violations.into_iter().map(|violation| (violation.forbidden, violation.event)).collect()
+}
+
+/// Asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0. The events: 0 and 1
+/// `cuInit`, 2 the write, 3 the context on GPU 1, 4 the launch, 5 the context on GPU 0.
+fn program() -> Made {
+    Made::on(2)
+        .at(&[("<module>", "train.py", 12), ("is_available", "torch/cuda/__init__.py", 129)])
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "train.py", 31)])
+        .setenv("CUDA_VISIBLE_DEVICES", "1")
+        .at(&[("<module>", "train.py", 35)])
+        .context(1, 1)
+        .launch(1)
+        .at(&[("<module>", "train.py", 52), ("synchronize", "torch/cuda/__init__.py", 7)])
+        .context(0, 0)
+}
+
+fn whole() -> Trace {
+    program().ends(&[1]).done()
+}
+
+fn clean() -> Trace {
+    Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1).ends(&[1]).done()
+}
+
+fn one(word: &str, event: usize) -> Vec<(String, Option<usize>)> {
+    vec![(word.to_owned(), Some(event))]
+}
+
+#[test]
+fn each_word_finds_what_it_forbids_and_nothing_else() {
+    let trace = whole();
+    assert_eq!(done(&["cuinit"], &trace), one("cuinit", 0));
+    assert_eq!(done(&["context"], &trace), [one("context", 3), one("context", 5)].concat());
+    assert_eq!(done(&["context:gpu0"], &trace), one("context:gpu0", 5));
+    assert_eq!(done(&["context:cuda:1"], &trace), one("context:cuda:1", 3));
+    let by_uuid = format!("context:{}", uuid(1));
+    assert_eq!(done(&[by_uuid.as_str()], &trace), one(&by_uuid, 3));
+    assert_eq!(done(&["stray"], &trace), one("stray", 5));
+    assert_eq!(done(&["late-mask"], &trace), one("late-mask", 2));
+    assert_eq!(done(&["stray-context"], &trace), one("stray-context", 5));
+    assert_eq!(done(&["fork", "error", "limit-after-launch"], &trace), []);
+    let all: Vec<&str> = words().into_iter().filter(|word| !word.contains(':')).collect();
+    let found = done(&all, &clean());
+    assert_eq!(found, [one("cuinit", 0), one("context", 2)].concat());
+}
+
+#[test]
+fn a_violation_says_the_users_line() {
+    let trace = whole();
+    let outcome = check(&forbid(&["cuinit,context:gpu0", "stray"]), &trace);
+    let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
+    assert_eq!(
+        says,
+        [
+            "train.py:12 initialises CUDA through torch.cuda.is_available",
+            "train.py:52 makes a context on GPU 0 (+524 MiB) through torch.cuda.synchronize",
+            "train.py:52 makes a context on GPU 0 (+524 MiB) through torch.cuda.synchronize; the process does no work there",
+        ]
+    );
+}
+
+#[test]
+fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
+    let made = Made::on(1).init(&[], &[0]).context(0, 0).error("cuStreamQuery", 600).error("cuMemAlloc_v2", 2);
+    let trace = made.launch(0).ends(&[0]).done();
+    let outcome = check(&forbid(&["error"]), &trace);
+    let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
+    assert_eq!(says, ["pid 100: cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY"]);
+    let failed = What::Context { change: ContextChange::Failed, primary: true, handle: 0 };
+    let trace = Made::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
+    assert_eq!(done(&["error"], &trace), one("error", 2));
+    let forked = Made::on(1).init(&[], &[0]).process(200, PID);
+    let forked = forked.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {}).init_fails(&[], 3).done();
+    assert_eq!(done(&["fork"], &forked), one("fork", 2));
+}
+
+#[test]
+fn an_unknown_word_is_refused_with_the_known_ones() {
+    let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word");
+    let said = wrong("late-maks");
+    assert!(said.starts_with("unknown word `late-maks`; did you mean `late-mask`?; known: cuinit, context,"), "{said}");
+    for rule in rules() {
+        assert!(said.contains(&rule.name) && Policy::parse(&texts(&[&rule.name]), &[]).is_ok(), "{}", rule.name);
+    }
+    assert!(wrong("").starts_with("unknown word ``; known:"));
+    assert!(wrong("\x1b[2J").starts_with("unknown word `\\x1b[2J`"));
+    for word in ["context:0", "context:gpu", "context:GPU-", "context:gpu+1", "context:"] {
+        assert!(wrong(word).contains("is no GPU: write gpuN by NVML index"), "{}", wrong(word));
+    }
+    assert!(wrong("context:cuda:x").contains("has no number"));
+}
+
+#[test]
+fn a_bound_is_a_gpu_and_a_size_with_its_unit() {
+    let parse = |value: &str| Policy::parse(&[], &texts(&[value]));
+    for (wrong, why) in
+        [("gpu1", "form gpu1=2GiB"), ("1=2GiB", "is no GPU"), ("gpu1=2", "byte size"), ("gpu1=2GB", "2 GiB")]
+    {
+        let said = parse(wrong).expect_err("this is wrong");
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(parse("gpu1=2GiB").is_ok_and(|policy| !policy.is_empty()));
+}
+
+#[test]
+fn a_bound_is_not_kept_by_memory_that_was_not_read() {
+    let bound = Policy::parse(&[], &texts(&["gpu1=2GiB"])).expect("a bound");
+    let mut trace = whole();
+    for (gaps, why) in [
+        (vec![None, Some(2_000_000_000)], None),
+        (vec![Some(0), Some(2_500_000_000)], Some("the memory of gpu1 was not read for 2.5 s while the program ran")),
+        (vec![Some(0), None], Some("the memory of gpu1 was not read until the program ended")),
+        (Vec::new(), Some("how often the memory of gpu1 was read is not known")),
+    ] {
+        trace.end.as_mut().expect("an end").memory_gap_ns = gaps;
+        let undecided = check(&bound, &trace).undecided;
+        let expected: Vec<String> = why.map(|why| format!("max-bytes gpu1=2GiB: {why}")).into_iter().collect();
+        assert_eq!(undecided, expected);
+    }
+    // What was seen is seen.
+    let trace = program().memory(1, 3 << 30).ends(&[1]).done();
+    assert_eq!(check(&bound, &trace).violations.len(), 1);
+}
+
+#[test]
+fn memory_counts_from_what_was_there_before() {
+    let of = |bound: &str, trace: &Trace| check(&Policy::parse(&[], &texts(&[bound])).expect("a bound"), trace);
+    let mut trace = program().memory(1, 3 << 30).memory(1, 1 << 30).ends(&[1]).done();
+    let outcome = of("gpu1=2GiB", &trace);
+    let violation = outcome.violations.first().expect("3 GiB are more");
+    assert_eq!(violation.forbidden, "max-bytes gpu1=2GiB");
+    assert_eq!(violation.says, "the memory of gpu1 grows by 3072 MiB, past the limit after train.py:35");
+    assert_eq!(violation.event, Some(3));
+    assert!(of("gpu1=3GiB", &trace).is_kept() && of("gpu0=524MiB", &trace).is_kept());
+    assert!(!of("gpu0=523MiB", &trace).is_kept());
+    trace.start.used_bytes = vec![Some(0), Some(1 << 30)];
+    assert!(of("gpu1=2GiB", &trace).is_kept(), "one of the three was there before");
+    trace.start.used_bytes = vec![Some(0), None];
+    let outcome = of("gpu1=2GiB", &trace);
+    assert_eq!(
+        outcome.undecided,
+        ["max-bytes gpu1=2GiB: the memory of this GPU was not read before the program began"]
+    );
+    let outcome = of("gpu7=2GiB", &trace);
+    assert_eq!(outcome.undecided, ["max-bytes gpu7=2GiB: gpu7 is none of the 2 GPUs of this machine that NVML named"]);
+}
+
+#[test]
+fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
+    let undecided = |words: &[&str], change: fn(&mut Trace)| {
+        let mut trace = clean();
+        change(&mut trace);
+        let outcome = check(&forbid(words), &trace);
+        assert!(outcome.violations.is_empty(), "{outcome:?}");
+        assert_eq!(outcome.is_kept(), outcome.undecided.is_empty());
+        outcome.undecided
+    };
+    let kept: [&str; 0] = [];
+    for word in ["context:gpu0", "stray", "late-mask", "fork", "error", "stray-context"] {
+        assert_eq!(undecided(&[word], |_| {}), kept);
+        assert_eq!(undecided(&[word], |trace| trace.end = None).len(), 1, "{word}");
+        assert_eq!(undecided(&[word], |trace| trace.start.libcuda = None).len(), 1, "{word}");
+        let unseen = |trace: &mut Trace| trace.end.as_mut().unwrap().not_seen.push("pid 7 has a context".to_owned());
+        assert_eq!(undecided(&[word], unseen), [format!("{word}: pid 7 has a context")]);
+        assert_eq!(
+            undecided(&[word], |trace| trace.end.as_mut().unwrap().left_out = 3),
+            [format!("{word}: 3 events left out of the trace")]
+        );
+    }
+    assert_eq!(
+        undecided(&["late-mask"], |trace| trace.start.preload = false),
+        ["late-mask: writes of variables are not seen"]
+    );
+    assert_eq!(undecided(&["stray"], |trace| trace.start.preload = false), kept);
+    assert_eq!(undecided(&["stray-context"], |trace| trace.counts.clear()).len(), 1);
+    assert_eq!(undecided(&["context:gpu0"], |trace| trace.events[2].gpu = None).len(), 1);
+    let name = "context:gpu5";
+    assert_eq!(
+        undecided(&[name], |_| {}),
+        [format!("{name}: gpu5 is none of the 2 GPUs of this machine that NVML named")]
+    );
+}
+
+#[test]
+fn without_the_forwarding_library_cuinit_is_still_decided() {
+    let mut trace = Made::on(0).done();
+    trace.start.libcuda = None;
+    assert!(check(&forbid(&["cuinit"]), &trace).is_kept());
+    assert!(!check(&forbid(&["context"]), &trace).is_kept());
+}
+
+#[test]
+fn a_violation_that_is_seen_needs_no_more() {
+    let mut trace = whole();
+    trace.end = None;
+    assert_eq!(check(&forbid(&["cuinit", "context:gpu0"]), &trace).undecided, [] as [&str; 0]);
+}
+
+#[test]
+fn a_process_whose_counts_are_not_known_may_have_a_stray_context() {
+    let trace = program().done();
+    let outcome = check(&forbid(&["stray"]), &trace);
+    assert_eq!(outcome.violations, []);
+    assert_eq!(outcome.undecided, ["stray: whether pid 100 used the GPU of each of its contexts is not known"]);
+}
+
+const FILE: &str = r#"
+forbid    = ["cuinit", "context:gpu0"]
+max-bytes = { gpu1 = "2 GiB" }
+contexts  = ["gpu1"]
+exit      = 0
+"#;
+
+#[test]
+fn a_file_says_what_is_expected() {
+    let policy = Policy::from_file("a.toml", FILE).expect("a policy");
+    assert_eq!(policy.merge(Policy::default()), Policy::from_file("a.toml", FILE).expect("a policy"));
+    let expect = |text: &str| Policy::from_file("a.toml", text).expect("a policy");
+    assert!(check(&expect("contexts = [\"gpu1\"]\nexit = 0"), &clean()).is_kept());
+    let said = |text: &str, trace: &Trace| -> Vec<String> {
+        let outcome = check(&expect(text), trace);
+        outcome.violations.into_iter().map(|it| it.says).chain(outcome.undecided).collect()
+    };
+    assert_eq!(said("contexts = [\"gpu0\"]", &clean()).len(), 2, "one too many, and one is missing");
+    assert_eq!(said("contexts = []", &clean()).len(), 1);
+    let mut trace = clean();
+    trace.end.as_mut().expect("an end").code = Some(3);
+    assert_eq!(said("exit = 0", &trace), ["the program exits with 3"]);
+    let end = trace.end.as_mut().expect("an end");
+    (end.code, end.signal) = (None, Some("SIGSEGV".to_owned()));
+    assert_eq!(said("exit = 0", &trace), ["the program is ended by SIGSEGV"]);
+    trace.end = None;
+    assert_eq!(said("exit = 0", &trace).len(), 1);
+}
+
+#[test]
+fn a_file_that_is_wrong_is_refused_at_each_place() {
+    let wrong = |source: &str| {
+        let errors = Policy::from_file("a.toml", source).expect_err("this is wrong");
+        errors.iter().map(|error| error.line(source)).collect::<Vec<_>>()
+    };
+    assert_eq!(wrong("forbit = []"), ["a.toml:1:1: unknown key `forbit`"]);
+    assert_eq!(wrong("exit = 256"), ["a.toml:1:8: 256 is not in 0 to 255"]);
+    assert_eq!(wrong("contexts = [\"gpu1\", \"one\"]"), ["a.toml:1:21: `one` is no GPU"]);
+    assert_eq!(wrong("max-bytes = { gpu0 = \"2 GB\", x = 1 }").len(), 2);
+    assert!(
+        wrong("forbid = [\"cuinti\"]")[0].starts_with("a.toml:1:11: unknown word `cuinti`; did you mean `cuinit`?")
+    );
+    assert_eq!(wrong("forbid = \"cuinit\""), ["a.toml:1:10: expected a list, found text"]);
+    assert_eq!(wrong(""), ["a.toml:1:1: this expects nothing"]);
+    assert_eq!(wrong("forbid = [").len(), 1);
+}
+
+#[test]
+fn the_command_line_adds_to_the_file() {
+    let file = Policy::from_file("a.toml", FILE).expect("a policy");
+    let line = Policy::parse(&texts(&["cuinit", "fork"]), &texts(&["gpu1=1GiB"])).expect("a policy");
+    let both = file.merge(line);
+    assert_eq!((both.forbid.len(), both.max_bytes.len(), both.exit), (3, 1, Some(0)));
+    assert_eq!(both.max_bytes.values().copied().collect::<Vec<_>>(), [1 << 30]);
+    assert!(Policy::default().is_empty() && !both.is_empty());
+}
+
+#[test]
+fn a_fork_that_may_have_been_refused_in_silence_is_undecided() {
+    let forked = |calls: bool, code: i32, frames: &[(&str, &str, u32)]| {
+        let made =
+            Made::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 9)]).init(&[], &[0]);
+        let made = made.process(200, PID).at(frames);
+        let made = made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = if calls { made.error("cuDeviceGetCount", 3) } else { made };
+        let mut trace = made.ends(&[]).by(PID).ends(&[]).done();
+        trace.end.as_mut().expect("an end").code = Some(code);
+        trace
+    };
+    let own = [("<module>", "train.py", 9)];
+    let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
+    for word in ["fork", "fork-after-init"] {
+        let policy = forbid(&[word]);
+        let silent = check(&policy, &forked(false, 0, &own));
+        assert_eq!((silent.violations.len(), silent.undecided.len()), (0, 1), "{silent:#?}");
+        assert!(silent.undecided[0].starts_with("fork: train.py:9 forks pid 200"), "{silent:#?}");
+        let refused = check(&policy, &forked(true, 0, &own));
+        assert_eq!((refused.violations.len(), refused.undecided.len()), (1, 0), "{refused:#?}");
+        assert!(check(&policy, &forked(false, 0, &loader)).is_kept(), "a worker's error would have ended the program");
+        assert_eq!(check(&policy, &forked(false, 1, &loader)).undecided.len(), 1);
+        assert!(check(&policy, &forked(false, 0, &[])).is_kept(), "what C does is a call of the driver");
+    }
+    assert!(check(&forbid(&["late-mask"]), &forked(false, 0, &own)).is_kept(), "only what is left open");
+}

@@ -1,0 +1,162 @@
+//! The words for what is forbidden, and for GPUs.
+
+use std::fmt;
+
+use crate::diagnosis::rules;
+use crate::{Event, Trace};
+use cuda_pitfalls_core::source::diagnostic::nearest;
+use cuda_pitfalls_core::source::size;
+use cuda_pitfalls_core::text::escape::terminal;
+
+/// What is forbidden.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Initialising CUDA.
+    Init,
+    /// Any context.
+    Context,
+    /// A context on a GPU.
+    ContextOn(GpuWord),
+    /// A context on the device of this ordinal, as the process counts.
+    ContextOnOrdinal(u32),
+    /// A context on a GPU on which its process did no work, though it has another.
+    Stray,
+    /// An error of a driver call.
+    Error,
+    /// What a rule finds. `late-mask` is one, and `fork` is short for `fork-after-init`.
+    Rule(String),
+}
+
+/// A GPU, whoever names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GpuWord {
+    /// By its index in NVML order: `gpu0`.
+    Index(usize),
+    /// By its UUID, or the first characters of it: `GPU-…`.
+    Uuid(String),
+}
+
+/// The rule that `fork` means.
+const FORK: &str = "fork-after-init";
+/// The words that are no rules.
+const PLAIN: [&str; 5] = ["cuinit", "context", "stray", "fork", "error"];
+/// The forms that name a device.
+const FORMS: [&str; 3] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N"];
+
+/// Every word that can be forbidden, for messages and help.
+pub fn words() -> Vec<&'static str> {
+    PLAIN.into_iter().chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
+}
+
+impl Word {
+    /// The word in a text.
+    ///
+    /// # Errors
+    /// There is no such word; the known ones, and what was probably meant.
+    pub fn parse(text: &str) -> Result<Word, String> {
+        match text {
+            "cuinit" => return Ok(Word::Init),
+            "context" => return Ok(Word::Context),
+            "stray" => return Ok(Word::Stray),
+            "error" => return Ok(Word::Error),
+            "fork" => return Ok(Word::Rule(FORK.to_owned())),
+            _ => {}
+        }
+        if let Some(device) = text.strip_prefix("context:") {
+            if let Some(number) = device.strip_prefix("cuda:") {
+                let ordinal = number.parse().map_err(|_| format!("`{}` has no number", terminal(text)))?;
+                return Ok(Word::ContextOnOrdinal(ordinal));
+            }
+            let gpu = GpuWord::parse(device);
+            return gpu.map(Word::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
+        }
+        match rules().iter().find(|rule| rule.name == text) {
+            Some(rule) => Ok(Word::Rule(rule.name.clone())),
+            None => Err(unknown(text)),
+        }
+    }
+}
+
+fn unknown(text: &str) -> String {
+    let words = words();
+    let meant = nearest(text, words.iter().copied().filter(|word| !FORMS.contains(word)));
+    let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    format!("unknown word `{}`{meant}; known: {}", terminal(text), words.join(", "))
+}
+
+fn unknown_gpu(text: &str, or: &str) -> String {
+    format!("`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}", terminal(text))
+}
+
+impl GpuWord {
+    /// The GPU that a text names.
+    pub fn parse(text: &str) -> Option<GpuWord> {
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        match text.strip_prefix("gpu") {
+            Some(number) => digits(number).map(GpuWord::Index),
+            None => text.strip_prefix("GPU-").filter(|rest| !rest.is_empty()).map(|_| GpuWord::Uuid(text.to_owned())),
+        }
+    }
+
+    /// The index in NVML order of the GPU that is meant; none where there is no such GPU, or several.
+    pub(super) fn index(&self, trace: &Trace) -> Option<usize> {
+        match self {
+            GpuWord::Index(index) => trace.start.gpus.get(*index).map(|_| *index),
+            GpuWord::Uuid(start) => {
+                let mut fitting = (0..).zip(&trace.start.gpus).filter(|(_, gpu)| gpu.uuid.starts_with(start));
+                fitting.next().filter(|_| fitting.next().is_none()).map(|(index, _)| index)
+            }
+        }
+    }
+
+    /// Whether an event is about this GPU; none where the trace does not say.
+    pub(super) fn is_of(&self, trace: &Trace, event: &Event) -> Option<bool> {
+        let uuid = event.gpu.as_deref()?;
+        match self {
+            // A UUID says which GPU it is, whether NVML could be asked or not.
+            GpuWord::Uuid(start) => Some(uuid.starts_with(start)),
+            GpuWord::Index(index) => trace.gpu_index(Some(uuid)).map(|of| of == *index),
+        }
+    }
+}
+
+/// A GPU and a size, as in `gpu1=2GiB`.
+pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), String> {
+    let form = || format!("`{}` is not of the form gpu1=2GiB", terminal(text));
+    let (gpu, bytes) = text.split_once('=').ok_or_else(form)?;
+    let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
+    let bytes = size::bytes(bytes.trim()).map_err(|wrong| format!("{}: {}", terminal(&wrong.message), wrong.help))?;
+    Ok((gpu, u64::try_from(bytes).map_err(|_| form())?))
+}
+
+impl fmt::Display for GpuWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GpuWord::Index(index) => write!(f, "gpu{index}"),
+            GpuWord::Uuid(uuid) => f.write_str(uuid),
+        }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Word::Init => f.write_str("cuinit"),
+            Word::Context => f.write_str("context"),
+            Word::ContextOn(gpu) => write!(f, "context:{gpu}"),
+            Word::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
+            Word::Stray => f.write_str("stray"),
+            Word::Error => f.write_str("error"),
+            Word::Rule(name) if name == FORK => f.write_str("fork"),
+            Word::Rule(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A bound as it can be written, in the largest unit that says it exactly.
+pub(super) fn bound_text(gpu: &GpuWord, bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.into_iter().find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
+    let (size, unit) = unit.unwrap_or((1, "B"));
+    format!("max-bytes {gpu}={}{unit}", bytes / size)
+}

@@ -1,0 +1,330 @@
+//! Tracing an unmodified program: starts it with two small libraries in its way, answers each of their
+//! messages after a look at memory and stack, and writes the document.
+//!
+//! The program keeps its descriptors, its terminal and its process group. It is never waited for
+//! longer than a parked thread waits by itself (src/fake/shim/post.rs).
+
+mod answer;
+mod caller;
+mod first_line;
+mod gate;
+mod guarded;
+mod last_lines;
+mod machine;
+mod message;
+mod peers;
+mod place;
+mod processes;
+mod program;
+mod stacks;
+mod watch;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::{Line, Memory};
+use answer::Pending;
+use caller::Caller;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
+use gate::Gate;
+use machine::TraceTarget;
+use place::TraceFolder;
+use processes::Processes;
+use program::TracedProgram;
+use stacks::Stacks;
+use watch::MemoryWatch;
+use writer::Writer;
+
+pub use program::Ended;
+
+/// The longest wait before the tracer looks around.
+const TICK_NS: u64 = 200_000_000;
+/// The same while a process runs that is not in the trace: it is caught with a libcuda, not by what it says.
+const SHORT_TICK_NS: u64 = 20_000_000;
+/// How often memory that was polled is written down, and processes are looked over.
+const ROUND_NS: u64 = 1_000_000_000;
+/// How long the sampler rests between looks: a program runs for hours, and NVML contends with it.
+const REST_US: u64 = 20_000;
+
+/// How long an answer of the sampler is waited for while a thread is parked, in milliseconds.
+const READING_MS: u64 = 1_500;
+/// Descriptors that are not for the counts of processes.
+const OWN_FILES: u64 = 128 + gate::FILES;
+
+/// What to trace, and how.
+#[derive(Clone, Debug)]
+pub struct TraceOptions {
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// The commit that the program was built from, if it is known.
+    pub commit: Option<String>,
+    /// On which driver.
+    pub on: On,
+    /// The folder that gets the document.
+    pub folder: PathBuf,
+    /// Whether writes of variables are watched, by `LD_PRELOAD`.
+    pub preload: bool,
+    /// Whether paths and arguments are left out of the document.
+    pub redact: bool,
+    /// Whether questions are counted, too, that frameworks ask before each small operation.
+    pub all_calls: bool,
+    /// Whether the program runs apart from its caller; as its caller would start it if none.
+    pub apart: Option<Apart>,
+}
+
+/// A program apart from its caller: without input and output, and ended with all that it started.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart {
+    /// How long it may run; then it is killed.
+    pub limit: Duration,
+}
+
+/// A trace that came to its end.
+#[derive(Debug)]
+pub struct Traced {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Where the document is.
+    pub document: PathBuf,
+    /// Why the document is not whole on disk, if it is not.
+    pub lost: Option<String>,
+}
+
+/// Why a trace could not begin. The program was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// The command line does not fit this machine.
+    #[error("{0}")]
+    Usage(String),
+    /// The program cannot be started.
+    #[error("cannot start `{name}`: {source}", name = cuda_pitfalls_core::text::escape::terminal(.name))]
+    Program {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The document cannot be written.
+    #[error("cannot write the trace: {0}")]
+    Document(String),
+    /// Anything else.
+    #[error("the trace could not begin: {0}")]
+    Internal(String),
+}
+
+/// Traces a command to its end. `program` is this program's own file.
+///
+/// # Errors
+/// Why the command was not started.
+pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerError> {
+    let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
+    let caller = Caller::take_over().map_err(|error| internal(&error))?;
+    let mut place = TraceFolder::create().map_err(|error| internal(&error))?;
+    let home = place.path().join("home");
+    std::fs::create_dir(&home).map_err(|error| internal(&error))?;
+    let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
+    if let Some(libcuda) = &machine.libcuda {
+        place.forward(libcuda, options.all_calls).map_err(|error| internal(&error))?;
+    }
+    let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
+    let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;
+    let writer = Writer::create(&options.folder, options.redact)?;
+    let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
+    let environment = place.environment(simulated, options.preload);
+    let started_ns = clock::now_ns();
+    // Before the program: what it leaves behind comes to us, and is known by that.
+    supervisor::adopt_orphans().map_err(|error| internal(&error))?;
+    let before = supervisor::children();
+    let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.is_some()) {
+        Ok(started) => started,
+        Err(error) => {
+            writer.discard();
+            return Err(error);
+        }
+    };
+    caller::allow_files();
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    // It starts while the driver is asked about the GPUs: its first call waits until that is done.
+    let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
+    let mut tracer = Tracer {
+        stacks,
+        place,
+        gate,
+        is_behind: false,
+        sampler,
+        writer,
+        processes: Processes::new(files.saturating_sub(OWN_FILES).max(files / 4) as usize),
+        watch: MemoryWatch::default(),
+        started_ns,
+        pending: BTreeMap::new(),
+        gpus: Vec::new(),
+        baseline: Vec::new(),
+        written: BTreeMap::new(),
+        round_ns: clock::now_ns(),
+        deadline_ns: options.apart.map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
+        overdue: false,
+        before,
+    };
+    tracer.begin(&machine, options, started_ns);
+    let ended = tracer.serve(program_itself);
+    let lost = tracer.writer.finish();
+    // The sampler ends before its folder does.
+    let Tracer { sampler, place, .. } = tracer;
+    drop(sampler);
+    drop(place);
+    Ok(Traced { ended, document: options.folder.join(crate::FILE), lost })
+}
+
+/// A trace under way.
+struct Tracer {
+    place: TraceFolder,
+    gate: Gate,
+    /// Whether messages have come that were not taken yet.
+    is_behind: bool,
+    sampler: SamplerClient,
+    stacks: Stacks,
+    writer: Writer,
+    processes: Processes,
+    /// Calls that are being made, by process and number.
+    pending: BTreeMap<(u32, u64), Pending>,
+    gpus: Vec<Gpu>,
+    /// The memory of each GPU before the program was started.
+    baseline: Vec<Option<u64>>,
+    /// The memory of each GPU as it was written last.
+    written: BTreeMap<usize, u64>,
+    watch: MemoryWatch,
+    started_ns: u64,
+    round_ns: u64,
+    /// When a program that runs apart is killed.
+    deadline_ns: Option<u64>,
+    overdue: bool,
+    /// Our children before the program was started.
+    before: BTreeSet<i32>,
+}
+
+impl Tracer {
+    /// Answers messages until the program has ended, which comes before all that is told.
+    fn serve(&mut self, mut program: TracedProgram) -> Ended {
+        loop {
+            self.wait(&program);
+            if let Some(ended) = program.ended() {
+                if self.deadline_ns.is_some() {
+                    let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
+                    supervisor::reap_orphans(&self.before, &ours);
+                }
+                self.finish(&ended, program.pid());
+                return ended;
+            }
+            self.answer(&program);
+            self.writer.flush();
+            self.processes.watch_lost(&self.place.libraries());
+            if clock::now_ns() - self.round_ns > ROUND_NS {
+                self.round(program.pid());
+            }
+            if self.deadline_ns.is_some_and(|deadline| clock::now_ns() > deadline) && !self.overdue {
+                self.overdue = true;
+                program.kill();
+            }
+        }
+    }
+
+    /// Waits until something has come, or it is time to look around.
+    fn wait(&self, program: &TracedProgram) {
+        let tick = match (self.is_behind, self.processes.has_lost()) {
+            (true, _) => 0,
+            (false, true) => SHORT_TICK_NS,
+            (false, false) => TICK_NS,
+        };
+        let fds = [program.as_fd(), self.gate.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let _ = poll(&mut fds, Some(&timespec(tick)));
+    }
+
+    /// Takes the messages that have come, until the program has ended or it is time to look around.
+    fn answer(&mut self, program: &TracedProgram) {
+        let until_ns = clock::now_ns() + TICK_NS;
+        self.gate.heard();
+        while let Some(received) = self.gate.next() {
+            self.take(*received);
+            if has_ended(program) || clock::now_ns() > until_ns {
+                self.is_behind = true;
+                return;
+            }
+        }
+        self.is_behind = false;
+    }
+
+    /// Reads every GPU, as far as it can be read: what is in use there, and what NVML accounts to a process, which
+    /// is 0 where it is not listed.
+    fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
+        let swept = self.sampler.sweep_within(READING_MS).ok().flatten();
+        let Some(gpus) = swept.map(|sweep| sweep.gpus).filter(|gpus| !gpus.is_empty()) else {
+            return (vec![None; self.gpus.len()], Vec::new());
+        };
+        let own = |gpu: &Reading| {
+            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
+            listed.filter_map(|process| process.used_bytes).sum()
+        };
+        let used: Vec<Option<u64>> = gpus.iter().map(|gpu| gpu.used_bytes).collect();
+        self.watch.read(&used, clock::now_ns());
+        (used, gpus.iter().map(own).collect())
+    }
+
+    /// As [`Tracer::read_memory`], for a thread that waits: what is read when it has moved on says nothing of its call.
+    fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
+        let read = self.read_memory(pid);
+        if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
+    }
+
+    /// What is done once a second: memory that was polled, counts of processes that have ended.
+    fn round(&mut self, program: u32) {
+        self.round_ns = clock::now_ns();
+        if let Ok(Some(run)) = self.sampler.stop_free_run_within(READING_MS) {
+            self.watch.ran(&run);
+            for change in run.changes {
+                let (t_ns, index, used_bytes) = (change.t_ns, change.gpu, change.used_bytes);
+                // Every run of the sampler begins with a reading, changed or not.
+                let is_same = self.written.get(&index).is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
+                if !is_same {
+                    self.written.insert(index, used_bytes);
+                    self.writer.write(Line::Memory(Memory { t_ns, index, used_bytes }));
+                }
+            }
+            let _ = self.sampler.free_run();
+        }
+        self.reap(program);
+        for (pid, counts) in self.processes.gone() {
+            self.stacks.forget(pid);
+            self.pending.retain(|(of, _), _| *of != pid);
+            self.writer.write(Line::Counts(counts));
+        }
+        self.processes.look_for_unseen(program, &self.place.libraries());
+    }
+
+    /// Waits for processes that came to us when their parents ended, and have ended too.
+    fn reap(&self, program: u32) {
+        let known = |pid: &i32| {
+            self.before.contains(pid) || u32::try_from(*pid) == Ok(program) || Some(*pid) == self.sampler.pid()
+        };
+        for pid in supervisor::children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Whether the program has ended.
+fn has_ended(program: &TracedProgram) -> bool {
+    let mut fds = [PollFd::new(program, PollFlags::IN)];
+    poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0)
+}

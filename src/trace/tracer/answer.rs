@@ -1,0 +1,165 @@
+//! The answer to each message: what is noted of its process, and the event that is written.
+
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+
+use super::message::{self, Content, Delivery, Message, Notice};
+use super::{Tracer, processes};
+use crate::{Event, Line, Stack, What, Witness};
+use cuda_pitfalls_core::clock;
+
+/// Why a stack is missing where many processes are forks of one.
+const CROWD: &str = "the process is one of many forks, whose stacks are not read while they write variables";
+
+/// Why a stack is missing where there was more to look at than time.
+const LATE: &str = "the thread was not looked at within two seconds, and went on";
+
+/// Calls of which the first half has come and the second has not; more are forgotten.
+const MOST_PENDING: usize = 10_000;
+
+/// Something that is known of a call before it is made.
+pub(super) struct Pending {
+    t_ns: u64,
+    used: Vec<Option<u64>>,
+    own: Vec<u64>,
+    stack: Stack,
+}
+
+impl Tracer {
+    /// One message: what is noted, and what is written.
+    pub(super) fn take(&mut self, received: Delivery) {
+        let Delivery { message, pid, counts, waiting } = received;
+        if let Content::Notice(notice @ Notice::Lost { .. }) = message.content {
+            return self.heed(pid, notice, None);
+        }
+        let was_parked = message.parked && message::is_parked(&waiting);
+        if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
+            self.writer.write(Line::Process(process));
+        }
+        let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, content, .. } =
+            message;
+        // Nothing was done before the program was started, or is done later than now.
+        let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
+        let is_small = matches!(content, Content::Event(What::Variable { .. } | What::Forked { .. }));
+        let tid = processes::thread_here(pid, tid);
+        let gpu = uuid.as_deref().and_then(uuid_text);
+        self.processes.name_gpu(pid, device, gpu.as_deref());
+        let stack = match frames.is_empty() {
+            true => Stack::default(),
+            false if is_small && self.processes.is_in_a_crowd(pid) => Stack::unread(CROWD),
+            false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
+            false => Stack::unread(LATE),
+        };
+        // A thread that gave up waiting meanwhile was read while it moved.
+        let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
+        let what = match content {
+            Content::Event(what) => what,
+            Content::Notice(Notice::Before) => {
+                let (used, own) = self.read_for(pid, &waiting);
+                return self.keep((pid, number), Pending { t_ns, used, own, stack });
+            }
+            Content::Notice(notice) => return self.heed(pid, notice, counts),
+        };
+        let Some(what) = self.noted(pid, what, device) else { return };
+        let event = Event {
+            t_ns,
+            pid,
+            tid,
+            what,
+            call,
+            status,
+            elapsed_ns,
+            device,
+            gpu,
+            memory_bytes: Vec::new(),
+            used_bytes: Vec::new(),
+            own_bytes: None,
+            stack,
+        };
+        let event = self.with_memory(event, number, &waiting);
+        self.writer.write(Line::Event(Box::new(event)));
+    }
+
+    /// Takes what a process says of itself.
+    fn heed(&mut self, pid: u32, notice: Notice, counts: Option<File>) {
+        match (notice, counts) {
+            (Notice::Hello { devices, lanes, names }, Some(file)) => {
+                self.processes.count(pid, file, names, devices, lanes);
+            }
+            (Notice::Hello { .. }, None) => {
+                self.processes.unseen(format!("the counts of process {pid} could not be taken"));
+            }
+            (Notice::Silent, _) => self.processes.unseen(format!(
+                "process {pid} writes variables again and again: what it writes from now on is not seen"
+            )),
+            (Notice::Lost { program }, _) => self.processes.lost(pid, program),
+            (Notice::Before, _) => {}
+        }
+    }
+
+    /// Keeps what is known of a call before it is made.
+    fn keep(&mut self, call: (u32, u64), pending: Pending) {
+        if self.pending.len() >= MOST_PENDING {
+            self.pending.pop_first();
+        }
+        self.pending.insert(call, pending);
+    }
+
+    /// An event with what is known from before its call: the change of memory, when the call was made,
+    /// and its stack.
+    fn with_memory(&mut self, mut event: Event, number: u64, waiting: &UnixStream) -> Event {
+        let key = (event.pid, number);
+        if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
+            let (used, own) = self.read_for(event.pid, waiting);
+            self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
+            return event;
+        }
+        // That cuInit is done has a time of its own.
+        let is_done = matches!(event.what, What::InitDone { .. });
+        // The two libraries in a process number their messages each by itself: no others have a first half.
+        if !is_done && !matches!(event.what, What::Context { .. } | What::Module) {
+            return event;
+        }
+        let Some(before) = self.pending.remove(&key) else { return event };
+        let (now, own) = self.read_for(event.pid, waiting);
+        let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
+        event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
+        event.used_bytes = now;
+        let index = self.gpus.iter().position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
+        event.own_bytes = index.and_then(|index| {
+            let (before, now) = (*before.own.get(index)?, *own.get(index)?);
+            (before > 0 || now > 0).then_some(now as i64 - before as i64)
+        });
+        if event.stack.frames.is_empty() {
+            event.stack = before.stack;
+            event.t_ns = if is_done { event.t_ns } else { before.t_ns };
+        }
+        event
+    }
+
+    /// Notes what an event means for its process. None if it is known already.
+    fn noted(&mut self, pid: u32, mut what: What, device: Option<i32>) -> Option<What> {
+        match &mut what {
+            What::Init { witness, .. } => self.processes.initialises(pid, *witness),
+            What::InitDone { gpus, .. } => {
+                for (device, gpu) in (0..).zip(gpus) {
+                    *gpu = uuid_text(gpu).unwrap_or_default();
+                    self.processes.name_gpu(pid, Some(device), Some(gpu));
+                }
+            }
+            What::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
+            What::Context { change, primary, handle } => {
+                return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
+            }
+            _ => {}
+        }
+        Some(what)
+    }
+}
+
+/// A GPU's UUID in its usual form, from hex.
+fn uuid_text(hex: &str) -> Option<String> {
+    let part = |from, to| hex.get(from..to);
+    (hex.len() == 32 && hex.is_ascii()).then_some(())?;
+    Some(format!("GPU-{}-{}-{}-{}-{}", part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?))
+}

@@ -1,0 +1,114 @@
+//! What the caller gave this program, as far as the program's own runtime changes it before `main`, or the tracer for
+//! itself; and handing it on to the traced program, which finds what its caller meant for it.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bits of [`FOUND`]: the standard descriptors that were closed, by their numbers, and SIGPIPE ignored.
+const SIGPIPE_IGNORED: u32 = 1 << 3;
+const STANDARD: [i32; 3] = [0, 1, 2];
+
+/// What was found before the standard library opened `/dev/null` in the place of closed descriptors and ignored SIGPIPE.
+static FOUND: AtomicU32 = AtomicU32::new(0);
+
+/// What the loader calls before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    let mut found = 0;
+    for fd in STANDARD {
+        // SAFETY: a question about a number.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+            found |= 1 << fd;
+        }
+    }
+    if is_ignored(libc::SIGPIPE) {
+        found |= SIGPIPE_IGNORED;
+    }
+    FOUND.store(found, Ordering::Relaxed);
+}
+
+fn is_ignored(signal: i32) -> bool {
+    cuda_pitfalls_instrument::supervisor::is_ignored(signal)
+}
+
+/// What the program is to find as the caller meant it.
+#[derive(Clone, Copy)]
+pub(super) struct Caller {
+    found: u32,
+    ignores_children: bool,
+    mask: libc::sigset_t,
+    file_size: libc::rlimit,
+}
+
+impl Caller {
+    /// Takes note of it, and makes for the tracer itself what it needs: children that can be waited for, and a limit on
+    /// the size of files that fails a write and does not kill.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub(super) fn take_over() -> io::Result<Caller> {
+        let ignores_children = is_ignored(libc::SIGCHLD);
+        if ignores_children {
+            // SAFETY: the default action of a signal that has no handler in this program.
+            let set = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+            check(if set == libc::SIG_ERR { -1 } else { 0 })?;
+        }
+        if !is_ignored(libc::SIGXFSZ) {
+            // SAFETY: the handler does nothing. It ends at exec, so that the program meets the default action.
+            unsafe { signal_hook::low_level::register(libc::SIGXFSZ, || {}) }?;
+        }
+        let (mut mask, mut file_size) = (MaybeUninit::uninit(), MaybeUninit::<libc::rlimit>::uninit());
+        // SAFETY: each call writes its whole struct if it succeeds.
+        let (mask, file_size) = unsafe {
+            check(libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), mask.as_mut_ptr()))?;
+            check(libc::getrlimit(libc::RLIMIT_FSIZE, file_size.as_mut_ptr()))?;
+            (mask.assume_init(), file_size.assume_init())
+        };
+        // The libraries and the trace are not the program's files. Only root can have more than the hard limit.
+        for most in [libc::RLIM_INFINITY, file_size.rlim_max] {
+            let own = libc::rlimit { rlim_cur: most, rlim_max: most };
+            // SAFETY: the struct is whole.
+            if unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const own) } == 0 {
+                break;
+            }
+        }
+        Ok(Caller { found: FOUND.load(Ordering::Relaxed), ignores_children, mask, file_size })
+    }
+
+    /// Has a process find it, between fork and exec.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub(super) fn hand_on(&self) -> io::Result<()> {
+        // SAFETY: every call may be made between fork and exec, and the structs are whole.
+        unsafe {
+            for fd in STANDARD.into_iter().filter(|fd| self.found & (1 << fd) != 0) {
+                libc::close(fd);
+            }
+            if self.found & SIGPIPE_IGNORED != 0 {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            }
+            if self.ignores_children {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            }
+            check(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const self.file_size))?;
+            check(libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, std::ptr::null_mut()))
+        }
+    }
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Allows this process as many open files as its caller lets it have: each process of the program that makes a CUDA call
+/// takes one. Called when the program has been started, which keeps its own limit.
+pub(super) fn allow_files() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+}

@@ -1,0 +1,85 @@
+//! The first line of a trace: the machine, the program, and what this trace cannot see.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::machine::TraceTarget;
+use super::watch::MemoryWatch;
+use super::{REST_US, TraceOptions, Tracer};
+use crate::{Line, Start};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::Provenance;
+
+impl Tracer {
+    /// Writes the first line.
+    pub(super) fn begin(&mut self, machine: &TraceTarget, options: &TraceOptions, started_ns: u64) {
+        let mut driver_version = None;
+        // What was loaded decides, not what was asked for: a simulated figure is never a measured one.
+        let mut is_simulated = machine.is_simulated;
+        if let Ok(inventory) = &self.sampler.inventory {
+            is_simulated |= inventory.simulated;
+            self.gpus = inventory.gpus.clone();
+            driver_version = inventory.driver_version.clone();
+        }
+        let limits = self.limits(machine, options);
+        self.baseline = self.read_memory(0).0;
+        self.watch = MemoryWatch::begin(&self.baseline, clock::now_ns());
+        self.sampler.rest_us = REST_US;
+        let _ = self.sampler.free_run();
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        let variables = std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
+        self.writer.write(Line::Start(Box::new(Start {
+            schema: SchemaId { name: crate::SCHEMA.to_string(), major: crate::MAJOR, minor: crate::MINOR },
+            provenance: Provenance::of(is_simulated),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: options.commit.clone(),
+            command: options.command.iter().map(text).collect(),
+            folder: std::env::current_dir().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            started_at: clock::utc(),
+            t_ns: started_ns,
+            on: machine.on.clone(),
+            driver_version,
+            gpus: self.gpus.clone(),
+            used_bytes: self.baseline.clone(),
+            environment: variables.map(|(name, value)| (text(&name), text(&value))).collect(),
+            libcuda: machine.libcuda.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            preload: options.preload,
+            all_calls: options.all_calls,
+            limits,
+        })));
+    }
+
+    /// What this trace cannot see, in words.
+    fn limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
+        let mut limits = Vec::new();
+        if let Err(why) = &self.sampler.inventory {
+            limits.push(format!("memory cannot be read: {}", why.detail));
+        }
+        if machine.libcuda.is_none() {
+            limits
+                .push("no libcuda was found: calls of a libcuda that the program finds elsewhere are not seen".into());
+        }
+        if !options.preload {
+            limits.push("writes of environment variables are not watched (--no-preload)".into());
+        }
+        if Path::new("/dev/shm/cuda_injection_path_shm").exists() {
+            limits
+                .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
+        }
+        let users = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
+        for (index, gpu) in
+            users.iter().enumerate().filter(|(_, gpu)| gpu.processes.as_ref().is_some_and(|it| !it.is_empty()))
+        {
+            let others = match gpu.processes.as_ref().map_or(0, Vec::len) {
+                1 => "another process has a context there".to_string(),
+                others => format!("{others} other processes have a context there"),
+            };
+            limits.push(format!(
+                "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
+            ));
+        }
+        limits
+    }
+}

@@ -1,0 +1,286 @@
+//! Where the files of a trace may be that the traced program goes on naming after the trace: a folder whose name can never
+//! become another user's.
+//!
+//! A process that outlives its trace still has the names of the trace's libraries in its environment. Whoever could make
+//! these names again would run code in the next program that it starts. So they are below a folder that only this user
+//! can write to, and every folder above that belongs to this user or to root and lets nobody else rename or remove what
+//! is in it. The folder itself is never removed.
+
+use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use cuda_pitfalls_instrument::forwarding::can_run;
+
+/// The folder's name, where the folder that it is in is nobody else's.
+const NAME: &str = "cuda-pitfalls";
+/// How its name begins in a folder of all users; a random part makes it one that nobody can have taken before.
+const SHARED_NAME: &str = "cuda-pitfalls-of-";
+/// Who knows a name in it may open it: a traced program may change its user. Nobody else can list it.
+const MODE: u32 = 0o711;
+
+/// Bits of a mode.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+const PASSABLE_BY_ALL: u32 = 0o001;
+
+/// A place that may be suited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Candidate {
+    /// A folder of this user's, or of root's; made if it is not there.
+    Own(PathBuf),
+    /// A folder in which every user may make files, and remove only their own.
+    Shared(PathBuf),
+}
+
+/// Why the folder of a trace cannot be made.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PlaceError {
+    /// It is not suited in any of the places.
+    #[error("no folder is safe to keep the libraries of the trace in: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Nowhere(Vec<PlaceError>),
+    /// The system refused it, or others could change what is in it.
+    #[error("{}: {why}", path.display())]
+    Refused {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said, or who could change it.
+        why: String,
+    },
+    /// A folder above it cannot be made.
+    #[error("{} cannot be made: {why}", path.display())]
+    NotMade {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The loader would take a part of its name for something else.
+    #[error("the name of {} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry", path.display())]
+    Name {
+        /// The folder.
+        path: PathBuf,
+        /// What the loader would take for something else.
+        character: char,
+    },
+    /// Somebody else's folder has its name.
+    #[error("{} is there, and is not this user's own folder", .0.display())]
+    Taken(PathBuf),
+    /// No code can be mapped from it.
+    #[error("{0}")]
+    NoExec(String),
+    /// A private folder cannot be made in it.
+    #[error("no folder could be made in {}: {why}", path.display())]
+    NoFolder {
+        /// The place.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// Its socket would have a name that is too long.
+    #[error("the path {} is too long for a socket", .0.display())]
+    TooLong(PathBuf),
+    /// The hook cannot be put beside it.
+    #[error("{} could not be written: {why}", path.display())]
+    Hook {
+        /// Its file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl PlaceError {
+    /// What the system refused about a path.
+    pub(super) fn refused(path: &Path, error: std::io::Error) -> PlaceError {
+        PlaceError::Refused { path: path.to_path_buf(), why: error.to_string() }
+    }
+}
+
+/// Tries what is to be done in one suited folder after the other, until it succeeds.
+///
+/// # Errors
+/// Why it did not succeed in any of them.
+pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>) -> Result<T, PlaceError> {
+    let mut refused: Vec<PlaceError> = Vec::new();
+    for place in places(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from)) {
+        match open(&place).and_then(|folder| attempt(&folder)) {
+            Ok(done) => return Ok(done),
+            Err(why) if refused.contains(&why) => {}
+            Err(why) => refused.push(why),
+        }
+    }
+    Err(PlaceError::Nowhere(refused))
+}
+
+/// The places in the order in which they are tried.
+fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
+    let named = |name: &str| variable(name).filter(|path| path.is_absolute());
+    let mut all: Vec<Candidate> = named("XDG_CACHE_HOME").map(Candidate::Own).into_iter().collect();
+    if is_root {
+        // /run is empty after a restart, when no process names a library any more; on some systems nothing runs from it.
+        all.extend(["/run", "/var/lib"].map(|path| Candidate::Own(PathBuf::from(path))));
+    }
+    all.extend(named("HOME").map(|home| Candidate::Own(home.join(".cache"))));
+    all.extend(named("XDG_RUNTIME_DIR").map(Candidate::Own));
+    let shared = named("TMPDIR").into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from));
+    all.extend(shared.map(Candidate::Shared));
+    all
+}
+
+/// The folder at a place, which is made if it is not there.
+fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
+    let (Candidate::Own(base) | Candidate::Shared(base)) = place;
+    if matches!(place, Candidate::Own(_)) && !base.exists() {
+        let made = DirBuilder::new().mode(0o700).create(base);
+        made.map_err(|error| PlaceError::NotMade { path: base.clone(), why: error.to_string() })?;
+    }
+    // Without links, which others may own.
+    let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
+    if let Some(byte) = base.as_os_str().as_bytes().iter().find(|byte| b" :;$".contains(byte)) {
+        let character = char::from(*byte);
+        return Err(PlaceError::Name { path: base, character });
+    }
+    for folder in base.ancestors() {
+        let data = fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
+        // Root's program may become another user's, which must find its libraries.
+        let why = unsafe_ancestor(&data).or_else(|| {
+            let is_closed = geteuid().is_root() && data.mode() & PASSABLE_BY_ALL == 0;
+            is_closed.then_some("other users may not pass through it")
+        });
+        if let Some(why) = why {
+            return Err(PlaceError::Refused { path: folder.to_path_buf(), why: why.to_string() });
+        }
+    }
+    can_run(&base).map_err(|error| PlaceError::NoExec(error.to_string()))?;
+    match place {
+        Candidate::Own(_) => own(&base.join(NAME)),
+        Candidate::Shared(_) => shared(&base),
+    }
+}
+
+/// Why others could put another folder in the place of one in this folder; none if they cannot.
+fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
+    if !data.is_dir() {
+        return Some("it is no folder");
+    }
+    // Who owns the root folder owns everything: in a user namespace that is neither root nor this user.
+    let root = fs::symlink_metadata("/").map_or(0, |data| data.uid());
+    if ![0, root, geteuid().as_raw()].contains(&data.uid()) {
+        return Some("it belongs to another user");
+    }
+    // With the sticky bit others can remove only what is their own.
+    let is_open = data.mode() & WRITABLE_BY_OTHERS != 0 && data.mode() & STICKY == 0;
+    is_open.then_some("others can write to it")
+}
+
+/// Whether a folder is this user's alone.
+fn is_own(data: &Metadata) -> bool {
+    data.is_dir() && data.uid() == geteuid().as_raw() && data.mode() & WRITABLE_BY_OTHERS == 0
+}
+
+/// Makes the folder of a name, or takes the one that is there if it is this user's.
+fn own(path: &Path) -> Result<PathBuf, PlaceError> {
+    let failed = |error: std::io::Error| PlaceError::refused(path, error);
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(error)),
+    }
+    if !is_own(&fs::symlink_metadata(path).map_err(failed)?) {
+        return Err(PlaceError::Taken(path.to_path_buf()));
+    }
+    fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(failed)?;
+    Ok(path.to_path_buf())
+}
+
+/// Takes this user's folder in a folder of all users, or makes one. What others have made there under such a name is
+/// left alone.
+fn shared(base: &Path) -> Result<PathBuf, PlaceError> {
+    let prefix = format!("{SHARED_NAME}{}-", geteuid().as_raw());
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()));
+    let mut known: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    known.sort();
+    if let Some(found) = known.into_iter().find_map(|path| own_if_there(&path)) {
+        return Ok(found);
+    }
+    let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
+    let made = made.map_err(|error| PlaceError::refused(base, error))?.keep();
+    own(&made)
+}
+
+fn own_if_there(path: &Path) -> Option<PathBuf> {
+    is_own(&fs::symlink_metadata(path).ok()?).then(|| own(path).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> tempfile::TempDir {
+        let base = tempfile::tempdir().unwrap();
+        fs::set_permissions(base.path(), Permissions::from_mode(0o755)).unwrap();
+        base
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_and_never_followed() {
+        let base = base();
+        let elsewhere = base.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let name = base.path().join(NAME);
+        std::os::unix::fs::symlink(&elsewhere, &name).unwrap();
+        assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
+        fs::remove_file(&name).unwrap();
+        fs::create_dir(&name).unwrap();
+        fs::set_permissions(&name, Permissions::from_mode(0o777)).unwrap();
+        assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
+        fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(open(&Candidate::Own(base.path().into())).unwrap(), name.canonicalize().unwrap());
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&name, Some(65_534), None).unwrap();
+            assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
+        } else {
+            eprintln!("NOT TESTED: only root can make a folder of another user");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_taken_only_with_the_sticky_bit() {
+        let base = base();
+        let mode = |mode| fs::set_permissions(base.path(), Permissions::from_mode(mode)).unwrap();
+        mode(0o777);
+        assert!(open(&Candidate::Shared(base.path().into())).unwrap_err().to_string().contains("others can write"));
+        mode(0o1777);
+        let first = open(&Candidate::Shared(base.path().into())).unwrap();
+        assert_eq!(first, open(&Candidate::Shared(base.path().into())).unwrap(), "one is made, and used again");
+        // A link of that name is no folder of ours, and another is made.
+        fs::remove_dir(&first).unwrap();
+        std::os::unix::fs::symlink(base.path(), &first).unwrap();
+        assert_ne!(first, open(&Candidate::Shared(base.path().into())).unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_carried_in_a_variable_is_refused() {
+        let base = base();
+        for name in ["a b", "a:b", "a;b", "a$b"] {
+            let place = Candidate::Own(base.path().join(name));
+            assert!(open(&place).unwrap_err().to_string().contains("cannot carry"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_user_has_a_folder_of_his_own_before_one_of_all_users() {
+        let none = places(false, |_| None);
+        assert_eq!(none, [Candidate::Shared("/var/tmp".into()), Candidate::Shared("/tmp".into())]);
+        let all = places(true, |name| (name == "HOME").then(|| "/root".into()));
+        assert_eq!(all[0], Candidate::Own("/run".into()));
+        let relative = places(false, |name| (name == "XDG_CACHE_HOME").then(|| "cache".into()));
+        assert_eq!(relative, none);
+    }
+}

@@ -1,0 +1,82 @@
+//! The last lines of a trace: what was told before the program ended, and what was not seen.
+
+use super::Tracer;
+use super::gate::IsLast;
+use super::program::Ended;
+use crate::{End, Line};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_instrument::supervisor;
+
+/// Memory that rose by this much on a GPU without a context of a process that is seen is reported.
+const UNEXPLAINED_BYTES: u64 = 64 << 20;
+/// Messages that are still there when the program has ended are taken for so long.
+const LAST_NS: u64 = 3_000_000_000;
+/// So many connections of strangers keep processes of the program from being heard.
+const MOST_STRANGERS: u64 = 1_000;
+
+impl Tracer {
+    /// Takes what was told before the program ended, and says what was not heard.
+    fn hear_the_last(&mut self) {
+        let deadline_ns = clock::now_ns() + LAST_NS;
+        self.gate.close();
+        let IsLast(is_last) = loop {
+            match self.gate.rest(deadline_ns) {
+                Ok(received) => self.take(*received),
+                Err(last) => break last,
+            }
+        };
+        if !is_last {
+            self.processes.unseen("more was told than could be looked at when the program had ended".into());
+        }
+        let (gone, strangers) = (self.gate.gone(), self.gate.strangers());
+        let unheard = [
+            (gone, "came from processes that had ended before they could be recognised"),
+            (if strangers > MOST_STRANGERS { strangers } else { 0 }, "of other programs kept the tracer busy"),
+        ];
+        for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
+            let messages = counted(count, "message");
+            self.processes.unseen(format!("{messages} {what}: something may have been missed"));
+        }
+        match self.place.silent() {
+            Some(0) => {}
+            Some(count) => {
+                let processes = counted(count, "process");
+                self.processes.unseen(format!(
+                    "{processes} stopped telling what happens, because the tracer did not answer or could not be reached, \
+                     or a seccomp filter may forbid it"
+                ));
+            }
+            None => self.processes.unseen("whether every process told what happened is not known".into()),
+        }
+    }
+
+    /// The last lines.
+    pub(super) fn finish(&mut self, ended: &Ended, program: u32) {
+        let t_ns = clock::now_ns();
+        self.hear_the_last();
+        self.round(program);
+        self.read_memory(0);
+        for counts in self.processes.rest() {
+            self.writer.write(Line::Counts(counts));
+        }
+        let mut not_seen = self.processes.not_seen();
+        let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
+            let before = self.baseline.get(*index).copied().flatten()?;
+            let gpu = self.gpus.get(*index)?;
+            let by = peak.saturating_sub(before);
+            (by > UNEXPLAINED_BYTES && !self.processes.had_context_on(&gpu.uuid)).then(|| {
+                let by = units::bytes(by);
+                format!(
+                    "memory of GPU {index} rose by {by} while no process that is seen had a context there: another \
+                     program's, or a process of this one that is not seen"
+                )
+            })
+        });
+        not_seen.extend(risen);
+        let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
+        let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
+        self.writer.write(Line::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
+    }
+}

@@ -1,0 +1,69 @@
+//! The machine that is traced on, and whether its driver is real.
+
+use std::path::{Path, PathBuf};
+
+use super::{TraceOptions, TracerError};
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::simulated::MachineError;
+use cuda_pitfalls_instrument::supervisor::{self, SamplerClient};
+use cuda_pitfalls_instrument::{libraries, simulated};
+
+/// The simulated machine if none is named.
+const DEFAULT: &str = "h200-x2";
+
+/// The libraries of the machine.
+pub(super) struct TraceTarget {
+    /// The real libcuda; none where there is none.
+    pub(super) libcuda: Option<PathBuf>,
+    /// The folder of links that the sampler finds NVML in.
+    pub(super) links: PathBuf,
+    /// Whether the libraries are the simulated machine's.
+    pub(super) is_simulated: bool,
+    /// `cuda` or `sim:<machine>`.
+    pub(super) on: String,
+    /// The sampler, where one had to be asked whether there is a GPU.
+    pub(super) sampler: Option<SamplerClient>,
+}
+
+impl TraceTarget {
+    /// Finds the libraries in a process of its own, or lays out the simulated machine.
+    ///
+    /// # Errors
+    /// The machine is not known, or it cannot be told whether its driver is real.
+    pub(super) fn find(
+        program: &Path,
+        options: &TraceOptions,
+        private: &Path,
+        home: &Path,
+    ) -> Result<TraceTarget, TracerError> {
+        if let On::Sim(name) = &options.on {
+            return TraceTarget::simulated(name.as_deref().unwrap_or(DEFAULT), private);
+        }
+        let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
+        let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
+        let is_simulated = found.is_simulated(None).map_err(|why| internal(&why))?;
+        let is_libcuda = |name: &str| name == "libcuda" || is_simulated;
+        let libcuda = found.libraries.iter().find(|library| is_libcuda(&library.name));
+        let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
+        let found = libraries::Libraries { found, runtimes: Vec::new() };
+        let links = libraries::link(&private.join("links"), &found, None).map_err(|error| internal(&error))?;
+        let mut sampler = None;
+        if options.on == On::Auto {
+            let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
+            sampler = started.filter(|started| started.inventory.is_ok());
+            if sampler.is_none() {
+                return TraceTarget::simulated(DEFAULT, private);
+            }
+        }
+        Ok(TraceTarget { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
+    }
+
+    fn simulated(name: &str, private: &Path) -> Result<TraceTarget, TracerError> {
+        let links = simulated::lay_out(name, &private.join("machine")).map_err(|error| match error {
+            MachineError::File { .. } => TracerError::Internal(error.to_string()),
+            error => TracerError::Usage(format!("--on: {error}")),
+        })?;
+        let libcuda = Some(links.join("libcuda.so.1"));
+        Ok(TraceTarget { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
+    }
+}

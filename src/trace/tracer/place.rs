@@ -1,0 +1,195 @@
+//! The folder of a trace: its libraries, its socket, and what its processes share with the tracer.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use super::guarded::{self, PlaceError};
+use cuda_pitfalls_instrument::folder::Folder;
+use cuda_pitfalls_instrument::forwarding::{self, ForwardingError};
+use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside};
+
+/// The names in the folder (src/fake/shim/post.rs).
+const SOCKET_NAME: &str = "socket";
+const TALLY_NAME: &str = "tally";
+/// The numbers that every process shares with the tracer: how many seccomp filters the tracer has, and how often a
+/// process began not to tell what it does.
+const TALLY_WORDS: usize = 2;
+
+/// The longest path of the folder, so that its socket has room (src/fake/shim/post.rs).
+const LONGEST: usize = 100;
+
+/// How many processes can wait to be looked at; the system may allow fewer.
+const WAITING: i32 = 4096;
+
+/// The folder.
+pub(super) struct TraceFolder {
+    folder: Folder,
+    /// The hook, which stays after the trace.
+    hook: PathBuf,
+    /// The forwarding libcuda's folder, to be first in `LD_LIBRARY_PATH`; none without a libcuda.
+    search: Option<PathBuf>,
+    /// Where messages come in.
+    listener: UnixListener,
+    tally: File,
+}
+
+impl TraceFolder {
+    /// Makes the folder where its name can never become another user's.
+    ///
+    /// # Errors
+    /// What the system refused, or who could change every place.
+    pub(super) fn create() -> Result<TraceFolder, PlaceError> {
+        guarded::within(|place| {
+            // Root's program may become another user's; nobody else's can.
+            let is_root = geteuid().is_root();
+            let folder = Folder::create_in(place, is_root)
+                .map_err(|error| PlaceError::NoFolder { path: place.to_path_buf(), why: error.to_string() })?;
+            let path = folder.path();
+            if path.as_os_str().len() > LONGEST {
+                return Err(PlaceError::TooLong(path.to_path_buf()));
+            }
+            let failed = |error: io::Error| PlaceError::refused(path, error);
+            let hook = hook_beside(path).ok_or_else(|| failed(io::Error::other("the folder is in none")))?;
+            keep(&hook).map_err(|error| PlaceError::Hook { path: hook.clone(), why: error.to_string() })?;
+            let listener = listen(&path.join(SOCKET_NAME), is_root).map_err(failed)?;
+            let tally = tally(&path.join(TALLY_NAME)).map_err(failed)?;
+            Ok(TraceFolder { hook, search: None, listener, tally, folder })
+        })
+    }
+
+    /// Puts the library before the libcuda at a path. `all_calls` is whether questions are counted, too, that frameworks
+    /// ask before each small operation.
+    ///
+    /// # Errors
+    /// What the system refused, or what is wrong with the libcuda.
+    pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool) -> Result<(), ForwardingError> {
+        let folder = self.path().join(CUDA_FOLDER);
+        forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), all_calls)?;
+        self.search = Some(folder);
+        Ok(())
+    }
+
+    /// What changes in the program's environment: `simulated` is the folder of the simulated machine's
+    /// libraries, which the program has to find too.
+    pub(super) fn environment(&self, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
+        let before = |name: &str, parts: &[&Path], between: &str| {
+            let mut value = OsString::new();
+            let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
+            for part in parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()) {
+                if !value.is_empty() {
+                    value.push(between);
+                }
+                value.push(part);
+            }
+            (OsString::from(name), value)
+        };
+        let mut all = Vec::new();
+        let search: Vec<&Path> = self.search.as_deref().into_iter().chain(simulated).collect();
+        if !search.is_empty() {
+            all.push(before("LD_LIBRARY_PATH", &search, ":"));
+        }
+        if preload {
+            all.push(before("LD_PRELOAD", &[&self.hook], ":"));
+        }
+        if let Some(earlier) = std::env::var_os("CUDA_INJECTION64_PATH").filter(|value| !value.is_empty()) {
+            all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
+        }
+        all.push((OsString::from("CUDA_INJECTION64_PATH"), self.hook.clone().into_os_string()));
+        all.push((OsString::from(VARIABLE), self.path().as_os_str().to_os_string()));
+        all
+    }
+
+    /// Where messages come in.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub(super) fn listen(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The libraries of the trace: frames in them are ours.
+    pub(super) fn libraries(&self) -> Vec<String> {
+        let all = self.search.iter().chain([&self.hook]);
+        all.map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// How often a process began not to tell what it does; none where that cannot be read.
+    pub(super) fn silent(&self) -> Option<u64> {
+        let mut words = [0; TALLY_WORDS * size_of::<u64>()];
+        self.tally.read_exact_at(&mut words, 0).ok()?;
+        words.as_chunks().0.get(1).copied().map(u64::from_ne_bytes)
+    }
+}
+
+/// Has the hook at its name. Another trace may do so at the same moment.
+fn keep(hook: &Path) -> io::Result<()> {
+    let folder = hook.parent().unwrap_or(hook);
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    if !is_kept(hook) {
+        let mut new = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempfile_in(folder)?;
+        new.write_all(HOOK)?;
+        // The umask takes from the mode.
+        new.as_file().set_permissions(Permissions::from_mode(0o755))?;
+        new.persist(hook)?;
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o755))
+}
+
+/// Whether the hook is there as a whole.
+fn is_kept(hook: &Path) -> bool {
+    let mut bytes = Vec::new();
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(hook);
+    let read = file.and_then(|file| {
+        let data = file.metadata()?;
+        let is_ours = data.is_file() && data.uid() == geteuid().as_raw() && data.mode() & 0o777 == 0o755;
+        if is_ours {
+            file.take(HOOK.len() as u64 + 1).read_to_end(&mut bytes)?;
+        }
+        Ok(())
+    });
+    read.is_ok() && bytes == HOOK
+}
+
+/// Listens where messages come in. Who connects is looked at by the tracer; a program of root's may change its user.
+fn listen(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(socket)?;
+    // Again, for more than the standard library's number of waiting processes.
+    rustix::net::listen(&listener, WAITING)?;
+    listener.set_nonblocking(true)?;
+    fs::set_permissions(socket, Permissions::from_mode(if is_open { 0o666 } else { 0o600 }))?;
+    Ok(listener)
+}
+
+/// Makes the file that every process shares with the tracer. It is written in full, so that no process meets a full disk
+/// in its memory.
+fn tally(path: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    let mut page = vec![0; 4096];
+    let filters = filters().unwrap_or(u64::MAX).to_ne_bytes();
+    page.iter_mut().zip(filters).for_each(|(to, from)| *to = from);
+    file.write_all(&page)?;
+    // Others may read how many filters there are, and write nothing.
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+/// How many seccomp filters this process has; none where the kernel does not say.
+fn filters() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok())
+}

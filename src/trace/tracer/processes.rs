@@ -1,0 +1,427 @@
+//! What is known of each process of the traced program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::stacks::Stacks;
+use crate::{CallCount, ContextChange, Counts, Process, Uses, Witness};
+use cuda_pitfalls_core::clock;
+
+/// More processes are not looked at for a libcuda in one round.
+const MOST_LOOKED_AT: usize = 64;
+/// More is not read of a process's arguments or its map of memory.
+const MOST_ARGUMENTS: u64 = 64 << 10;
+const MOST_MAPS: u64 = 64 << 20;
+/// A process counts in one piece of memory for each program that it becomes; more are not kept.
+const MOST_PAGES: usize = 16;
+/// More sentences about what was not seen are counted.
+const MOST_SENTENCES: usize = 200;
+/// Longer names of programs are cut off.
+const LONGEST_PROGRAM: usize = 4096;
+/// After so many processes of one program image, which are forks of each other, they are a crowd.
+const CROWD: u32 = 64;
+
+/// The processes that sent anything.
+#[derive(Default)]
+pub(super) struct Processes {
+    known: BTreeMap<u32, ProcessRecord>,
+    /// Processes that mapped a libcuda and not ours, with what they run.
+    elsewhere: BTreeMap<u32, String>,
+    /// UUIDs of GPUs on which a process that is seen had a context.
+    with_context: BTreeSet<String>,
+    /// Processes that went on without the trace's variables, with what they run. They are watched for a
+    /// libcuda until they end.
+    lost: BTreeMap<u32, String>,
+    /// Processes that had ended when they were looked over last.
+    ended: BTreeSet<u32>,
+    /// How many processes each program image has, and the Python in it.
+    images: BTreeMap<Image, Family>,
+    /// The pieces of memory that are kept open, and how many may be.
+    pages: usize,
+    most_pages: usize,
+    not_seen: Vec<String>,
+    unsaid: usize,
+}
+
+/// What tells a program in a process from the one before it, and is the same in its forks.
+type Image = (PathBuf, String);
+
+/// The processes of one image.
+#[derive(Default)]
+struct Family {
+    processes: u32,
+    python: (Option<String>, Option<String>),
+}
+
+#[derive(Default)]
+struct ProcessRecord {
+    /// What it runs: another program has other events.
+    image: Option<Image>,
+    pages: Vec<Page>,
+    /// UUIDs by ordinal.
+    gpus: BTreeMap<i32, String>,
+    /// Ordinals with a primary context, and handles of other contexts.
+    primary: BTreeSet<i32>,
+    others: BTreeSet<u64>,
+    injected: bool,
+    forwarded: bool,
+    /// Whether libcuda asked for the mask before it called the hook.
+    read_before_hook: bool,
+}
+
+/// The memory in which a process counts (src/fake/shim/counts.rs).
+struct Page {
+    file: File,
+    names: Vec<String>,
+    devices: usize,
+    lanes: usize,
+}
+
+impl Page {
+    /// The words of one lane, added up over all lanes.
+    fn sums(&self) -> Vec<u64> {
+        let words = 2 * self.names.len() + 3 * self.devices;
+        let mut sums = vec![0u64; words];
+        let mut lane = vec![0u8; words * 8];
+        let mut at = 0;
+        for _ in 0..self.lanes {
+            if self.file.read_exact_at(&mut lane, at).is_err() {
+                break;
+            }
+            at += lane.len() as u64;
+            for (sum, bytes) in sums.iter_mut().zip(lane.as_chunks::<8>().0) {
+                *sum = sum.saturating_add(u64::from_ne_bytes(*bytes));
+            }
+        }
+        sums
+    }
+}
+
+impl Processes {
+    /// Nothing is known yet. `most_pages` is how many descriptors may be kept.
+    pub(super) fn new(most_pages: usize) -> Processes {
+        Processes { most_pages, ..Processes::default() }
+    }
+
+    /// Notes that a process sent something. What is to be written of it, if it is new or has become
+    /// another program.
+    pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<Process> {
+        let image = image_of(pid);
+        let is_new = !self.known.contains_key(&pid);
+        let known = self.known.entry(pid).or_default();
+        self.elsewhere.remove(&pid);
+        // A process that has ended since has none.
+        if !is_new && (image.is_none() || known.image == image) {
+            return None;
+        }
+        let pages = std::mem::take(&mut known.pages);
+        *known = ProcessRecord { image, pages, ..ProcessRecord::default() };
+        stacks.forget(pid);
+        // A fork has the Python of its parent.
+        let family = known.image.clone().map(|image| self.images.entry(image).or_default());
+        let (python, no_python) = match family {
+            Some(family) => {
+                family.processes += 1;
+                // What was refused may have been too early in the interpreter's life.
+                if family.python.0.is_none() {
+                    family.python = stacks.python(pid);
+                }
+                family.python.clone()
+            }
+            None => stacks.python(pid),
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
+        Some(Process {
+            t_ns,
+            pid,
+            parent: parent_of(pid).unwrap_or(0),
+            program: program_of(pid),
+            arguments: arguments.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
+            python,
+            no_python,
+        })
+    }
+
+    /// Learns the UUID of an ordinal.
+    pub(super) fn name_gpu(&mut self, pid: u32, device: Option<i32>, gpu: Option<&str>) {
+        if let (Some(known), Some(device), Some(gpu)) = (self.known.get_mut(&pid), device, gpu) {
+            known.gpus.insert(device, gpu.to_owned());
+        }
+    }
+
+    /// Keeps the memory in which a process counts.
+    pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
+        let Some(known) = self.known.get_mut(&pid) else { return };
+        if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
+            known.pages.push(Page { file, names, devices, lanes });
+            self.pages += 1;
+        } else {
+            self.unseen(format!("process {pid} has more counts than are kept"));
+        }
+    }
+
+    /// Whether a process is one of so many forks of one program that not each can be looked at while it waits.
+    pub(super) fn is_in_a_crowd(&self, pid: u32) -> bool {
+        let image = self.known.get(&pid).and_then(|known| known.image.as_ref());
+        image.and_then(|image| self.images.get(image)).is_some_and(|family| family.processes > CROWD)
+    }
+
+    /// Notes what could not be seen, in words.
+    pub(super) fn unseen(&mut self, why: String) {
+        if self.not_seen.contains(&why) {
+            return;
+        }
+        match self.not_seen.len() < MOST_SENTENCES {
+            true => self.not_seen.push(why),
+            false => self.unsaid += 1,
+        }
+    }
+
+    /// Notes who saw `cuInit`.
+    pub(super) fn initialises(&mut self, pid: u32, witness: Witness) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            match witness {
+                Witness::Injection => known.injected = true,
+                Witness::Forwarding => known.forwarded = true,
+            }
+        }
+    }
+
+    /// Notes that libcuda asked for the mask.
+    pub(super) fn reads_mask(&mut self, pid: u32, after_hook: bool) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.read_before_hook |= !after_hook;
+        }
+    }
+
+    /// Notes a change of a context. False if it is known already: of two threads that retain a
+    /// primary context at once, both may report it.
+    pub(super) fn context(
+        &mut self,
+        pid: u32,
+        change: ContextChange,
+        primary: bool,
+        device: Option<i32>,
+        handle: u64,
+    ) -> bool {
+        let Some(known) = self.known.get_mut(&pid) else { return true };
+        let device = device.unwrap_or(-1);
+        match change {
+            ContextChange::Made => {
+                self.with_context.extend(known.gpus.get(&device).cloned());
+                if primary { known.primary.insert(device) } else { known.others.insert(handle) }
+            }
+            ContextChange::Failed => true,
+            _ if primary => known.primary.remove(&device),
+            _ => known.others.remove(&handle),
+        }
+    }
+
+    /// Whether a process had a context on a GPU.
+    pub(super) fn had_context_on(&self, uuid: &str) -> bool {
+        self.with_context.contains(uuid)
+    }
+
+    /// The counts of processes that have ended, once.
+    pub(super) fn gone(&mut self) -> Vec<(u32, Counts)> {
+        let gone: BTreeSet<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
+        // At the second look: what it told last may be on its way at the first.
+        let before = std::mem::replace(&mut self.ended, gone);
+        let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
+        gone.into_iter().filter_map(|pid| Some((pid, self.end(pid)?))).collect()
+    }
+
+    /// The counts of all others, at the end.
+    pub(super) fn rest(&mut self) -> Vec<Counts> {
+        let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
+        if !alive.is_empty() {
+            let count = alive.len();
+            let (noun, verb, what) = match count {
+                1 => ("process", "goes", "it does"),
+                _ => ("processes", "go", "they do"),
+            };
+            let which = alive.iter().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ");
+            self.unseen(format!(
+                "{count} {noun} of the program (PID {which}) {verb} on after its end: what {what} from now on is not seen"
+            ));
+        }
+        let all: Vec<u32> = self.known.keys().copied().collect();
+        all.into_iter().filter_map(|pid| self.end(pid)).collect()
+    }
+
+    fn end(&mut self, pid: u32) -> Option<Counts> {
+        let known = self.known.remove(&pid)?;
+        self.pages -= known.pages.len().min(self.pages);
+        if known.injected && !known.forwarded {
+            self.unseen(format!(
+                "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
+                 calls are not seen"
+            ));
+        }
+        if known.forwarded && !known.injected {
+            self.unseen(format!(
+                "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is \
+                 not honoured): a second libcuda in it would not be seen"
+            ));
+        }
+        if known.injected && known.read_before_hook {
+            self.unseen(format!(
+                "in process {pid} libcuda read CUDA_VISIBLE_DEVICES before it called the hook: the mask that is shown for \
+                 cuInit may be a later one"
+            ));
+        }
+        (!known.pages.is_empty()).then(|| known.counts(pid))
+    }
+
+    /// Notes that a process starts a program without the trace's variables, or becomes one.
+    pub(super) fn lost(&mut self, pid: u32, program: String) {
+        self.lost.insert(pid, program.chars().take(LONGEST_PROGRAM).collect());
+    }
+
+    /// Whether a process that went on without the trace's variables still runs.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Looks whether one of these, or a child of one, has mapped a libcuda that is not ours.
+    pub(super) fn watch_lost(&mut self, ours: &[String]) {
+        let lost: Vec<u32> = self.lost.keys().copied().collect();
+        for pid in lost {
+            if is_alive(pid) {
+                self.look_for_unseen(pid, ours);
+            } else {
+                self.lost.remove(&pid);
+            }
+        }
+    }
+
+    /// Looks for processes of the program that have mapped a libcuda which is not ours.
+    pub(super) fn look_for_unseen(&mut self, program: u32, ours: &[String]) {
+        for pid in descendants(program).into_iter().take(MOST_LOOKED_AT) {
+            if self.known.contains_key(&pid) || self.elsewhere.contains_key(&pid) {
+                continue;
+            }
+            let Ok(maps) = read(&format!("/proc/{pid}/maps"), MOST_MAPS) else { continue };
+            let maps = String::from_utf8_lossy(&maps);
+            let has_libcuda = ["/libcuda.so", "/libcuda_pitfalls_sim"].iter().any(|name| maps.contains(name));
+            if has_libcuda && !ours.iter().any(|ours| maps.contains(ours)) {
+                self.elsewhere.insert(pid, program_of(pid));
+            }
+        }
+    }
+
+    /// What could not be seen, in words.
+    pub(super) fn not_seen(&mut self) -> Vec<String> {
+        let mut all = std::mem::take(&mut self.not_seen);
+        let unseen = self.elsewhere.iter().map(|(pid, program)| {
+            format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
+        });
+        all.extend(unseen);
+        if self.unsaid > 0 {
+            all.push(format!("{} more that could not be seen", self.unsaid));
+        }
+        all
+    }
+}
+
+impl ProcessRecord {
+    /// Reads what the process counted, which can be read after its end too.
+    fn counts(&self, pid: u32) -> Counts {
+        let mut counts = Counts { t_ns: clock::now_ns(), pid, ..Counts::default() };
+        for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
+            counts.gpus.entry(device.clone()).or_default();
+        }
+        for page in &self.pages {
+            let sums = page.sums();
+            let (calls, errors) = (0, page.names.len());
+            let word = |index: usize| sums.get(index).copied().unwrap_or(0);
+            for (index, name) in page.names.iter().enumerate() {
+                let found = CallCount { calls: word(calls + index), errors: word(errors + index) };
+                if found.calls > 0 {
+                    let all = counts.calls.entry(name.clone()).or_default();
+                    *all = CallCount {
+                        calls: all.calls.saturating_add(found.calls),
+                        errors: all.errors.saturating_add(found.errors),
+                    };
+                }
+            }
+            for device in 0..page.devices {
+                let at = 2 * page.names.len() + 3 * device;
+                let found = Uses { launches: word(at), copies: word(at + 1), allocations: word(at + 2) };
+                let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else { continue };
+                let all = counts.gpus.entry(gpu.clone()).or_default();
+                all.launches = all.launches.saturating_add(found.launches);
+                all.copies = all.copies.saturating_add(found.copies);
+                all.allocations = all.allocations.saturating_add(found.allocations);
+            }
+        }
+        counts
+    }
+}
+
+/// The beginning of a file.
+fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_alive(pid: u32) -> bool {
+    // A process that has ended and was not waited for yet has no more to say.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+/// What tells a program in a process from the one before it: its file, and where the kernel put its
+/// stack. Its command line does not: programs write over their own, to show what they do.
+fn image_of(pid: u32) -> Option<Image> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // proc_pid_stat(5): `startstack` is field 28; field 2 is in parentheses and may hold anything.
+    let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    Some((program, after_name.split(' ').nth(25).unwrap_or_default().to_owned()))
+}
+
+fn program_of(pid: u32) -> String {
+    fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// All processes below one.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = all.get(at).copied().filter(|_| at < 10_000) {
+        at += 1;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+    }
+    all
+}
+
+/// A thread as our PID namespace numbers it, from its number in the program's own.
+pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
+    if Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
+        return tid;
+    }
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let is_it = |status: &str| {
+        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
+        inner.and_then(|inner| inner.parse::<u32>().ok()) == Some(tid)
+    };
+    tasks
+        .filter(|task| fs::read_to_string(task.path().join("status")).is_ok_and(|status| is_it(&status)))
+        .find_map(|task| task.file_name().to_str()?.parse().ok())
+        .unwrap_or(tid)
+}

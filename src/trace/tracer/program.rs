@@ -1,0 +1,116 @@
+//! The traced program: started as its caller would have started it, and left alone.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use super::TracerError;
+use super::caller::Caller;
+use cuda_pitfalls_instrument::supervisor::is_ignored;
+
+/// Who gets signals that another process sends to us; 0 as long as nobody does.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// The signal that came before there was a program to get it; 0 if none did.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code, if it exited.
+    pub code: Option<i32>,
+    /// The number of the signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// A program under way.
+pub(super) struct TracedProgram {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+impl TracedProgram {
+    /// Starts a command with a changed environment. It has our terminal, our descriptors and our
+    /// process group; if it is to be `apart`, neither input nor output, and it is killed when we end.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &[(OsString, OsString)],
+        caller: Caller,
+        apart: bool,
+    ) -> Result<TracedProgram, TracerError> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(TracerError::Usage("no command was given".to_string()));
+        };
+        let failed = |source| TracerError::Program { name: program.to_string_lossy().into_owned(), source };
+        take_signals().map_err(failed)?;
+        let mut started = Command::new(program);
+        started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        if apart {
+            started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            // SAFETY: between fork and exec one system call is made, which allocates nothing.
+            unsafe { started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+        } else {
+            // SAFETY: between fork and exec system calls are made, which allocate nothing.
+            unsafe { started.pre_exec(move || caller.hand_on()) };
+        }
+        let child = started.spawn().map_err(failed)?;
+        PROGRAM.store(child.id() as i32, Ordering::SeqCst);
+        let early = EARLY.swap(0, Ordering::SeqCst);
+        if early != 0 {
+            // SAFETY: our child, which has not been waited for.
+            unsafe { libc::kill(child.id() as i32, early) };
+        }
+        let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+        Ok(TracedProgram { child, pidfd })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it. What it started is not meant.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<Ended> {
+        let status = self.child.try_wait().ok()??;
+        PROGRAM.store(0, Ordering::SeqCst);
+        Some(Ended { code: status.code(), signal: status.signal() })
+    }
+}
+
+impl AsFd for TracedProgram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// What comes from the terminal the program gets by itself, being in its foreground as we are. What
+/// another process sends to us alone is passed on. What our caller has us ignore, as `nohup` does, is
+/// left so, and the program ignores it too.
+fn take_signals() -> std::io::Result<()> {
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].into_iter().filter(|it| !is_ignored(*it)) {
+        let pass_on = move |info: &libc::siginfo_t| {
+            let program = PROGRAM.load(Ordering::SeqCst);
+            // A positive code is the kernel's own, as for a key of the terminal.
+            if info.si_code > 0 {
+                return;
+            }
+            match program {
+                0 => EARLY.store(signal, Ordering::SeqCst),
+                // SAFETY: kill may be called in a handler.
+                program => drop(unsafe { libc::kill(program, signal) }),
+            }
+        };
+        // SAFETY: the handler reads a number and calls kill.
+        unsafe { signal_hook_registry::register_sigaction(signal, pass_on) }?;
+    }
+    Ok(())
+}

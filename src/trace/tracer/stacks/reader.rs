@@ -1,0 +1,229 @@
+//! Names for the frames of a stopped thread, from the files and the memory of its process.
+
+use std::collections::BTreeMap;
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use py_spy::{Config, PythonSpy};
+
+use crate::{Frame, Language, Owner, Stack};
+
+/// The tables of symbols of larger files are not read: it would take as long as the call itself.
+const LARGEST_MODULE: u64 = 64 << 20;
+/// Line numbers are looked up in files up to this size.
+const LARGEST_DEBUG: u64 = 256 << 20;
+/// Other threads run while one is read, and may move under the reader.
+const TRIES: u32 = 3;
+/// More frames are left out.
+const MOST_FRAMES: usize = 128;
+
+/// Gives names to frames.
+pub(super) struct StackReader {
+    /// How the paths of the libraries of the trace begin: their frames are left out.
+    ours: Vec<String>,
+    pythons: BTreeMap<u32, PythonMemory>,
+    symbolizer: Symbolizer,
+}
+
+/// What is known of the Python of a process.
+enum PythonMemory {
+    Readable(Box<PythonSpy>),
+    /// None is mapped.
+    Absent,
+    /// It cannot be read.
+    Refused(UnreadStack),
+}
+
+/// Why a stack cannot be read.
+#[derive(Clone, Debug, thiserror::Error)]
+enum UnreadStack {
+    #[error("the memory map of process {pid} cannot be read: {why}")]
+    Map { pid: u32, why: String },
+    #[error("the Python of process {pid} cannot be read: {why}")]
+    Python { pid: u32, why: String },
+    #[error("the Python stack cannot be read: {0}")]
+    Frames(String),
+}
+
+/// One line of a process's map of memory.
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: String,
+}
+
+impl StackReader {
+    pub(super) fn new(ours: Vec<String>) -> StackReader {
+        let symbolizer = Symbolizer::builder().enable_inlined_fns(false).enable_auto_reload(false).build();
+        StackReader { ours, pythons: BTreeMap::new(), symbolizer }
+    }
+
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.pythons.remove(&pid);
+    }
+
+    pub(super) fn python(&mut self, pid: u32) -> (Option<String>, Option<String>) {
+        match self.open(pid) {
+            PythonMemory::Readable(spy) => (Some(spy.version.to_string()), None),
+            PythonMemory::Absent => (None, None),
+            PythonMemory::Refused(why) => (None, Some(why.to_string())),
+        }
+    }
+
+    fn open(&mut self, pid: u32) -> &mut PythonMemory {
+        // What was refused may have been too early in the interpreter's life.
+        if !matches!(self.pythons.get(&pid), Some(PythonMemory::Readable(_))) {
+            self.pythons.insert(pid, open(pid));
+        }
+        self.pythons.entry(pid).or_insert(PythonMemory::Absent)
+    }
+
+    pub(super) fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
+        let (mappings, mut missing) = match mappings(pid) {
+            Ok(mappings) => (mappings, None),
+            Err(error) => (Vec::new(), Some(UnreadStack::Map { pid, why: error.to_string() }.to_string())),
+        };
+        let mut native = self.named(pid, &mappings, frames);
+        let has_python = mappings.iter().any(|mapping| is_python(&mapping.path));
+        let (mut python, mut meanwhile) = (Vec::new(), Vec::new());
+        if has_python {
+            match self.python_frames(pid, tid, pthread) {
+                Ok(found) => (python, meanwhile) = found,
+                Err(why) => missing = Some(why.to_string()),
+            }
+        }
+        if !python.is_empty() {
+            // Below the first frame of the interpreter the native stack repeats what Python's says.
+            let interpreter = native.iter().position(|frame| frame.module.as_deref().is_some_and(is_python));
+            native.truncate(interpreter.unwrap_or(native.len()));
+            native.append(&mut python);
+        }
+        native.truncate(MOST_FRAMES);
+        Stack { frames: native, meanwhile, missing }
+    }
+
+    /// The frames of Python on a thread. Where none of them is the user's: those of the newest thread that
+    /// has one.
+    fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<(Vec<Frame>, Vec<Frame>), UnreadStack> {
+        let spy = match self.open(pid) {
+            PythonMemory::Readable(spy) => spy,
+            PythonMemory::Absent => return Ok(Default::default()),
+            PythonMemory::Refused(why) => return Err(why.clone()),
+        };
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            match spy.get_stack_traces() {
+                Ok(traces) => {
+                    // A child that has just been forked still has its parent's number of the thread; before 3.11
+                    // Python has none at all. What the C library calls the thread is the same in both.
+                    let by_number = traces.iter().position(|trace| trace.os_thread_id == Some(u64::from(tid)));
+                    let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
+                    let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
+                    let own = found.and_then(|at| stacks.get_mut(at)).map(std::mem::take).unwrap_or_default();
+                    let is_users = |stack: &&Vec<Frame>| stack.iter().any(|frame| frame.owner == Owner::Program);
+                    let meanwhile = match is_users(&&own) {
+                        true => Vec::new(),
+                        false => stacks.iter().find(is_users).cloned().unwrap_or_default(),
+                    };
+                    return Ok((own, meanwhile));
+                }
+                Err(error) => last = format!("{error:#}"),
+            }
+        }
+        Err(UnreadStack::Frames(last))
+    }
+
+    /// Native frames with names, without those of the trace's own libraries.
+    fn named(&self, pid: u32, mappings: &[Mapping], frames: &[u64]) -> Vec<Frame> {
+        let program =
+            std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(|path| path.to_string_lossy().into_owned());
+        let mut named = Vec::new();
+        for (index, address) in frames.iter().enumerate() {
+            // A return address is behind the call; the call may be the last of its line.
+            let address = address.saturating_sub(u64::from(index > 0));
+            let Some(mapping) = mappings.iter().find(|it| (it.start..it.end).contains(&address)) else { continue };
+            if self.ours.iter().any(|ours| mapping.path.starts_with(ours)) {
+                continue;
+            }
+            let offset = address - mapping.start + mapping.offset;
+            let bare = Frame::native("", Some(&mapping.path), None, program.as_deref());
+            let size = std::fs::metadata(&mapping.path).map_or(u64::MAX, |data| data.len());
+            let with_lines = bare.owner == Owner::Program && size <= LARGEST_DEBUG;
+            if size > LARGEST_MODULE && !with_lines {
+                named.push(bare);
+                continue;
+            }
+            let mut elf = Elf::new(&mapping.path);
+            elf.debug_syms = with_lines;
+            let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset));
+            named.push(match found {
+                Ok(Symbolized::Sym(symbol)) => {
+                    let source = symbol
+                        .code_info
+                        .as_ref()
+                        .map(|code| (code.to_path().to_string_lossy().into_owned(), code.line));
+                    Frame::native(&symbol.name, Some(&mapping.path), source, program.as_deref())
+                }
+                _ => bare,
+            });
+        }
+        named.retain(|frame| frame.language == Language::Native);
+        named
+    }
+}
+
+/// Where code is that was given to Python as text: by `-c`, or on its standard input.
+const GIVEN: [&str; 2] = ["<string>", "<stdin>"];
+
+fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
+    // Packages make code of text too, but what Python itself began with is the user's own.
+    let given = frames.last().map(|first| first.filename.as_str()).filter(|file| GIVEN.contains(file));
+    let frame = |frame: &py_spy::Frame| {
+        let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
+        if given == Some(frame.filename.as_str()) {
+            named.owner = Owner::Program;
+        }
+        named
+    };
+    frames.iter().map(frame).take(MOST_FRAMES).collect()
+}
+
+/// Opens the Python of a process.
+fn open(pid: u32) -> PythonMemory {
+    match mappings(pid) {
+        Ok(mappings) if !mappings.iter().any(|mapping| is_python(&mapping.path)) => return PythonMemory::Absent,
+        Ok(_) => {}
+        Err(error) => return PythonMemory::Refused(UnreadStack::Map { pid, why: error.to_string() }),
+    }
+    let config = Config { blocking: py_spy::config::LockingStrategy::NonBlocking, ..Config::default() };
+    match PythonSpy::new(pid as i32, &config) {
+        Ok(spy) => PythonMemory::Readable(Box::new(spy)),
+        Err(error) => PythonMemory::Refused(UnreadStack::Python { pid, why: format!("{error:#}") }),
+    }
+}
+
+/// Whether a file is an interpreter of Python.
+fn is_python(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("libpython") || (name.starts_with("python") && !name.contains(".so"))
+}
+
+/// The files that a process has mapped.
+fn mappings(pid: u32) -> std::io::Result<Vec<Mapping>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let parse = |line: &str| {
+        let mut parts = line.splitn(6, ' ');
+        let (start, end) = parts.next()?.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let offset = number(parts.nth(1)?)?;
+        let path = parts.nth(2)?.trim();
+        path.starts_with('/').then_some(Mapping {
+            start: number(start)?,
+            end: number(end)?,
+            offset,
+            path: path.trim_end_matches(" (deleted)").to_owned(),
+        })
+    };
+    Ok(text.lines().filter_map(parse).collect())
+}

@@ -1,0 +1,91 @@
+//! For how long the memory of each GPU was not read: what grew meanwhile is not known.
+
+use cuda_pitfalls_core::sample::FreeRun;
+
+/// The readings of one GPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Readings {
+    last_ns: Option<u64>,
+    longest_ns: u64,
+}
+
+/// When each GPU was read.
+#[derive(Debug, Default)]
+pub(super) struct MemoryWatch(Vec<Readings>);
+
+impl MemoryWatch {
+    /// Begins with what was read before the program was started, in NVML order.
+    pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
+        let readings = |used: &Option<u64>| Readings { last_ns: used.map(|_| now_ns), longest_ns: 0 };
+        MemoryWatch(used.iter().map(readings).collect())
+    }
+
+    /// Takes note of what the sampler read on its own.
+    pub(super) fn ran(&mut self, run: &FreeRun) {
+        let end_ns = run.t_ns.saturating_add(run.elapsed_ns);
+        for (gpu, readings) in self.0.iter_mut().enumerate() {
+            // Every run begins with a reading of each GPU that can be read.
+            let Some(first) = run.changes.iter().find(|change| change.gpu == gpu) else { continue };
+            readings.at(first.t_ns);
+            // What was left out is not known to be small.
+            let within = if run.truncated { run.elapsed_ns } else { run.longest_gap_ns };
+            readings.longest_ns = readings.longest_ns.max(within);
+            readings.last_ns = Some(end_ns);
+        }
+    }
+
+    /// Takes note of one reading of all GPUs.
+    pub(super) fn read(&mut self, used: &[Option<u64>], now_ns: u64) {
+        for (readings, used) in self.0.iter_mut().zip(used) {
+            if used.is_some() {
+                readings.at(now_ns);
+            }
+        }
+    }
+
+    /// The longest time for which each GPU was not read; none for one that was not read when the program had ended.
+    pub(super) fn gaps(&self, ended_ns: u64) -> Vec<Option<u64>> {
+        let gap = |readings: &Readings| readings.last_ns.filter(|last| *last >= ended_ns).map(|_| readings.longest_ns);
+        self.0.iter().map(gap).collect()
+    }
+}
+
+impl Readings {
+    fn at(&mut self, t_ns: u64) {
+        if let Some(last) = self.last_ns {
+            self.longest_ns = self.longest_ns.max(t_ns.saturating_sub(last));
+            self.last_ns = Some(last.max(t_ns));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::sample::MemoryChange;
+
+    fn run(t_ns: u64, elapsed_ns: u64, gpus: &[usize]) -> FreeRun {
+        let changes = gpus.iter().map(|gpu| MemoryChange { t_ns, gpu: *gpu, used_bytes: 0 }).collect();
+        FreeRun { t_ns, elapsed_ns, changes, longest_gap_ns: 7, ..FreeRun::default() }
+    }
+
+    #[test]
+    fn the_longest_time_without_a_reading_is_kept() {
+        let mut watch = MemoryWatch::begin(&[Some(0), Some(0), None], 100);
+        watch.ran(&run(110, 90, &[0, 1]));
+        // GPU 1 is not read in this one.
+        watch.ran(&run(210, 90, &[0]));
+        watch.ran(&run(310, 90, &[0, 1]));
+        watch.read(&[Some(0), Some(0), Some(0)], 405);
+        assert_eq!(watch.gaps(400), [Some(10), Some(110), None], "one that was not read at first never counts");
+        assert_eq!(watch.gaps(406), [None, None, None], "nothing was read after the end");
+    }
+
+    #[test]
+    fn changes_that_were_left_out_are_a_time_without_readings() {
+        let mut watch = MemoryWatch::begin(&[Some(0)], 0);
+        watch.ran(&FreeRun { truncated: true, ..run(5, 90, &[0]) });
+        watch.read(&[Some(0)], 100);
+        assert_eq!(watch.gaps(100), [Some(90)]);
+    }
+}

@@ -1,0 +1,112 @@
+//! The document on its way to the disk.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions, create_dir_all, remove_dir, remove_file};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::TracerError;
+use crate::{Line, redacted};
+
+/// More events are counted and left out: a program that makes and destroys contexts for a day would
+/// fill the disk, and its trace could not be read back.
+const MOST_EVENTS: u64 = 10_000;
+/// Likewise changes of memory.
+const MOST_MEMORY: u64 = 200_000;
+
+/// A longer document is not written on: what a program tells is as long as it likes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Writes lines. What cannot be written is reported at the end: the program goes on.
+pub(super) struct Writer {
+    path: PathBuf,
+    file: BufWriter<File>,
+    failed: Option<String>,
+    redact: bool,
+    events: u64,
+    memory: u64,
+    bytes: u64,
+    /// How many lines were left out.
+    pub(super) left_out: u64,
+    /// The most memory that was seen on each GPU.
+    pub(super) peaks: BTreeMap<usize, u64>,
+}
+
+impl Writer {
+    /// Makes the folder and the file. They are this user's alone: arguments and variables of a program may be secret.
+    pub(super) fn create(folder: &Path, redact: bool) -> Result<Writer, TracerError> {
+        let path = folder.join(crate::FILE);
+        let file = folder
+            .parent()
+            .map_or(Ok(()), create_dir_all)
+            .and_then(|()| DirBuilder::new().mode(0o700).create(folder))
+            .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path));
+        let file = file.map_err(|error| TracerError::Document(format!("{}: {error}", path.display())))?;
+        let (failed, events, memory, bytes, left_out, peaks) = (None, 0, 0, 0, 0, BTreeMap::new());
+        Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, bytes, left_out, peaks })
+    }
+
+    /// Removes the file and its folder: there is nothing to be traced.
+    pub(super) fn discard(self) {
+        let _ = remove_file(&self.path);
+        let _ = self.path.parent().map(remove_dir);
+    }
+
+    pub(super) fn write(&mut self, line: Line) {
+        let count = match &line {
+            Line::Event(_) => Some((&mut self.events, MOST_EVENTS)),
+            Line::Memory(memory) => {
+                let peak = self.peaks.entry(memory.index).or_default();
+                *peak = (*peak).max(memory.used_bytes);
+                Some((&mut self.memory, MOST_MEMORY))
+            }
+            _ => None,
+        };
+        if let Some((count, most)) = count {
+            *count += 1;
+            if *count > most {
+                self.left_out += 1;
+                return;
+            }
+        }
+        if self.failed.is_some() {
+            return;
+        }
+        let line = if self.redact { redacted(line) } else { line };
+        let written = serde_json::to_string(&line).map_err(std::io::Error::from).and_then(|text| {
+            let is_end = matches!(line, Line::End(_));
+            if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
+                self.left_out += 1;
+                return Ok(());
+            }
+            self.bytes += text.len() as u64 + 1;
+            writeln!(self.file, "{text}")
+        });
+        self.note(written);
+    }
+
+    /// Hands what was written to the system, so that a reader finds it and a kill does not lose it.
+    pub(super) fn flush(&mut self) {
+        if self.failed.is_none() {
+            let flushed = self.file.flush();
+            self.note(flushed);
+        }
+    }
+
+    fn note(&mut self, result: std::io::Result<()>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error.to_string());
+        }
+    }
+
+    /// Has the document on disk. Why it is not whole, if it is not.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        self.flush();
+        if self.failed.is_none() {
+            let synced = self.file.get_ref().sync_all();
+            self.note(synced);
+        }
+        self.failed.take()
+    }
+}

@@ -1,0 +1,115 @@
+//! What the repository promises, held against its files: no test file is left out, every dependency has its line, and
+//! nothing names a machine of our own.
+
+use crate::common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::root;
+
+/// The sources below a folder: path and text.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).expect("a folder of the package").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    walk(&root().join(folder), &mut paths);
+    paths.sort();
+    let text = |path: &PathBuf| fs::read_to_string(path).expect("a source file can be read");
+    paths.iter().map(|path| (path.to_string_lossy().into_owned(), text(path))).collect()
+}
+
+/// Cargo finds no test by itself here: a file that nothing names would never run.
+#[test]
+fn every_file_of_tests_is_run() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file of the package");
+    let programs = read("Cargo.toml");
+    let modules = read("tests/suite.rs") + &read("tests/pages.rs");
+    let mut idle = Vec::new();
+    for entry in fs::read_dir(root().join("tests")).expect("the folder of tests").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = match name.strip_suffix(".rs") {
+            Some(name) => name,
+            None if entry.path().join("main.rs").exists() => &name,
+            None => continue,
+        };
+        let is_program = programs.contains(&format!("[[test]]\nname = \"{name}\""));
+        if !is_program && !modules.contains(&format!("\nmod {name};\n")) {
+            idle.push(name.to_owned());
+        }
+    }
+    assert!(idle.is_empty(), "neither in tests/suite.rs nor a program in Cargo.toml: {idle:?}");
+}
+
+/// What a run of one's own left in `reports/` must not become evidence: nothing looks into that folder to see what is
+/// there, and the list says it.
+#[test]
+fn evidence_is_found_by_its_list_alone() {
+    let mut stray = Vec::new();
+    for (path, text) in ["src", "tests", "xtask"].into_iter().flat_map(sources) {
+        let statements = text.split(';').map(|it| it.split_whitespace().collect::<String>());
+        let found = statements.filter(|it| it.contains(concat!("read_", "dir(root().join(\"reports")));
+        stray.extend(found.map(|it| format!("{}: {it}", path)));
+    }
+    assert!(stray.is_empty(), "use cuda_pitfalls::evidence:\n{}", stray.join("\n"));
+}
+
+#[test]
+fn every_dependency_has_its_line() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest can be read");
+    let manifest: toml::Table = toml::from_str(&manifest).expect("the manifest is TOML");
+    let text = fs::read_to_string(root().join("docs/dependencies.md")).unwrap_or_default();
+    assert!(!text.is_empty(), "docs/dependencies.md is missing");
+    let tables = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    let tables = tables.and_then(|table| table.as_table()).into_iter();
+    let names: Vec<&String> =
+        tables.flat_map(toml::Table::keys).filter(|it| !it.starts_with("cuda-pitfalls")).collect();
+    assert!(names.len() > 20, "only {} dependencies were found", names.len());
+    let has_line = |name: &str| {
+        text.lines().any(|line| line.contains(&format!("`{name}`")) || line.contains(&format!("[{name}]")))
+    };
+    let lacking: Vec<&&String> = names.iter().filter(|name| !has_line(name)).collect();
+    assert!(lacking.is_empty(), "docs/dependencies.md does not say why these are here: {lacking:?}");
+}
+
+#[test]
+fn the_readme_begins_with_the_two_commands() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    assert!(!text.is_empty(), "README.md is missing");
+    let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1);
+    let commands: Vec<&str> = block.take_while(|line| !line.starts_with("```")).collect();
+    let found = matches!(commands.as_slice(), [run, test]
+        if run.starts_with("cargo run") && run.ends_with("run --on auto") && test.starts_with("cargo test"));
+    assert!(found, "the first block of README.md is not the command that runs and the one that tests:\n{commands:#?}");
+    let first = text.lines().position(|line| line.starts_with("```")).unwrap_or(usize::MAX);
+    assert!(first < 8, "the commands come first, not on line {first}");
+}
+
+/// What belongs to a machine on which this was once built, and to nobody else's.
+#[test]
+fn no_tracked_file_names_a_place_of_our_own() {
+    let forbidden = [["/wo", "rk/"], ["registry.", "npmjs"], ["index.", "crates.io"]].map(|parts| parts.concat());
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    let Some(listed) = listed.ok().filter(|output| output.status.success()) else {
+        // Outside a checkout, such as in a package from a registry, nothing is tracked.
+        return;
+    };
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut found = Vec::new();
+    for name in names.split('\0').filter(|name| !name.is_empty()) {
+        let text = fs::read(root().join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        found.extend(forbidden.iter().filter(|word| text.contains(*word)).map(|word| format!("{name} has `{word}`")));
+    }
+    assert!(names.split('\0').count() > 50, "only a few files are tracked: {names}");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
