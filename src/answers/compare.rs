@@ -196,7 +196,7 @@ impl Comparison {
         entries: [Vec<Item<'_, T>>; 2],
         versions: Option<(String, String)>,
         compare: impl Fn(&T, &T) -> Relation,
-    ) -> Result<Comparison, String> {
+    ) -> Result<Comparison, CompareError> {
         let ([a, b], [entries_a, entries_b]) = (sides, entries);
         let paired = pair(entries_a, entries_b, versions)?;
         let mut comparison = Comparison {
@@ -241,12 +241,38 @@ impl Difference {
     }
 }
 
+/// Why two documents cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// A document has nothing of the libcudart that is asked for.
+    #[error("{side} has nothing of libcudart {version}; it has {has}")]
+    Libcudart {
+        /// The document: A or B.
+        side: &'static str,
+        /// The version that is asked for.
+        version: String,
+        /// The versions that the document has.
+        has: String,
+    },
+    /// Versions are asked for where rows have none.
+    #[error("versions of libcudart can be compared in reports and in surveys of calls")]
+    Versions,
+    /// Two surveys of different kinds.
+    #[error("A is a survey of {a}, B is one of {b}: they ask different questions")]
+    Kinds {
+        /// What A is a survey of.
+        a: &'static str,
+        /// What B is a survey of.
+        b: &'static str,
+    },
+}
+
 /// What differs between two reports. With `versions`, what ran on the one libcudart in A is held
 /// against what ran on the other in B.
 ///
 /// # Errors
 /// A version that a report does not have, with those that it has.
-pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Result<Comparison, String> {
+pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
     let side = |report: &Report| Side {
         name: report.run.id.clone(),
         run: report.run.id.clone(),
@@ -265,9 +291,9 @@ pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Re
 ///
 /// # Errors
 /// Two kinds; versions where rows have none; a version that a survey does not have.
-pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, String> {
+pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
     if versions.is_some() && !matches!((a, b), (Survey::Calls(_), Survey::Calls(_))) {
-        return Err("versions of libcudart can be compared in reports and in surveys of calls".to_string());
+        return Err(CompareError::Versions);
     }
     let side = |survey: &Survey| Side {
         name: survey.header().id.clone(),
@@ -287,7 +313,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         }
         (Survey::Env(a), Survey::Env(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
         (Survey::Python(a), Survey::Python(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
-        _ => Err(format!("A is a survey of {of}, B is one of {}: they ask different questions", b.kind().name())),
+        _ => Err(CompareError::Kinds { a: of, b: b.kind().name() }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Only;
+use super::{CompareError, Only};
 
 /// A scenario of a report or a row of a survey, as far as matching goes.
 pub(super) struct Item<'a, T> {
@@ -37,7 +37,7 @@ pub(super) fn pair<'a, T>(
     mut a: Vec<Item<'a, T>>,
     mut b: Vec<Item<'a, T>>,
     versions: Option<(String, String)>,
-) -> Result<Paired<'a, T>, String> {
+) -> Result<Paired<'a, T>, CompareError> {
     let (has_a, has_b) = (known(&a), known(&b));
     let across = match versions {
         Some((one, other)) => {
@@ -120,12 +120,17 @@ fn sole(versions: &BTreeSet<String>) -> Option<String> {
 }
 
 /// Keeps what is of one version.
-fn keep<T>(side: &str, entries: &mut Vec<Item<'_, T>>, has: &BTreeSet<String>, version: &str) -> Result<(), String> {
+fn keep<T>(
+    side: &'static str,
+    entries: &mut Vec<Item<'_, T>>,
+    has: &BTreeSet<String>,
+    version: &str,
+) -> Result<(), CompareError> {
     entries.retain(|entry| entry.libcudart.as_deref() == Some(version));
     if !entries.is_empty() {
         return Ok(());
     }
     let has: Vec<&str> = has.iter().map(String::as_str).collect();
     let has = if has.is_empty() { "no version at all".to_string() } else { has.join(", ") };
-    Err(format!("{side} has nothing of libcudart {version}; it has {has}"))
+    Err(CompareError::Libcudart { side, version: version.to_string(), has })
 }

@@ -1,7 +1,7 @@
 //! Two rows about one thing.
 
 use super::pair::Item;
-use super::{Change, Comparison, Difference, Relation, Side, yes_or_no};
+use super::{Change, CompareError, Comparison, Difference, Relation, Side, yes_or_no};
 use crate::survey::Standing;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
@@ -21,7 +21,7 @@ pub(super) fn compare<R: Compared>(
     machines: [&Machine; 2],
     rows: [&Vec<R>; 2],
     versions: Option<(String, String)>,
-) -> Result<Comparison, String> {
+) -> Result<Comparison, CompareError> {
     let entries = rows.map(|rows| rows.iter().map(entry).collect());
     let compare = |a: &R, b: &R| {
         let (changes, notes) = (disagreements(a.standing(), b.standing()), a.asked_differently(b));

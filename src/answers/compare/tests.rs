@@ -282,7 +282,7 @@ fn versions_of_libcudart_are_compared_with_themselves_unless_it_is_asked_otherwi
     assert_eq!((comparison.changed.len(), comparison.only_in_a.len()), (1, 0));
     assert_eq!(comparison.changed[0].changes[0].b, "13.0");
     let error = reports(&a, &b, versions("12.8", "13.0")).unwrap_err();
-    assert_eq!(error, "B has nothing of libcudart 13.0; it has 12.9");
+    assert_eq!(error.to_string(), "B has nothing of libcudart 13.0; it has 12.9");
 }
 
 #[test]

@@ -80,8 +80,8 @@ fn read(path: &Path) -> Result<Stored, String> {
 
 fn of(a: &Stored, b: &Stored, versions: Option<(String, String)>) -> Result<Comparison, String> {
     match (a, b) {
-        (Stored::Report(a), Stored::Report(b)) => compare::reports(a, b, versions),
-        (Stored::Survey(a), Stored::Survey(b)) => compare::surveys(a, b, versions),
+        (Stored::Report(a), Stored::Report(b)) => compare::reports(a, b, versions).map_err(|error| error.to_string()),
+        (Stored::Survey(a), Stored::Survey(b)) => compare::surveys(a, b, versions).map_err(|error| error.to_string()),
         (Stored::Trace(_), Stored::Trace(_)) if versions.is_some() => {
             Err("versions of libcudart can be compared in reports and in surveys of calls".to_string())
         }
