@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use self::word::{GpuWord, Word, words};
+pub use self::word::{GpuWord, Word, WordError, words};
 use crate::Trace;
 use crate::diagnosis::Finding;
 use cuda_pitfalls_core::source::Diagnostic;
@@ -64,10 +64,10 @@ impl Policy {
     ///
     /// # Errors
     /// A word that is not known, with those that are; a value that is no GPU and size.
-    pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, String> {
+    pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, WordError> {
         let words = forbid.iter().flat_map(|words| words.split(',')).map(str::trim);
-        let forbid: Result<Vec<Word>, String> = words.map(Word::parse).collect();
-        let max_bytes: Result<BTreeMap<GpuWord, u64>, String> =
+        let forbid: Result<Vec<Word>, WordError> = words.map(Word::parse).collect();
+        let max_bytes: Result<BTreeMap<GpuWord, u64>, WordError> =
             max_bytes.iter().map(|value| word::bound(value)).collect();
         Ok(Policy { forbid: forbid?, max_bytes: max_bytes?, ..Policy::default() })
     }

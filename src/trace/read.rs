@@ -47,8 +47,36 @@ pub enum TraceError {
         /// The line, from 1.
         line: usize,
         /// What is wrong.
-        why: String,
+        why: LineError,
     },
+}
+
+/// What is wrong with a line of a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// It is no line that this version knows.
+    #[error("this is no line of a trace: {0}")]
+    Unknown(serde_json::Error),
+    /// The first line is of another kind.
+    #[error("a trace begins with a line of the kind `start`")]
+    NoStart,
+    /// A line of the kind `start` follows others.
+    #[error("a second trace begins here")]
+    SecondStart,
+    /// There are no lines.
+    #[error("the trace is empty")]
+    Empty,
+    /// The trace is of another schema.
+    #[error("this is `{}` {major}; this version reads `{SCHEMA}` {MAJOR}", terminal(name))]
+    Schema {
+        /// The name of the schema.
+        name: String,
+        /// Its major version.
+        major: u32,
+    },
+    /// The provenance contradicts where the program ran.
+    #[error("{0}")]
+    Provenance(String),
 }
 
 /// The file that is meant by a path: the trace of a folder, or the path itself.
@@ -88,14 +116,14 @@ pub fn lines(path: &Path, mut take: impl FnMut(Line)) -> Result<(), TraceError> 
 fn each(
     mut text: impl BufRead,
     path: &Path,
-    mut take: impl FnMut(Line) -> Result<(), String>,
+    mut take: impl FnMut(Line) -> Result<(), LineError>,
 ) -> Result<(), TraceError> {
     let mut is_newer = false;
     for number in 1.. {
         let mut bytes = Vec::new();
         let read = text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
         read.map_err(|source| TraceError::File { path: path.to_path_buf(), source })?;
-        let wrong = |why: String| TraceError::Format { path: path.to_path_buf(), line: number, why };
+        let wrong = |why| TraceError::Format { path: path.to_path_buf(), line: number, why };
         if bytes.last() != Some(&b'\n') {
             break;
         }
@@ -109,7 +137,7 @@ fn each(
             }
             // A newer minor may have lines that this version does not know.
             Err(_) if is_newer => {}
-            Err(error) => return Err(wrong(format!("this is no line of a trace: {error}"))),
+            Err(error) => return Err(wrong(LineError::Unknown(error))),
         }
     }
     Ok(())
@@ -136,14 +164,14 @@ impl Trace {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
             (None, Line::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
-            (None, _) => Err("a trace begins with a line of the kind `start`".to_owned()),
-            (Some(_), Line::Start(_)) => Err("a second trace begins here".to_owned()),
+            (None, _) => Err(LineError::NoStart),
+            (Some(_), Line::Start(_)) => Err(LineError::SecondStart),
             (Some(trace), line) => {
                 trace.take(line);
                 Ok(())
             }
         })?;
-        let none = || TraceError::Format { path: path.to_path_buf(), line: 1, why: "the trace is empty".to_owned() };
+        let none = || TraceError::Format { path: path.to_path_buf(), line: 1, why: LineError::Empty };
         let mut trace = trace.ok_or_else(none)?;
         trace.events.sort_by_key(|event| event.t_ns);
         Ok(trace)
@@ -153,13 +181,12 @@ impl Trace {
     ///
     /// # Errors
     /// It is of another schema.
-    pub fn begin(start: Start) -> Result<Trace, String> {
+    pub fn begin(start: Start) -> Result<Trace, LineError> {
         if start.schema.name != SCHEMA || start.schema.major != MAJOR {
-            let (name, major) = (terminal(&start.schema.name), start.schema.major);
-            return Err(format!("this is `{name}` {major}; this version reads `{SCHEMA}` {MAJOR}"));
+            return Err(LineError::Schema { name: start.schema.name, major: start.schema.major });
         }
         if let Some(why) = start.provenance.contradiction(&start.on, false) {
-            return Err(why);
+            return Err(LineError::Provenance(why));
         }
         let (processes, events, memory, counts) = Default::default();
         Ok(Trace { start, processes, events, memory, counts, end: None })

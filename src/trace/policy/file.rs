@@ -30,7 +30,7 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
             let Some(text) = reader.text(node) else { continue };
             match Word::parse(text) {
                 Ok(word) => policy.forbid.push(word),
-                Err(why) => reader.error(&node.place, why, None),
+                Err(why) => reader.error(&node.place, why.to_string(), None),
             }
         }
     }

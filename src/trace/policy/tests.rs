@@ -101,7 +101,7 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
 
 #[test]
 fn an_unknown_word_is_refused_with_the_known_ones() {
-    let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word");
+    let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word").to_string();
     let said = wrong("late-maks");
     assert!(said.starts_with("unknown word `late-maks`; did you mean `late-mask`?; known: cuinit, context,"), "{said}");
     for rule in rules() {
@@ -121,7 +121,7 @@ fn a_bound_is_a_gpu_and_a_size_with_its_unit() {
     for (wrong, why) in
         [("gpu1", "form gpu1=2GiB"), ("1=2GiB", "is no GPU"), ("gpu1=2", "byte size"), ("gpu1=2GB", "2 GiB")]
     {
-        let said = parse(wrong).expect_err("this is wrong");
+        let said = parse(wrong).expect_err("this is wrong").to_string();
         assert!(said.contains(why), "{said}");
     }
     assert!(parse("gpu1=2GiB").is_ok_and(|policy| !policy.is_empty()));

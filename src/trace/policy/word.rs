@@ -48,12 +48,49 @@ pub fn words() -> Vec<&'static str> {
     PLAIN.into_iter().chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
 }
 
+/// Why a text is no word of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WordError {
+    /// No word is called so.
+    #[error("unknown word `{}`{meant}; known: {known}", terminal(text))]
+    Unknown {
+        /// The text.
+        text: String,
+        /// What was probably meant, as the end of a sentence.
+        meant: String,
+        /// Every word that can be forbidden.
+        known: String,
+    },
+    /// It names no GPU.
+    #[error("`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}", terminal(text))]
+    Gpu {
+        /// The text.
+        text: String,
+        /// What else can be written here, as the end of a sentence.
+        or: &'static str,
+    },
+    /// An ordinal is no number.
+    #[error("`{}` has no number", terminal(.0))]
+    Ordinal(String),
+    /// It is no GPU and size.
+    #[error("`{}` is not of the form gpu1=2GiB", terminal(.0))]
+    Bound(String),
+    /// The size of a bound is wrong.
+    #[error("{}: {help}", terminal(message))]
+    Size {
+        /// What is wrong.
+        message: String,
+        /// What to write instead.
+        help: String,
+    },
+}
+
 impl Word {
     /// The word in a text.
     ///
     /// # Errors
     /// There is no such word; the known ones, and what was probably meant.
-    pub fn parse(text: &str) -> Result<Word, String> {
+    pub fn parse(text: &str) -> Result<Word, WordError> {
         match text {
             "cuinit" => return Ok(Word::Init),
             "context" => return Ok(Word::Context),
@@ -64,7 +101,7 @@ impl Word {
         }
         if let Some(device) = text.strip_prefix("context:") {
             if let Some(number) = device.strip_prefix("cuda:") {
-                let ordinal = number.parse().map_err(|_| format!("`{}` has no number", terminal(text)))?;
+                let ordinal = number.parse().map_err(|_| WordError::Ordinal(text.to_owned()))?;
                 return Ok(Word::ContextOnOrdinal(ordinal));
             }
             let gpu = GpuWord::parse(device);
@@ -77,15 +114,15 @@ impl Word {
     }
 }
 
-fn unknown(text: &str) -> String {
+fn unknown(text: &str) -> WordError {
     let words = words();
     let meant = nearest(text, words.iter().copied().filter(|word| !FORMS.contains(word)));
     let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    format!("unknown word `{}`{meant}; known: {}", terminal(text), words.join(", "))
+    WordError::Unknown { text: text.to_owned(), meant, known: words.join(", ") }
 }
 
-fn unknown_gpu(text: &str, or: &str) -> String {
-    format!("`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}", terminal(text))
+fn unknown_gpu(text: &str, or: &'static str) -> WordError {
+    WordError::Gpu { text: text.to_owned(), or }
 }
 
 impl GpuWord {
@@ -121,11 +158,12 @@ impl GpuWord {
 }
 
 /// A GPU and a size, as in `gpu1=2GiB`.
-pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), String> {
-    let form = || format!("`{}` is not of the form gpu1=2GiB", terminal(text));
+pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), WordError> {
+    let form = || WordError::Bound(text.to_owned());
     let (gpu, bytes) = text.split_once('=').ok_or_else(form)?;
     let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
-    let bytes = size::bytes(bytes.trim()).map_err(|wrong| format!("{}: {}", terminal(&wrong.message), wrong.help))?;
+    let bytes =
+        size::bytes(bytes.trim()).map_err(|wrong| WordError::Size { message: wrong.message, help: wrong.help })?;
     Ok((gpu, u64::try_from(bytes).map_err(|_| form())?))
 }
 
