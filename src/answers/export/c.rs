@@ -404,18 +404,7 @@ fn step(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
             format!("let_go({});", actor(sequence, *who)),
             format!("pthread_join({}, NULL);", holder(sequence, *who, "thread")),
         ],
-        Doing::Fork { actor: who } => {
-            let pid = holder(sequence, *who, "pid");
-            vec![
-                format!("{pid} = fork();"),
-                format!("if ({pid} == 0) {{"),
-                format!("    become({});", actor(sequence, *who)),
-                "} else {".to_string(),
-                format!("    value(\"pid\", {pid});"),
-                "    end();".to_string(),
-                "}".to_string(),
-            ]
-        }
+        Doing::Fork { actor: who } => fork(&holder(sequence, *who, "pid"), &actor(sequence, *who)),
         Doing::Spawn { actor: who } => {
             let pid = holder(sequence, *who, "pid");
             vec![format!("{pid} = start_process({});", actor(sequence, *who)), format!("value(\"pid\", {pid});")]
@@ -449,6 +438,18 @@ fn step(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
             "    value(\"max_rss_bytes\", (long long)usage.ru_maxrss * 1024);".to_string(),
         ],
     }
+}
+
+fn fork(pid: &str, child: &str) -> Vec<String> {
+    vec![
+        format!("{pid} = fork();"),
+        format!("if ({pid} == 0) {{"),
+        format!("    become({child});"),
+        "} else {".to_string(),
+        format!("    value(\"pid\", {pid});"),
+        "    end();".to_string(),
+        "}".to_string(),
+    ]
 }
 
 fn number(number: &Number) -> String {
@@ -512,31 +513,33 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
             Argument::Dim3(x, z) => format!("(dim3){{{x}, 1, {z}}}"),
             Argument::Location { host: true, .. } => format!("({c_type}){{2, 0}}"),
             Argument::Location { device, .. } => format!("({c_type}){{1, {}}}", number(device)),
-            Argument::Struct { template, given } => {
-                let name = local(param.name);
-                before.push(format!("uint64_t {name}[{}] = {{0}}; /* {} */", template.size.div_ceil(8), template.name));
-                for word in &template.preset {
-                    before.push(format!(
-                        "put_word({name}, {}, 4, {}); /* {} */",
-                        word.offset,
-                        word.value,
-                        comment(word.member)
-                    ));
-                }
-                let (at, width) = (template.given, template.width);
-                before.push(format!(
-                    "put_word({name}, {at}, {width}, (unsigned long long){}); /* {} */",
-                    number(given),
-                    comment(template.member)
-                ));
-                format!("(void *){name}")
-            }
+            Argument::Struct { template, given } => structure(local(param.name), template, given, &mut before),
             Argument::Block(name) => format!("*({c_type} *)block({})", block(sequence, name)),
             Argument::Out(output) => out(sequence, action, param, &c_type, *output, &mut before, &mut told),
             Argument::Rest => continue,
         });
     }
-    let made = format!("{}({})", call.name, passed.join(", "));
+    checked(call, &passed.join(", "), before, &told)
+}
+
+/// A struct that is passed, with its declaration and members.
+fn structure(name: String, template: &calls::Template, given: &Number, before: &mut Vec<String>) -> String {
+    before.push(format!("uint64_t {name}[{}] = {{0}}; /* {} */", template.size.div_ceil(8), template.name));
+    for word in &template.preset {
+        before.push(format!("put_word({name}, {}, 4, {}); /* {} */", word.offset, word.value, comment(word.member)));
+    }
+    let (at, width) = (template.given, template.width);
+    before.push(format!(
+        "put_word({name}, {at}, {width}, (unsigned long long){}); /* {} */",
+        number(given),
+        comment(template.member)
+    ));
+    format!("(void *){name}")
+}
+
+/// The lines before a call, the call with the check of its status, and what is told after it.
+fn checked(call: &Call, passed: &str, before: Vec<String>, told: &[String]) -> Vec<String> {
+    let made = format!("{}({passed})", call.name);
     let mut lines = before;
     if call.returns == Returns::Text {
         lines.push(format!("value_text({}, {made});", literal(RETURNED_TEXT)));
@@ -546,7 +549,7 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
         Library::Libc => format!("returned_errno({made})"),
         library => format!("returned({}, {made})", short(library)),
     };
-    match told.as_slice() {
+    match told {
         [] => lines.push(format!("{whole};")),
         [one] => lines.extend([format!("if ({whole})"), format!("    {one}")]),
         all => {
@@ -610,14 +613,7 @@ fn out(
             name
         }
         Output::Handle(_) | Output::Word(_) => match &action.step.bind {
-            Some(bound) => {
-                let held = sequence.variables.iter().find(|held| held.name == *bound);
-                let own = held.map(|held| held.c_type.clone()).unwrap_or_default();
-                let bound = variable(bound);
-                told.push(format!("value_bound({key}, (uint64_t)(uintptr_t){bound});"));
-                let same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
-                if same { format!("&{bound}") } else { format!("(void *)&{bound}") }
-            }
+            Some(bound) => bound_out(sequence, &key, c_type, bound, told),
             None => {
                 before.push(format!("uint64_t {name} = 0;"));
                 told.push(format!("value_bound({key}, {name});"));
@@ -631,28 +627,36 @@ fn out(
                 format!("(void *){name}")
             }
         },
-        Output::Struct(layout) => {
-            let words = layout.size.div_ceil(8);
-            before.push(format!("uint64_t {name}[{words}] = {{0}}; /* room for every version of {} */", layout.name));
-            for word in &layout.preset {
-                before.push(format!(
-                    "put_word({name}, {}, 4, {:#x}); /* {} */",
-                    word.offset,
-                    word.value,
-                    comment(word.member)
-                ));
-            }
-            for field in &layout.fields {
-                let key = literal(field.name);
-                told.push(match field.read {
-                    Read::I32 => format!("value({key}, word_at({name}, {}, 4));", field.offset),
-                    Read::U64 => format!("value({key}, word_at({name}, {}, 8));", field.offset),
-                    Read::Text(_) => format!("value_text({key}, (char *){name} + {});", field.offset),
-                });
-            }
-            format!("(void *){name}")
-        }
+        Output::Struct(layout) => structure_out(name, layout, before, told),
     }
+}
+
+/// The address of a variable of the case that the callee writes, and how it is told.
+fn bound_out(sequence: &Sequence<'_>, key: &str, c_type: &str, bound: &str, told: &mut Vec<String>) -> String {
+    let held = sequence.variables.iter().find(|held| held.name == bound);
+    let own = held.map(|held| held.c_type.clone()).unwrap_or_default();
+    let bound = variable(bound);
+    told.push(format!("value_bound({key}, (uint64_t)(uintptr_t){bound});"));
+    let same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
+    if same { format!("&{bound}") } else { format!("(void *)&{bound}") }
+}
+
+/// Room for a struct that the callee writes, and how its members are told.
+fn structure_out(name: String, layout: &calls::Layout, before: &mut Vec<String>, told: &mut Vec<String>) -> String {
+    let words = layout.size.div_ceil(8);
+    before.push(format!("uint64_t {name}[{words}] = {{0}}; /* room for every version of {} */", layout.name));
+    for word in &layout.preset {
+        before.push(format!("put_word({name}, {}, 4, {:#x}); /* {} */", word.offset, word.value, comment(word.member)));
+    }
+    for field in &layout.fields {
+        let key = literal(field.name);
+        told.push(match field.read {
+            Read::I32 => format!("value({key}, word_at({name}, {}, 4));", field.offset),
+            Read::U64 => format!("value({key}, word_at({name}, {}, 8));", field.offset),
+            Read::Text(_) => format!("value_text({key}, (char *){name} + {});", field.offset),
+        });
+    }
+    format!("(void *){name}")
 }
 
 fn orders(program: &Program<'_>, out: &mut String) {
