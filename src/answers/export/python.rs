@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{Call, Kind, Library, Output, Param, RETURNED_TEXT, Read, Returns};
+use cuda_pitfalls_calls::{self as calls, Call, Kind, Library, Output, Param, RETURNED_TEXT, Read, Returns};
 
 use super::Refusal;
 use super::c::{short, status};
@@ -508,16 +508,7 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
             Argument::Handle(0) => "None".to_string(),
             Argument::Handle(value) => format!("c_void_p({value})"),
             Argument::Kernel(name) => format!("KERNEL_{}", variable(name).to_ascii_uppercase()),
-            Argument::List(values) => {
-                let each = |value: &Argument| match value {
-                    Argument::Variable(name) => variable(name),
-                    Argument::Number(value) => number(value),
-                    Argument::Handle(value) => value.to_string(),
-                    _ => "0".to_string(),
-                };
-                let all: Vec<String> = values.iter().map(each).collect();
-                format!("list_of({})", all.join(", "))
-            }
+            Argument::List(values) => list(values),
             Argument::Dim3(x, z) => format!("Dim3({x}, 1, {z})"),
             Argument::Location { host: true, .. } => "Location(2, 0)".to_string(),
             Argument::Location { device, .. } => format!("Location(1, {})", number(device)),
@@ -550,6 +541,18 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
         lines.extend(told.iter().map(|line| format!("    {line}")));
     }
     lines
+}
+
+/// The arguments of a kernel.
+fn list(values: &[Argument]) -> String {
+    let each = |value: &Argument| match value {
+        Argument::Variable(name) => variable(name),
+        Argument::Number(value) => number(value),
+        Argument::Handle(value) => value.to_string(),
+        _ => "0".to_string(),
+    };
+    let all: Vec<String> = values.iter().map(each).collect();
+    format!("list_of({})", all.join(", "))
 }
 
 /// What is passed for what the callee writes.
@@ -599,21 +602,24 @@ fn written(
             Some(bound) => format!("block({})", block(sequence, bound)),
             None => format!("room({bytes})"),
         },
-        Output::Struct(layout) => {
-            let words = layout.preset.iter().map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
-            let words: String = words.collect();
-            lines.push(format!("{name} = room({}{words})", layout.size));
-            for field in &layout.fields {
-                let key = literal(field.name);
-                told.push(match field.read {
-                    Read::I32 => format!("seen.value({key}, word_at({name}, {}, 4))", field.offset),
-                    Read::U64 => format!("seen.value({key}, word_at({name}, {}, 8))", field.offset),
-                    Read::Text(_) => format!("seen.text({key}, text_at({name}, {}))", field.offset),
-                });
-            }
-            name
-        }
+        Output::Struct(layout) => structure(name, layout, lines, told),
     }
+}
+
+/// Room for a struct that the callee writes, and how its members are told.
+fn structure(name: String, layout: &calls::Layout, lines: &mut Vec<String>, told: &mut Vec<String>) -> String {
+    let words = layout.preset.iter().map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
+    let words: String = words.collect();
+    lines.push(format!("{name} = room({}{words})", layout.size));
+    for field in &layout.fields {
+        let key = literal(field.name);
+        told.push(match field.read {
+            Read::I32 => format!("seen.value({key}, word_at({name}, {}, 4))", field.offset),
+            Read::U64 => format!("seen.value({key}, word_at({name}, {}, 8))", field.offset),
+            Read::Text(_) => format!("seen.text({key}, text_at({name}, {}))", field.offset),
+        });
+    }
+    name
 }
 
 fn effect(program: &Program<'_>, out: &mut String) -> Result<(), Refusal> {
