@@ -250,13 +250,7 @@ pub fn main() -> Exit {
         Command::Run(arguments) => run::run(*arguments),
         Command::Survey(arguments) => survey::survey(*arguments),
         Command::Trace(arguments) => trace::trace(*arguments),
-        Command::List { selectors, left_out, symptoms, json } => match catalogue::list(&selectors, &left_out.exclude) {
-            Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
-            Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
-            Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
-            Ok(outlines) => print(&listing::list_text(&outlines)),
-            Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
-        },
+        Command::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Show { selectors, left_out } => {
             match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
@@ -276,23 +270,7 @@ pub fn main() -> Exit {
         Command::Fleet(command) => fleet::fleet(command),
         Command::Export(arguments) => export::export(&arguments),
         Command::Bundle(arguments) => bundle::bundle(&arguments),
-        Command::Schema { of } => {
-            let schema = match of {
-                SchemaOf::Scenario => schema::file_schema(),
-                SchemaOf::Report => report::schema(),
-                SchemaOf::Fleet => cuda_pitfalls_answers::fleet::schema(),
-                SchemaOf::FleetDiff => cuda_pitfalls_answers::fleet::diff_schema(),
-                SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
-                SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
-                SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
-                SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
-                SchemaOf::Trace => document::schema(),
-                SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
-                SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),
-                SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
-            };
-            print(&json::document(&schema))
-        }
+        Command::Schema { of } => print(&json::document(&schema_of(of))),
         Command::Completions { shell } => print(&completions::script(&Cli::command(), shell)),
         Command::Man(arguments) => manual(&arguments),
         Command::Worker { fd, started } => {
@@ -318,6 +296,35 @@ pub fn main() -> Exit {
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
         }
+    }
+}
+
+/// The schema of a document.
+fn schema_of(of: SchemaOf) -> serde_json::Value {
+    match of {
+        SchemaOf::Scenario => schema::file_schema(),
+        SchemaOf::Report => report::schema(),
+        SchemaOf::Fleet => cuda_pitfalls_answers::fleet::schema(),
+        SchemaOf::FleetDiff => cuda_pitfalls_answers::fleet::diff_schema(),
+        SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
+        SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
+        SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+        SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
+        SchemaOf::Trace => document::schema(),
+        SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
+        SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),
+        SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
+    }
+}
+
+/// Prints what there is.
+fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -> Exit {
+    match catalogue::list(selectors, left_out) {
+        Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
+        Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
+        Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
+        Ok(outlines) => print(&listing::list_text(&outlines)),
+        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
     }
 }
 

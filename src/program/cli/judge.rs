@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::output::print_report;
 use super::{fail, fail_rendered, is_styled, named, print};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::ExitCode;
+use cuda_pitfalls_core::report::{ExitCode, Report};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{catalogue, judge, report};
 use cuda_pitfalls_render::Format;
@@ -21,37 +21,8 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
         let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";
         return fail(why, Exit::Usage, json);
     }
-    let mut today = Vec::new();
-    for file in files {
-        match catalogue::load_file(&file.to_string_lossy()) {
-            Ok(scenario) => today.push(scenario),
-            Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Usage, json),
-        }
-    }
-    if !files.is_empty() {
-        // Of a report with a hundred scenarios, those that were asked about.
-        report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));
-        let others = judge::plan_as_today(&mut report, &today);
-        let asked = report.scenarios.iter().map(|measured| (measured.scenario.as_str(), measured.name.as_str()));
-        let asked: Vec<_> =
-            asked.map(|(scenario, name)| (scenario, others.iter().any(|other| other == name))).collect();
-        for (file, scenario) in files.iter().zip(&today) {
-            let of_file = asked.iter().filter(|(name, _)| *name == scenario.name);
-            let own: Vec<bool> = of_file.map(|(_, is_other)| *is_other).collect();
-            let why = match own.as_slice() {
-                [] => "this report did not ask it",
-                all if all.iter().all(|is_other| *is_other) => "it makes other calls than those that were measured",
-                _ => continue,
-            };
-            let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
-            let help = "`run` measures it, and without --with a report is judged by what was expected then";
-            return fail(&format!("{}: {name}: {why}; {help}", escape::terminal(&file)), Exit::Usage, json);
-        }
-        for name in others {
-            let name = escape::terminal(&name);
-            let why = "its calls are not those of the file, so it is judged by what was expected then";
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
-        }
+    if let Err(refused) = expect_as_today(&mut report, files, json) {
+        return refused;
     }
     if !report.complete {
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not finish");
@@ -74,4 +45,44 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
         print_report(report, if verbose { Format::TextFull } else { Format::Text })
     };
     named(exit.worst(shown))
+}
+
+/// Puts what files expect today in place of what was expected when the report was made.
+///
+/// # Errors
+/// The exit code, once it is said why: a file is not valid, or the report did not ask it.
+fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result<(), Exit> {
+    let mut today = Vec::new();
+    for file in files {
+        match catalogue::load_file(&file.to_string_lossy()) {
+            Ok(scenario) => today.push(scenario),
+            Err(error) => return Err(fail_rendered(&error.render(is_styled()), Exit::Usage, json)),
+        }
+    }
+    if !files.is_empty() {
+        // Of a report with a hundred scenarios, those that were asked about.
+        report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));
+        let others = judge::plan_as_today(report, &today);
+        let asked = report.scenarios.iter().map(|measured| (measured.scenario.as_str(), measured.name.as_str()));
+        let asked: Vec<_> =
+            asked.map(|(scenario, name)| (scenario, others.iter().any(|other| other == name))).collect();
+        for (file, scenario) in files.iter().zip(&today) {
+            let of_file = asked.iter().filter(|(name, _)| *name == scenario.name);
+            let own: Vec<bool> = of_file.map(|(_, is_other)| *is_other).collect();
+            let why = match own.as_slice() {
+                [] => "this report did not ask it",
+                all if all.iter().all(|is_other| *is_other) => "it makes other calls than those that were measured",
+                _ => continue,
+            };
+            let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
+            let help = "`run` measures it, and without --with a report is judged by what was expected then";
+            return Err(fail(&format!("{}: {name}: {why}; {help}", escape::terminal(&file)), Exit::Usage, json));
+        }
+        for name in others {
+            let name = escape::terminal(&name);
+            let why = "its calls are not those of the file, so it is judged by what was expected then";
+            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
+        }
+    }
+    Ok(())
 }

@@ -16,9 +16,7 @@ type Series<'a> = (&'a str, &'static str, [String; 3], [bool; 2]);
 
 /// The whole file.
 pub(super) fn fleet(fleet: &Fleet) -> String {
-    let told = words::told(fleet);
     let mut out = String::new();
-    let plain = |value: usize| [(Vec::new(), value.to_string())];
     family(&mut out, "fleet_machines", "Machines of which a report was merged.", plain(fleet.machines.len()));
     family(&mut out, "fleet_groups", "Groups of machines that can be compared.", plain(fleet.groups.len()));
     let alone = words::alone(fleet).len();
@@ -36,13 +34,40 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
         .iter()
         .map(|(bucket, count)| (vec![("bucket", words::bucket_name(*bucket).to_owned())], count.to_string()));
     family(&mut out, "fleet_documents", "Documents that were read, by what became of them.", buckets);
+    differences(&mut out, fleet);
+    let at = |text: &Option<String>| {
+        let at = text.as_ref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+        at.map(|at| (Vec::new(), at.as_second().to_string()))
+    };
+    let first = at(&fleet.input.from);
+    family(&mut out, "fleet_first_run_timestamp_seconds", "When the earliest merged run began.", first);
+    let last = at(&fleet.input.to);
+    family(&mut out, "fleet_last_run_timestamp_seconds", "When the latest merged run began.", last);
+    let labels = vec![("version", fleet.version.clone()), ("provenance", provenance(fleet.provenance).to_owned())];
+    family(
+        &mut out,
+        "fleet_build_info",
+        "The version that merged, and who answered; always 1.",
+        [(labels, "1".to_owned())],
+    );
+    out
+}
+
+/// One sample without labels.
+fn plain(value: usize) -> [Sample; 1] {
+    [(Vec::new(), value.to_string())]
+}
+
+/// The families about what differs.
+fn differences(out: &mut String, fleet: &Fleet) {
+    let told = words::told(fleet);
     let differing = plain(words::differing(fleet, &told));
-    family(&mut out, "fleet_machines_differing", "Machines that differ from the others of their group.", differing);
+    family(out, "fleet_machines_differing", "Machines that differ from the others of their group.", differing);
     let counts = Rank::ALL.map(|rank| {
         let count = told.iter().filter(|one| one.rank == rank).count();
         (vec![("differs_in", rank.name().to_owned())], count.to_string())
     });
-    family(&mut out, "fleet_differences", "Differences, by what differs.", counts);
+    family(out, "fleet_differences", "Differences, by what differs.", counts);
     let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     // Two outcomes of one question in one group are one series.
     let mut of_questions: HashMap<Series<'_>, usize> = HashMap::new();
@@ -64,7 +89,7 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     let machines = of_machines.iter().map(|((machine, rank), count)| -> Sample {
         (vec![("machine", (*machine).to_owned()), ("differs_in", (*rank).to_owned())], count.to_string())
     });
-    family(&mut out, "fleet_machine_differences", "In how many questions a machine differs.", machines);
+    family(out, "fleet_machine_differences", "In how many questions a machine differs.", machines);
     let questions = order.iter().map(|series| -> Sample {
         let (name, rank, [gpus, driver, libcudart], [mig, shared]) = series;
         let labels = vec![
@@ -78,21 +103,5 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
         ];
         (labels, of_questions.get(series).copied().unwrap_or_default().to_string())
     });
-    family(&mut out, "fleet_question_differing", "How many machines of a group differ in a question.", questions);
-    let at = |text: &Option<String>| {
-        let at = text.as_ref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-        at.map(|at| (Vec::new(), at.as_second().to_string()))
-    };
-    let first = at(&fleet.input.from);
-    family(&mut out, "fleet_first_run_timestamp_seconds", "When the earliest merged run began.", first);
-    let last = at(&fleet.input.to);
-    family(&mut out, "fleet_last_run_timestamp_seconds", "When the latest merged run began.", last);
-    let labels = vec![("version", fleet.version.clone()), ("provenance", provenance(fleet.provenance).to_owned())];
-    family(
-        &mut out,
-        "fleet_build_info",
-        "The version that merged, and who answered; always 1.",
-        [(labels, "1".to_owned())],
-    );
-    out
+    family(out, "fleet_question_differing", "How many machines of a group differ in a question.", questions);
 }

@@ -52,91 +52,87 @@ pub struct Table<'a> {
     rows: Rows<'a>,
 }
 
+/// The columns of `machines`.
+const MACHINES: &[(&str, Holds)] = &[
+    ("audit", Holds::Time),
+    ("machine", Holds::Text),
+    ("labels_json", Holds::Text),
+    ("gpu_count", Holds::Integer),
+    ("gpu_uuids", Holds::Text),
+    ("reports", Holds::Text),
+    ("started_at", Holds::Time),
+    ("partial", Holds::Flag),
+    ("unexpected_verdicts", Holds::Integer),
+    ("missing", Holds::Flag),
+];
+
+/// The columns of `questions`.
+const QUESTIONS: &[(&str, Holds)] =
+    &[("audit", Holds::Time), ("question", Holds::Text), ("asks", Holds::Text), ("page", Holds::Text)];
+
+/// The columns of `outcomes`.
+const OUTCOMES: &[(&str, Holds)] = &[
+    ("audit", Holds::Time),
+    ("gpus", Holds::Text),
+    ("driver", Holds::Text),
+    ("libcudart", Holds::Text),
+    ("mig", Holds::Flag),
+    ("shared", Holds::Flag),
+    ("group_machines", Holds::Integer),
+    ("question", Holds::Text),
+    ("outcome", Holds::Integer),
+    ("verdict", Holds::Text),
+    ("facts", Holds::Text),
+    ("machines", Holds::Integer),
+];
+
+/// The columns of `answers`.
+const ANSWERS: &[(&str, Holds)] = &[
+    ("audit", Holds::Time),
+    ("machine", Holds::Text),
+    ("gpus", Holds::Text),
+    ("driver", Holds::Text),
+    ("libcudart", Holds::Text),
+    ("mig", Holds::Flag),
+    ("shared", Holds::Flag),
+    ("question", Holds::Text),
+    ("outcome", Holds::Integer),
+    ("verdict", Holds::Text),
+];
+
+/// The columns of `differences`.
+const DIFFERENCES: &[(&str, Holds)] = &[
+    ("audit", Holds::Time),
+    ("rank", Holds::Integer),
+    ("differs_in", Holds::Text),
+    ("machine", Holds::Text),
+    ("gpus", Holds::Text),
+    ("driver", Holds::Text),
+    ("libcudart", Holds::Text),
+    ("mig", Holds::Flag),
+    ("shared", Holds::Flag),
+    ("question", Holds::Text),
+    ("of", Holds::Text),
+    ("usual", Holds::Text),
+    ("these", Holds::Text),
+    ("usual_machines", Holds::Integer),
+    ("these_machines", Holds::Integer),
+    ("usual_median_bytes", Holds::Integer),
+    ("these_median_bytes", Holds::Integer),
+];
+
 /// All tables of a fleet.
 pub fn tables(fleet: &Fleet) -> Vec<Table<'_>> {
-    use Holds::{Flag, Integer, Text, Time};
+    let questions = fleet.questions.iter().map(move |question| {
+        let page = question.page.as_deref().map_or(Cell::Null, Cell::Text);
+        vec![audit(fleet), Cell::Text(&question.name), Cell::Text(&question.question), page]
+    });
     vec![
-        Table {
-            name: "machines",
-            columns: &[
-                ("audit", Time),
-                ("machine", Text),
-                ("labels_json", Text),
-                ("gpu_count", Integer),
-                ("gpu_uuids", Text),
-                ("reports", Text),
-                ("started_at", Time),
-                ("partial", Flag),
-                ("unexpected_verdicts", Integer),
-                ("missing", Flag),
-            ],
-            rows: Box::new(machines(fleet)),
-        },
-        Table {
-            name: "questions",
-            columns: &[("audit", Time), ("question", Text), ("asks", Text), ("page", Text)],
-            rows: Box::new(fleet.questions.iter().map(move |question| {
-                let page = question.page.as_deref().map_or(Cell::Null, Cell::Text);
-                vec![audit(fleet), Cell::Text(&question.name), Cell::Text(&question.question), page]
-            })),
-        },
-        Table {
-            name: "outcomes",
-            columns: &[
-                ("audit", Time),
-                ("gpus", Text),
-                ("driver", Text),
-                ("libcudart", Text),
-                ("mig", Flag),
-                ("shared", Flag),
-                ("group_machines", Integer),
-                ("question", Text),
-                ("outcome", Integer),
-                ("verdict", Text),
-                ("facts", Text),
-                ("machines", Integer),
-            ],
-            rows: Box::new(outcomes(fleet)),
-        },
-        Table {
-            name: "answers",
-            columns: &[
-                ("audit", Time),
-                ("machine", Text),
-                ("gpus", Text),
-                ("driver", Text),
-                ("libcudart", Text),
-                ("mig", Flag),
-                ("shared", Flag),
-                ("question", Text),
-                ("outcome", Integer),
-                ("verdict", Text),
-            ],
-            rows: Box::new(answers(fleet)),
-        },
-        Table {
-            name: "differences",
-            columns: &[
-                ("audit", Time),
-                ("rank", Integer),
-                ("differs_in", Text),
-                ("machine", Text),
-                ("gpus", Text),
-                ("driver", Text),
-                ("libcudart", Text),
-                ("mig", Flag),
-                ("shared", Flag),
-                ("question", Text),
-                ("of", Text),
-                ("usual", Text),
-                ("these", Text),
-                ("usual_machines", Integer),
-                ("these_machines", Integer),
-                ("usual_median_bytes", Integer),
-                ("these_median_bytes", Integer),
-            ],
-            rows: differences(fleet),
-        },
+        Table { name: "machines", columns: MACHINES, rows: Box::new(machines(fleet)) },
+        Table { name: "questions", columns: QUESTIONS, rows: Box::new(questions) },
+        Table { name: "outcomes", columns: OUTCOMES, rows: Box::new(outcomes(fleet)) },
+        Table { name: "answers", columns: ANSWERS, rows: Box::new(answers(fleet)) },
+        Table { name: "differences", columns: DIFFERENCES, rows: differences(fleet) },
     ]
 }
 

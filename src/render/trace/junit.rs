@@ -12,6 +12,7 @@ use super::{Seen, totals, unseen};
 use cuda_pitfalls_core::text::escape::{shorten, xml};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::diagnosis::Finding;
 
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
@@ -44,31 +45,7 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
         suite.add_test_case(case(seen, &format!("undecided: {undecided}"), status, None));
     }
     for (number, finding) in seen.findings.iter().take(MOST).enumerate() {
-        let is_forbidden = |violation: &&cuda_pitfalls_trace::policy::Violation| {
-            violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
-        };
-        let mut status = TestCaseStatus::success();
-        if let Some(violation) = seen.violations.iter().find(is_forbidden) {
-            status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
-            status.set_type(xml(&finding.rule)).set_message(shorten(&xml(&message), LIMIT));
-        }
-        let mut case =
-            self::case(seen, &format!("{} ({})", finding.rule, number + 1), status, finding.events.first().copied());
-        case.add_property(Property::new("severity", finding.severity.name()));
-        case.add_property(Property::new("scenario", xml(&finding.scenario)));
-        if let Some(bytes) = finding.bytes {
-            case.add_property(Property::new("memory", units::delta(bytes)));
-        }
-        let lines = [
-            finding.title.clone(),
-            finding.says.clone(),
-            format!("workaround: {}", finding.workaround),
-            where_it_was(seen, finding.events.first().copied()),
-        ];
-        let lines: Vec<String> = lines.iter().map(|line| xml(line)).collect();
-        case.set_system_out(shorten(&lines.join("\n"), LIMIT));
-        suite.add_test_case(case);
+        suite.add_test_case(found(seen, number + 1, finding));
     }
     let mut file = Xml::new("cuda-pitfalls");
     file.set_time(Duration::from_nanos(elapsed_ns));
@@ -80,6 +57,34 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The test case of a finding: it fails where a policy forbids it.
+fn found(seen: &Seen, number: usize, finding: &Finding) -> TestCase {
+    let is_forbidden = |violation: &&cuda_pitfalls_trace::policy::Violation| {
+        violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
+    };
+    let mut status = TestCaseStatus::success();
+    if let Some(violation) = seen.violations.iter().find(is_forbidden) {
+        status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
+        status.set_type(xml(&finding.rule)).set_message(shorten(&xml(&message), LIMIT));
+    }
+    let mut case = self::case(seen, &format!("{} ({})", finding.rule, number), status, finding.events.first().copied());
+    case.add_property(Property::new("severity", finding.severity.name()));
+    case.add_property(Property::new("scenario", xml(&finding.scenario)));
+    if let Some(bytes) = finding.bytes {
+        case.add_property(Property::new("memory", units::delta(bytes)));
+    }
+    let lines = [
+        finding.title.clone(),
+        finding.says.clone(),
+        format!("workaround: {}", finding.workaround),
+        where_it_was(seen, finding.events.first().copied()),
+    ];
+    let lines: Vec<String> = lines.iter().map(|line| xml(line)).collect();
+    case.set_system_out(shorten(&lines.join("\n"), LIMIT));
+    case
 }
 
 fn properties(seen: &Seen) -> Vec<(&'static str, String)> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::entry::{Entry, entries, late_write};
+use super::entry::{Entries, Entry, entries, late_write};
 use super::{Seen, place, totals, unseen};
 use crate::tally;
 use cuda_pitfalls_core::text::escape::terminal;
@@ -64,6 +64,17 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
         };
         out.push_str(&sentence("", nothing, width));
     }
+    out.push_str(&left_open(seen, &made, &unseen, width));
+    let totals = totals::parts(seen);
+    if !is_nothing || totals.len() > 1 {
+        out.push_str(&lines::wrap("", &totals.iter().map(|part| terminal(part)).collect::<Vec<_>>(), " · ", width));
+    }
+    guarded(&out)
+}
+
+/// What is not listed, what could not be seen, and what could not be decided.
+fn left_open(seen: &Seen, made: &Entries, unseen: &[String], width: usize) -> String {
+    let mut out = String::new();
     if let Some(sorts) = made.not_listed() {
         out.push_str(&sentence("", &format!("not listed: {sorts}"), width));
     }
@@ -75,11 +86,7 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
         out.push_str("not decided:\n");
         out.extend(seen.undecided.iter().map(|line| sentence("  - ", line, width)));
     }
-    let totals = totals::parts(seen);
-    if !is_nothing || totals.len() > 1 {
-        out.push_str(&lines::wrap("", &totals.iter().map(|part| terminal(part)).collect::<Vec<_>>(), " · ", width));
-    }
-    guarded(&out)
+    out
 }
 
 /// What a finding says.

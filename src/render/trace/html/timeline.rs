@@ -133,24 +133,7 @@ struct Mark {
 
 fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<usize>, (from, to): (u64, u64)) {
     let percent = |t: u64| 100.0 * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
-    // Every event of every entry, by process.
-    let mut marked: BTreeMap<u32, Vec<(u64, usize, Kind)>> = BTreeMap::new();
-    for (place, entry) in entries.iter().enumerate() {
-        let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
-        // A cuInit has three events, and one mark.
-        let is_shown = |index: &&usize| {
-            entry.kind != Kind::Init
-                || late.contains(*index)
-                || **index == entry.first
-                || matches!(trace.events.get(**index).map(|event| &event.what), Some(What::Init { .. }) if entry.times > 1)
-        };
-        for index in entry.events.iter().filter(is_shown) {
-            let kind = if late.contains(index) { Kind::Variable } else { entry.kind };
-            if let Some(event) = trace.events.get(*index) {
-                marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
-            }
-        }
-    }
+    let mut marked = marked(trace, entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
     for process in &trace.processes {
         names.entry(process.pid).or_insert_with(|| (process.t_ns, process.name()));
@@ -180,21 +163,7 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<us
             counted(events.len() as u64, "event"),
             (last - began).max(0.0)
         );
-        for mark in marks {
-            let told = if mark.is_told { " told" } else { "" };
-            let text = if mark.count > 1 { mark.count.to_string() } else { String::new() };
-            let (tag, link) = match mark.link {
-                Some(place) => ("a", format!(" href=\"#e{place}\"")),
-                None => ("span", String::new()),
-            };
-            let _ = writeln!(
-                out,
-                "<{tag}{link} class=\"mark {}{told}\" style=\"left:{:.2}%\" title=\"{}\">{text}</{tag}>",
-                class(mark.kind),
-                mark.at,
-                html(&shorten(&mark.title, 90)),
-            );
-        }
+        marks.iter().for_each(|mark| draw_mark(out, mark));
         out.push_str("</div></div>\n");
     }
     if busy.len() > OPEN_LANES {
@@ -208,6 +177,45 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<us
             if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };
         let _ = writeln!(out, "<p class=\"dim\">{processes} without an event that is listed.</p>");
     }
+}
+
+/// Every event of every entry that gets a mark, by process: when, of which entry, and of what kind.
+fn marked(trace: &Trace, entries: &[Entry]) -> BTreeMap<u32, Vec<(u64, usize, Kind)>> {
+    let mut marked: BTreeMap<u32, Vec<(u64, usize, Kind)>> = BTreeMap::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
+        // A cuInit has three events, and one mark.
+        let is_shown = |index: &&usize| {
+            entry.kind != Kind::Init
+                || late.contains(*index)
+                || **index == entry.first
+                || matches!(trace.events.get(**index).map(|event| &event.what), Some(What::Init { .. }) if entry.times > 1)
+        };
+        for index in entry.events.iter().filter(is_shown) {
+            let kind = if late.contains(index) { Kind::Variable } else { entry.kind };
+            if let Some(event) = trace.events.get(*index) {
+                marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
+            }
+        }
+    }
+    marked
+}
+
+/// Draws a mark.
+fn draw_mark(out: &mut String, mark: &Mark) {
+    let told = if mark.is_told { " told" } else { "" };
+    let text = if mark.count > 1 { mark.count.to_string() } else { String::new() };
+    let (tag, link) = match mark.link {
+        Some(place) => ("a", format!(" href=\"#e{place}\"")),
+        None => ("span", String::new()),
+    };
+    let _ = writeln!(
+        out,
+        "<{tag}{link} class=\"mark {}{told}\" style=\"left:{:.2}%\" title=\"{}\">{text}</{tag}>",
+        class(mark.kind),
+        mark.at,
+        html(&shorten(&mark.title, 90)),
+    );
 }
 
 fn marks(
