@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::table::{self, Wrong, lines, number};
+use crate::table::{self, TableError, Wrong, lines, number};
 
 /// A named set of C constants.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Constants {
 fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
     let mut sets: Vec<Constants> = Vec::new();
     for (line, indented, said) in lines(text) {
-        let at = |why: String| (line, why);
+        let at = |why: TableError| (line, why);
         if !indented {
             let (name, types) = said.split_once(": ").map_or((said, Vec::new()), |(name, types)| {
                 let types = types.split(", ").collect();
@@ -47,8 +47,8 @@ fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
             sets.push(Constants { name, types, values: Vec::new() });
             continue;
         }
-        let (name, value) = said.split_once(" = ").ok_or_else(|| at("expected `name = value`".to_string()))?;
-        let set = sets.last_mut().ok_or_else(|| at("a constant of no set".to_string()))?;
+        let (name, value) = said.split_once(" = ").ok_or(at(TableError::Line("expected `name = value`")))?;
+        let set = sets.last_mut().ok_or(at(TableError::Line("a constant of no set")))?;
         set.values.push((name, number(value).map_err(at)?));
     }
     Ok(sets)
@@ -72,6 +72,6 @@ mod tests {
 
     #[test]
     fn a_constant_belongs_to_a_set() {
-        assert!(constants("    X = 1").unwrap_err().1.contains("no set"));
+        assert!(constants("    X = 1").unwrap_err().1.to_string().contains("no set"));
     }
 }

@@ -8,7 +8,7 @@ use crate::constants::Constants;
 use crate::kind::{Kind, Output};
 use crate::library::Library;
 use crate::structs::{Layout, Template};
-use crate::table::{Wrong, lines, name, number, read, small, version};
+use crate::table::{TableError, Wrong, lines, name, number, read, small, version};
 
 /// How something of a C type is passed.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ enum Way {
 }
 
 impl Way {
-    fn read(text: &'static str) -> Result<Way, String> {
+    fn read(text: &'static str) -> Result<Way, TableError> {
         let simple = match text {
             "int" => Way::Int,
             "uint" => Way::Uint,
@@ -57,24 +57,24 @@ impl Way {
         Ok(simple)
     }
 
-    fn with_name(text: &'static str) -> Result<Way, String> {
+    fn with_name(text: &'static str) -> Result<Way, TableError> {
         if let Some(set) = Constants::find(text) {
             return Ok(Way::Constant(set));
         }
-        let unknown = || format!("`{text}` is no way to pass a parameter");
+        let unknown = TableError::Word(text, "is no way to pass a parameter");
         if let Some(of) = text.strip_prefix("fat binary ") {
             return Ok(Way::FatBinary(of));
         }
-        match text.split_once(' ').ok_or_else(unknown)? {
+        match text.split_once(' ').ok_or(unknown)? {
             ("text", bytes) => Ok(Way::Text(small(bytes)?)),
             ("handle", of) => Ok(Way::Handle(of)),
             ("word", of) => Ok(Way::Word(of)),
             ("struct", of) => Ok(Way::Struct(of)),
             ("block", rest) => {
-                let (bytes, of) = rest.split_once(' ').ok_or_else(unknown)?;
+                let (bytes, of) = rest.split_once(' ').ok_or(unknown)?;
                 Ok(Way::Block(of, small(bytes)?))
             }
-            _ => Err(unknown()),
+            _ => Err(unknown),
         }
     }
 
@@ -129,12 +129,12 @@ fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
     let sets = Constants::all().iter().flat_map(|set| set.types.iter().map(|of| (*of, Way::Constant(set))));
     let mut ways: HashMap<&str, Way> = sets.collect();
     for (line, _, said) in lines(text) {
-        let at = |why: String| (line, why);
-        let (way, types) = said.split_once(": ").ok_or_else(|| at("expected `way: C types`".to_string()))?;
+        let at = |why: TableError| (line, why);
+        let (way, types) = said.split_once(": ").ok_or(at(TableError::Line("expected `way: C types`")))?;
         let way = Way::read(way).map_err(at)?;
         for of in types.split(", ") {
             if ways.insert(of, way).is_some() {
-                return Err(at(format!("`{of}` has a way already")));
+                return Err(at(TableError::Word(of, "has a way already")));
             }
         }
     }
@@ -157,15 +157,15 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     let mut calls: Vec<Call> = Vec::new();
     let mut library = None;
     for (line, indented, said) in lines(text) {
-        let at = |why: String| (line, why);
+        let at = |why: TableError| (line, why);
         if let Some(name) = said.strip_prefix("library ") {
             let found = Library::ALL.into_iter().find(|library| library.name() == name);
-            library = Some(found.ok_or_else(|| at(format!("`{name}` is no library")))?);
+            library = Some(found.ok_or(at(TableError::Word(name, "is no library")))?);
         } else if indented {
-            let call = calls.last_mut().ok_or_else(|| at("an earlier prototype of no call".to_string()))?;
+            let call = calls.last_mut().ok_or(at(TableError::Line("an earlier prototype of no call")))?;
             call.earlier = Some(earlier(said).map_err(at)?);
         } else {
-            let library = library.ok_or_else(|| at("a call of no library".to_string()))?;
+            let library = library.ok_or(at(TableError::Line("a call of no library")))?;
             calls.push(call(library, said).map_err(at)?);
         }
     }
@@ -173,17 +173,17 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
 }
 
 /// `until 12.9 (C types)`.
-fn earlier(said: &'static str) -> Result<Earlier, String> {
-    let expected = || "expected `until version (C types)`".to_string();
+fn earlier(said: &'static str) -> Result<Earlier, TableError> {
+    let expected = TableError::Line("expected `until version (C types)`");
     let (until, types) =
-        said.strip_prefix("until ").and_then(|rest| rest.strip_suffix(')')?.split_once(" (")).ok_or_else(expected)?;
+        said.strip_prefix("until ").and_then(|rest| rest.strip_suffix(')')?.split_once(" (")).ok_or(expected)?;
     Ok(Earlier { until: version(until)?, types: types.split(", ").collect() })
 }
 
-fn call(library: Library, said: &'static str) -> Result<Call, String> {
-    let (before, rest) = said.split_once('(').ok_or("expected `name(parameters): sentence`")?;
-    let (inside, rest) = rest.split_once(')').ok_or("the parenthesis is not closed")?;
-    let (known, summary) = rest.split_once(": ").ok_or("expected a colon and a sentence")?;
+fn call(library: Library, said: &'static str) -> Result<Call, TableError> {
+    let (before, rest) = said.split_once('(').ok_or(TableError::Line("expected `name(parameters): sentence`"))?;
+    let (inside, rest) = rest.split_once(')').ok_or(TableError::Line("the parenthesis is not closed"))?;
+    let (known, summary) = rest.split_once(": ").ok_or(TableError::Line("expected a colon and a sentence"))?;
     let (name_of, returns) = match before.strip_prefix("const char *") {
         Some(name) => (name, Returns::Text),
         None => (before, Returns::Status),
@@ -208,14 +208,14 @@ fn call(library: Library, said: &'static str) -> Result<Call, String> {
             Some(("until", until)) => call.until = Some(version(until)?),
             _ => {
                 let effect = Effect::WORDS.iter().find(|(known, _)| *known == word);
-                call.effects.push(effect.ok_or_else(|| format!("`{word}` is no effect"))?.1);
+                call.effects.push(effect.ok_or(TableError::Word(word, "is no effect"))?.1);
             }
         }
     }
     Ok(call)
 }
 
-fn param(said: &'static str) -> Result<Param, String> {
+fn param(said: &'static str) -> Result<Param, TableError> {
     let (older, said) = said.strip_prefix("older ").map_or((false, said), |rest| (true, rest));
     let (said, value) = match said.split_once('=') {
         Some((said, value)) => (said.trim_end(), Some(number(value)?)),
@@ -237,20 +237,20 @@ fn param(said: &'static str) -> Result<Param, String> {
     let (c_type, name) = (declared[..start].trim_end(), name(&declared[start..])?);
     let kind = match (mode, always) {
         ("" | "rest", Some(value)) if way.is_none() => Some(Kind::Fixed(value as u64)),
-        (_, Some(_)) => return Err(format!("`{name}` has a value, and so nothing else")),
+        (_, Some(_)) => return Err(TableError::Word(name, "has a value, and so nothing else")),
         ("", None) => way.or_else(|| way_of(c_type)).and_then(Way::input),
         ("out", None) => written(way, c_type).map(Kind::Out),
         ("zeroed", None) => written(way, c_type).filter(is_all_zero).map(Kind::Out),
         _ => None,
     };
-    let kind = kind.ok_or_else(|| format!("`{name}`: how `{c_type}` is passed is not known"))?;
+    let kind = kind.ok_or(TableError::CType(name, c_type))?;
     match (mode, c_type.is_empty(), &kind, default) {
-        ("rest", false, ..) => Err(format!("`{name}` is the rest of a parameter, and has no C type")),
-        ("" | "out" | "zeroed", true, ..) => Err(format!("`{name}` has no C type")),
+        ("rest", false, ..) => Err(TableError::Word(name, "is the rest of a parameter, and has no C type")),
+        ("" | "out" | "zeroed", true, ..) => Err(TableError::Word(name, "has no C type")),
         ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => {
-            Err(format!("`{name}` is written by the callee, and const"))
+            Err(TableError::Word(name, "is written by the callee, and const"))
         }
-        (_, _, Kind::Out(_), Some(_)) => Err(format!("`{name}` is written by the callee, and has a default")),
+        (_, _, Kind::Out(_), Some(_)) => Err(TableError::Word(name, "is written by the callee, and has a default")),
         _ => Ok(Param { name, c_type, older, kind, default }),
     }
 }
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     fn why(said: &'static str) -> String {
-        call(Library::Driver, said).expect_err(said)
+        call(Library::Driver, said).expect_err(said).to_string()
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         assert!(why("f(int x) Does.").contains("colon"));
         assert!(why("f(int x: Does.").contains("not closed"));
         assert_eq!(calls("library libcuda\n\nf(int x): Does.\ng(int): Does.").unwrap_err().0, 4);
-        assert!(calls("f(): Does.").unwrap_err().1.contains("no library"));
-        assert!(calls("library libcuba").unwrap_err().1.contains("`libcuba` is no library"));
+        assert!(calls("f(): Does.").unwrap_err().1.to_string().contains("no library"));
+        assert!(calls("library libcuba").unwrap_err().1.to_string().contains("`libcuba` is no library"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::table::{self, Wrong, lines, small};
+use crate::table::{self, TableError, Wrong, lines, small};
 
 /// A C struct written by the callee.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn structs(text: &'static str) -> Result<Structs, Wrong> {
     let mut all = Structs { layouts: Vec::new(), templates: Vec::new() };
     let mut is_layout = false;
     for (line, indented, said) in lines(text) {
-        let at = |why: String| (line, why);
+        let at = |why: TableError| (line, why);
         if indented {
             let member = Member::read(said).map_err(at)?;
             let put = if is_layout {
@@ -107,21 +107,21 @@ fn structs(text: &'static str) -> Result<Structs, Wrong> {
             } else {
                 all.templates.last_mut().map(|template| member.into_template(template))
             };
-            put.ok_or_else(|| at("a member of no struct".to_string()))?.map_err(at)?;
+            put.ok_or(at(TableError::Line("a member of no struct")))?.map_err(at)?;
             continue;
         }
         let (whose, rest) = said.split_once(' ').unwrap_or((said, ""));
-        let (name, size) = rest.rsplit_once(' ').ok_or_else(|| at("expected `out name size`".to_string()))?;
+        let (name, size) = rest.rsplit_once(' ').ok_or(at(TableError::Line("expected `out name size`")))?;
         let size = small(size).map_err(at)?;
         is_layout = whose == "out";
         match whose {
             "out" => all.layouts.push(Layout { name, size, preset: Vec::new(), fields: Vec::new() }),
             "in" => all.templates.push(Template { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
-            _ => return Err(at(format!("expected `in` or `out`, found `{whose}`"))),
+            _ => return Err(at(TableError::Found("`in` or `out`", whose))),
         }
     }
     match all.templates.iter().find(|template| template.given + template.width > template.size || template.width == 0) {
-        Some(template) => Err((0, format!("the author's word of `{}` is not inside it", template.name))),
+        Some(template) => Err((0, TableError::Given(template.name))),
         None => Ok(all),
     }
 }
@@ -134,24 +134,24 @@ struct Member {
 }
 
 impl Member {
-    fn read(said: &'static str) -> Result<Member, String> {
-        let expected = || "expected `member at offset: what it is`".to_string();
-        let (place, is) = said.split_once(": ").ok_or_else(expected)?;
-        let (name, offset) = place.split_once(" at ").ok_or_else(expected)?;
+    fn read(said: &'static str) -> Result<Member, TableError> {
+        let expected = TableError::Line("expected `member at offset: what it is`");
+        let (place, is) = said.split_once(": ").ok_or(expected)?;
+        let (name, offset) = place.split_once(" at ").ok_or(expected)?;
         Ok(Member { name, offset: small(offset)?, is })
     }
 
-    fn preset(&self, size: usize) -> Result<Option<Word>, String> {
+    fn preset(&self, size: usize) -> Result<Option<Word>, TableError> {
         let Some(value) = self.is.strip_prefix("= ") else { return Ok(None) };
         self.inside(4, size)?;
         Ok(Some(Word { member: self.name, offset: self.offset, value: small(value)? }))
     }
 
-    fn inside(&self, bytes: usize, size: usize) -> Result<(), String> {
-        if self.offset + bytes <= size { Ok(()) } else { Err(format!("`{}` is not inside its struct", self.name)) }
+    fn inside(&self, bytes: usize, size: usize) -> Result<(), TableError> {
+        if self.offset + bytes <= size { Ok(()) } else { Err(TableError::Word(self.name, "is not inside its struct")) }
     }
 
-    fn into_layout(self, layout: &mut Layout) -> Result<(), String> {
+    fn into_layout(self, layout: &mut Layout) -> Result<(), TableError> {
         if let Some(word) = self.preset(layout.size)? {
             layout.preset.push(word);
             return Ok(());
@@ -162,14 +162,14 @@ impl Member {
             Some(("text", bytes)) => (Read::Text(small(bytes)?), small(bytes)?),
             None if is == "i32" => (Read::I32, 4),
             None if is == "u64" => (Read::U64, 8),
-            _ => return Err(format!("`{is}` is no way to read a member")),
+            _ => return Err(TableError::Word(is, "is no way to read a member")),
         };
         self.inside(bytes, layout.size)?;
         layout.fields.push(Field { name, member: self.name, offset: self.offset, read, stable });
         Ok(())
     }
 
-    fn into_template(self, template: &mut Template) -> Result<(), String> {
+    fn into_template(self, template: &mut Template) -> Result<(), TableError> {
         if let Some(word) = self.preset(template.size)? {
             template.preset.push(word);
             return Ok(());
@@ -177,7 +177,7 @@ impl Member {
         template.width = match self.is {
             "given u32" => 4,
             "given u64" => 8,
-            is => return Err(format!("expected `given u32` or `given u64`, found `{is}`")),
+            is => return Err(TableError::Found("`given u32` or `given u64`", is)),
         };
         (template.member, template.given) = (self.name, self.offset);
         Ok(())
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn members_lie_inside_their_struct() {
-        assert!(structs("out a 4\n    x at 0: u64").err().unwrap().1.contains("not inside"));
-        assert!(structs("in a 4\n    x at 4: given u32").err().unwrap().1.contains("not inside"));
+        assert!(structs("out a 4\n    x at 0: u64").err().unwrap().1.to_string().contains("not inside"));
+        assert!(structs("in a 4\n    x at 4: given u32").err().unwrap().1.to_string().contains("not inside"));
     }
 }
