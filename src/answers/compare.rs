@@ -265,6 +265,14 @@ pub enum CompareError {
         /// What B is a survey of.
         b: &'static str,
     },
+    /// Two documents of which only one is a survey or a trace.
+    #[error("A is a {a}, B is a {b}: only two of a kind can be compared")]
+    Documents {
+        /// What A is.
+        a: &'static str,
+        /// What B is.
+        b: &'static str,
+    },
 }
 
 /// What differs between two reports. With `versions`, what ran on the one libcudart in A is held

@@ -39,25 +39,29 @@ fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
 
 /// The wall clock, RFC 3339 in UTC with seconds.
 pub fn utc() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    written(jiff::Timestamp::now())
 }
 
 /// The wall clock so long ago, as [`utc`] writes it.
 ///
 /// # Errors
 /// No calendar goes back so far.
-pub fn utc_before(ago: Duration) -> Result<String, String> {
-    let then = jiff::SignedDuration::try_from(ago).and_then(|ago| jiff::Timestamp::now().checked_sub(ago));
-    then.map(|then| then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).map_err(|error| error.to_string())
+pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
+    let ago = jiff::SignedDuration::try_from(ago)?;
+    jiff::Timestamp::now().checked_sub(ago).map(written)
 }
 
 /// The wall clock so much later, as [`utc`] writes it.
 ///
 /// # Errors
 /// No calendar goes so far.
-pub fn utc_after(later: Duration) -> Result<String, String> {
-    let then = jiff::SignedDuration::try_from(later).and_then(|later| jiff::Timestamp::now().checked_add(later));
-    then.map(|then| then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).map_err(|error| error.to_string())
+pub fn utc_after(later: Duration) -> Result<String, jiff::Error> {
+    let later = jiff::SignedDuration::try_from(later)?;
+    jiff::Timestamp::now().checked_add(later).map(written)
+}
+
+fn written(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The wall clock in the form that run folders are named by.

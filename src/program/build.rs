@@ -3,6 +3,7 @@
 mod declared;
 
 use std::env;
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -42,8 +43,8 @@ fn commit() -> Option<String> {
 }
 
 /// What the tables of calls say about C, for the test that holds it against the bindings.
-fn write_declared() -> Result<(), String> {
+fn write_declared() -> Result<(), Box<dyn Error>> {
     let out = env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?;
     let path = Path::new(&out).join("declared.rs");
-    fs::write(&path, declared::source()).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    Ok(fs::write(&path, declared::source()).map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }

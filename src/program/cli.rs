@@ -5,6 +5,7 @@ mod bundle;
 mod claims;
 mod compare;
 mod completions;
+mod error;
 mod explain;
 mod export;
 mod fleet;
@@ -339,7 +340,7 @@ fn manual(arguments: &man::ManArguments) -> Exit {
     let about = arguments.about.as_deref();
     match man::page(Cli::command(), about) {
         Some(Ok(page)) => print(&page),
-        Some(Err(error)) => fail(&error.to_string(), Exit::Internal, false),
+        Some(Err(error)) => fail(error, Exit::Internal, false),
         None => fail(&format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),
     }
 }
@@ -356,7 +357,7 @@ fn usage_error(error: &clap::Error) -> Exit {
 fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit {
     match (std::env::current_exe(), Interrupt::install()) {
         (Ok(program), Ok(interrupt)) => run(&program, interrupt),
-        (Err(error), _) | (_, Err(error)) => fail(&error.to_string(), Exit::Internal, json),
+        (Err(error), _) | (_, Err(error)) => fail(error, Exit::Internal, json),
     }
 }
 

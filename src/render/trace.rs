@@ -88,25 +88,14 @@ pub fn json(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> serde_jso
     serde_json::to_value(summary::summary(&Seen::new(trace, findings, outcome))).unwrap_or_default()
 }
 
-/// The trace in a form that traces have; `name` is what the trace is called, such as its path.
-///
-/// # Errors
-/// The forms that there are, where this is none of them.
-pub fn as_format(
-    trace: &Trace,
-    findings: &[Finding],
-    outcome: &Outcome,
-    format: Format,
-    name: &str,
-) -> Result<String, String> {
+/// The trace in a form, none if traces do not have it; `name` is what the trace is called, such as its path.
+pub fn as_format(trace: &Trace, findings: &[Finding], outcome: &Outcome, format: Format, name: &str) -> Option<String> {
     match format {
-        Format::Text => Ok(text(trace, findings, outcome, lines::WIDTH)),
-        Format::Html => Ok(html(trace, findings, outcome)),
-        Format::Markdown => Ok(markdown(trace, findings, outcome)),
-        Format::Junit => Ok(junit(trace, findings, outcome, name)),
-        Format::Github => Ok(github(trace, findings, outcome)),
-        Format::TextFull | Format::Prometheus | Format::Npd | Format::Compact => {
-            Err("a trace can be rendered as text, html, markdown, junit or github".to_owned())
-        }
+        Format::Text => Some(text(trace, findings, outcome, lines::WIDTH)),
+        Format::Html => Some(html(trace, findings, outcome)),
+        Format::Markdown => Some(markdown(trace, findings, outcome)),
+        Format::Junit => Some(junit(trace, findings, outcome, name)),
+        Format::Github => Some(github(trace, findings, outcome)),
+        Format::TextFull | Format::Prometheus | Format::Npd | Format::Compact => None,
     }
 }

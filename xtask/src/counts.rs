@@ -8,6 +8,8 @@ use cuda_pitfalls::claim::{Assessment, Ledger, Stated};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::summary::{Basis, machines_in_words};
 
+use crate::TaskError;
+
 /// How many claims there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
@@ -80,7 +82,7 @@ pub fn filled(
     scenarios: &[Scenario],
     bases: &BTreeMap<String, Basis>,
     claims: &Claims,
-) -> Result<String, String> {
+) -> Result<String, TaskError> {
     let readme = between(readme, "answers", &answers(scenarios, bases))?;
     between(&readme, "claims", &claims.sentence())
 }
@@ -105,7 +107,7 @@ fn answers(scenarios: &[Scenario], bases: &BTreeMap<String, Basis>) -> String {
 }
 
 /// A text with what is between two comments replaced.
-fn between(text: &str, name: &str, made: &str) -> Result<String, String> {
+fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
     let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
     let missing = || format!("README.md has no `{}` with a `{}` behind it", from.trim_end(), to.trim_start());
     let (head, rest) = text.split_once(&from).ok_or_else(missing)?;
@@ -121,7 +123,7 @@ mod tests {
     fn only_what_is_between_the_comments_changes() {
         let text = "before\n<!-- made: claims -->\nold\n<!-- end -->\nafter\n";
         let made = "before\n<!-- made: claims -->\nnew\n<!-- end -->\nafter\n";
-        assert_eq!(between(text, "claims", "new").as_deref(), Ok(made));
+        assert_eq!(between(text, "claims", "new").unwrap(), made);
         assert!(between(text, "answers", "new").is_err());
     }
 

@@ -2,7 +2,6 @@
 //! is what lies there.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,21 +18,21 @@ use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
-use crate::{counts, diagnoses, explain, export, page, provenance, steps};
+use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
 
-/// Why documents cannot be made: a scenario that is not valid, or a file that cannot be read.
-pub type Failed = Box<dyn Error>;
+/// Texts by their paths from the root of the repository.
+pub type Documents = BTreeMap<String, String>;
 
 /// The repository's folder.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// All documents: their texts by their paths from the root of the repository.
+/// All documents.
 ///
 /// # Errors
 /// Something that they are made from cannot be read or is not valid.
-pub fn all() -> Result<BTreeMap<String, String>, Failed> {
+pub fn all() -> Result<Documents, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let (sources, measured) = read(&scenarios)?;
     let mut made = pages(&scenarios, &measured);
@@ -57,7 +56,7 @@ pub fn all() -> Result<BTreeMap<String, String>, Failed> {
 ///
 /// # Errors
 /// A committed report that cannot be read.
-pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, Failed> {
+pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, TaskError> {
     Ok(read(scenarios)?.1)
 }
 
@@ -65,7 +64,7 @@ pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, Failed
 ///
 /// # Errors
 /// A committed report that cannot be read.
-pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page::Measurement>), Failed> {
+pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page::Measurement>), TaskError> {
     let (mut sources, mut measured) = (Vec::new(), Vec::new());
     for (name, file) in committed(report::REPORT)? {
         let report = report::read(&file)?;
@@ -80,7 +79,7 @@ pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page
 ///
 /// # Errors
 /// A file that cannot be read or is not valid.
-pub fn uncommitted() -> Result<BTreeMap<String, usize>, Failed> {
+pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
     Ok(provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)?)
 }
 
@@ -88,7 +87,7 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, Failed> {
 ///
 /// # Errors
 /// A committed trace that cannot be read.
-pub fn traced() -> Result<Vec<diagnoses::Traced>, Failed> {
+pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
     let mut traced = Vec::new();
     for listed in evidence::listed() {
         let Some(name) =
@@ -103,13 +102,13 @@ pub fn traced() -> Result<Vec<diagnoses::Traced>, Failed> {
 }
 
 /// The pages of scenarios, with what was measured of them, and their index.
-pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement]) -> BTreeMap<String, String> {
+pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement]) -> Documents {
     let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured)));
     pages.chain([(page::index_path(), page::index(scenarios))]).collect()
 }
 
 /// What `cuda-pitfalls schema` prints.
-fn schemas() -> BTreeMap<String, String> {
+fn schemas() -> Documents {
     let of_surveys = survey::SurveyKind::ALL
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
@@ -126,7 +125,7 @@ fn schemas() -> BTreeMap<String, String> {
 }
 
 /// A page for each kind of survey, from all committed surveys of the kind.
-fn surveys() -> Result<BTreeMap<String, String>, Failed> {
+fn surveys() -> Result<Documents, TaskError> {
     let mut pages = BTreeMap::new();
     for kind in survey::SurveyKind::ALL {
         let mut sources = Vec::new();
@@ -140,7 +139,7 @@ fn surveys() -> Result<BTreeMap<String, String>, Failed> {
 }
 
 /// How `explain` ranks, and how it fares on what people write.
-fn explain_page(scenarios: &[Scenario]) -> Result<String, Failed> {
+fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
     let phrases = explain::phrases(&fs::read_to_string(root().join("tests/phrasings.toml"))?)?;
     Ok(explain::page(&explain::ranked(&phrases, scenarios, &summary::embedded())))
 }
@@ -149,7 +148,7 @@ fn explain_page(scenarios: &[Scenario]) -> Result<String, Failed> {
 ///
 /// # Errors
 /// A committed report or survey that cannot be read.
-pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, Failed> {
+pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, TaskError> {
     let mut surveys = Vec::new();
     for kind in survey::SurveyKind::ALL {
         for (name, file) in committed(kind.file())? {
@@ -170,7 +169,7 @@ struct Claims {
     counts: counts::Claims,
 }
 
-fn claims(scenarios: &[Scenario]) -> Result<Claims, Failed> {
+fn claims(scenarios: &[Scenario]) -> Result<Claims, TaskError> {
     let articles = claim::load_all(scenarios).map_err(|(diagnostics, source)| {
         let lines: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(&source, false)).collect();
         lines.join("\n")
@@ -186,12 +185,12 @@ fn claims(scenarios: &[Scenario]) -> Result<Claims, Failed> {
 }
 
 /// The committed reports or surveys in files of this name, each with its folder's name.
-fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, Failed> {
+fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(evidence::documents(&root().join("reports"), file)?)
 }
 
 /// The pages of scenarios that are no more.
-fn left(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+fn left(made: &Documents) -> Result<Vec<String>, TaskError> {
     let mut left = Vec::new();
     let mut folders = vec![root().join(page::FOLDER)];
     while let Some(folder) = folders.pop() {
@@ -212,7 +211,7 @@ fn left(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub fn stale(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
     let is_stale = |path: &str, text: &str| fs::read_to_string(root().join(path)).unwrap_or_default() != text;
     let stale = made.iter().filter(|(path, text)| is_stale(path, text)).map(|(path, _)| path.clone());
     Ok(stale.chain(left(made)?).collect())
@@ -223,7 +222,7 @@ pub fn stale(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
 ///
 /// # Errors
 /// A folder that cannot be read, and a file that cannot be written or removed.
-pub fn bless(made: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+pub fn bless(made: &Documents) -> Result<Vec<String>, TaskError> {
     let stale = stale(made)?;
     for path in &stale {
         let file = root().join(path);

@@ -9,14 +9,14 @@ use cuda_pitfalls::survey::Survey;
 use cuda_pitfalls::trace::{FILE, Trace};
 use cuda_pitfalls::verdict::Provenance;
 
-use crate::documents::Failed;
+use crate::TaskError;
 
 /// Makes the list say of folders below `reports/` what they hold now: all of their files but the prose. One that is
 /// no more loses its lines. Returns the lines that are new.
 ///
 /// # Errors
 /// A folder that is not below `reports/`, a simulated document in it, or a file that cannot be read or written.
-pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, Failed> {
+pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
     let path = root.join(LIST);
     let before = parse(&fs::read_to_string(&path)?);
     let mut list = before.clone();
@@ -41,7 +41,7 @@ pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, Failed> {
 }
 
 /// The files of a folder and of the folders in it, as the list has them.
-fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, Failed> {
+fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     let folder = reports.join(below);
     let mut found = Vec::new();
     if !folder.exists() {
@@ -64,7 +64,7 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, Failed> {
 }
 
 /// Whether a document says that no real driver answered. What is no report, survey or trace does not say so.
-fn is_simulated(path: &Path) -> Result<bool, Failed> {
+fn is_simulated(path: &Path) -> Result<bool, TaskError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name == FILE {
         return Ok(Trace::open(path)?.start.provenance == Provenance::Simulated);

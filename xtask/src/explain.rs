@@ -7,6 +7,8 @@ use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::summary::Summary;
 use cuda_pitfalls::text::escape;
 
+use crate::TaskError;
+
 /// What somebody wrote, and what answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phrase {
@@ -74,7 +76,7 @@ impl Counts {
 ///
 /// # Errors
 /// What is wrong with the file, in words.
-pub fn phrases(source: &str) -> Result<Vec<Phrase>, String> {
+pub fn phrases(source: &str) -> Result<Vec<Phrase>, TaskError> {
     let table: toml::Table = source.parse().map_err(|error| format!("tests/phrasings.toml: {error}"))?;
     let list = table.get("phrase").and_then(toml::Value::as_array).ok_or("tests/phrasings.toml has no `phrase`")?;
     let read = |entry: &toml::Value| -> Option<Phrase> {
@@ -84,7 +86,7 @@ pub fn phrases(source: &str) -> Result<Vec<Phrase>, String> {
     };
     let wrong =
         |entry: &toml::Value| format!("tests/phrasings.toml: `words`, `source` and `answers` are needed: {entry}");
-    list.iter().map(|entry| read(entry).ok_or_else(|| wrong(entry))).collect()
+    list.iter().map(|entry| read(entry).ok_or_else(|| wrong(entry).into())).collect()
 }
 
 /// Looks each phrase up. Every second one, from the second on, is held out.

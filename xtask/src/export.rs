@@ -1,13 +1,12 @@
 //! The page about `export`, with the calls of three reproducers, what cannot be written, and how the others ended on a
 //! GPU beside the verdict of `run`.
 
-use std::error::Error;
-
 use cuda_pitfalls::export::{Language, Offer, Program, reproducer};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::text::escape::markdown;
 use cuda_pitfalls::verdict::Kind;
 
+use crate::TaskError;
 use crate::page::{Measurement, verdict_of};
 
 /// The prose, in which `{{…}}` is filled in.
@@ -42,7 +41,7 @@ struct Ended<'t> {
 ///
 /// # Errors
 /// A row without a code.
-fn ended(table: &str) -> Result<Vec<Ended<'_>>, Box<dyn Error>> {
+fn ended(table: &str) -> Result<Vec<Ended<'_>>, TaskError> {
     let rows = table.lines().filter(|row| !row.starts_with('#')).skip(1);
     rows.map(|row| match row.split('\t').collect::<Vec<_>>().as_slice() {
         [question, language, code, _how, lacks] => {
@@ -57,7 +56,7 @@ fn ended(table: &str) -> Result<Vec<Ended<'_>>, Box<dyn Error>> {
 ///
 /// # Errors
 /// A reproducer that ended differently, without a reason in [`REASONS`].
-fn on_gpus(measured: &[Measurement]) -> Result<String, Box<dyn Error>> {
+fn on_gpus(measured: &[Measurement]) -> Result<String, TaskError> {
     let ended = ended(ENDED)?;
     let (with_all, lacking): (Vec<&Ended>, Vec<&Ended>) = ended.iter().partition(|one| one.lacks.is_none());
     let mut counts: Vec<[usize; 2]> = vec![[0; 2]; 3];
@@ -114,7 +113,7 @@ fn calls(text: &str, language: Language) -> Option<&str> {
 ///
 /// # Errors
 /// One of the reproducers cannot be written, or one ended differently without a reason.
-pub fn page(scenarios: &[Scenario], measured: &[Measurement]) -> Result<String, Box<dyn Error>> {
+pub fn page(scenarios: &[Scenario], measured: &[Measurement]) -> Result<String, TaskError> {
     let instances = || scenarios.iter().flat_map(|one| one.instances.iter().map(move |instance| (one, instance)));
     let offers: Vec<Offer> = instances().map(|(scenario, instance)| Offer::of(scenario, instance)).collect();
     let refused = offers.iter().filter(|offer| offer.written().next().is_none());

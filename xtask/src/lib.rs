@@ -12,3 +12,6 @@ pub mod export;
 pub mod page;
 pub mod provenance;
 pub mod steps;
+
+/// Why a task cannot be done: a scenario that is not valid, or a file that cannot be read or written.
+pub type TaskError = Box<dyn std::error::Error>;

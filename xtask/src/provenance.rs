@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::text::escape;
 
+use crate::TaskError;
 use crate::page::Measurement;
 
 /// What is told of one report.
@@ -63,8 +64,8 @@ impl Source {
 ///
 /// # Errors
 /// What is wrong with the file, in words.
-pub fn uncommitted(source: &str) -> Result<BTreeMap<String, usize>, String> {
-    toml::from_str(source).map_err(|error| format!("reports/provenance.toml: {error}"))
+pub fn uncommitted(source: &str) -> Result<BTreeMap<String, usize>, TaskError> {
+    toml::from_str(source).map_err(|error| format!("reports/provenance.toml: {error}").into())
 }
 
 /// docs/provenance.md.

@@ -24,11 +24,10 @@ use serde::{Deserialize, Serialize};
 use super::SurveyKind;
 use super::document::Row;
 use super::question::Item;
-use super::row::{Standing, Unmeasured, keyed};
+use super::row::{Standing, keyed};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::ScenarioReport;
-use cuda_pitfalls_core::verdict::Reason;
 
 /// Labels of the steps that follow the call.
 const INIT: &str = "init-after";
@@ -140,8 +139,8 @@ fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
     let seen = showed::seen(recipe, done, scene);
     let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == Library::Runtime);
     let mut standing = Standing::of(done);
-    let seen = seen.unwrap_or_else(|detail| {
-        standing.unmeasured = Some(Unmeasured { reason: Reason::Unobservable, detail });
+    let seen = seen.unwrap_or_else(|unmeasured| {
+        standing.unmeasured = Some(unmeasured);
         Vec::new()
     });
     let noise = scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();

@@ -51,13 +51,13 @@ struct StoredDocument<R> {
 }
 
 impl<R> TryFrom<StoredDocument<R>> for Document<R> {
-    type Error = String;
+    type Error = serde::de::value::Error;
 
-    fn try_from(stored: StoredDocument<R>) -> Result<Document<R>, String> {
+    fn try_from(stored: StoredDocument<R>) -> Result<Document<R>, Self::Error> {
         let StoredDocument { schema, provenance, survey, machine, rows, left_out, complete } = stored;
         let has_simulated_library = machine.libraries.iter().any(|library| library.simulated);
         match provenance.contradiction(&survey.on, has_simulated_library) {
-            Some(why) => Err(why),
+            Some(why) => Err(serde::de::Error::custom(why)),
             None => Ok(Document { schema, provenance, survey, machine, rows, left_out, complete }),
         }
     }

@@ -304,13 +304,13 @@ mod tests {
         ["context/first", "visibility/first", "visibility/second"].map(load).to_vec()
     }
 
-    fn instances(selector: &str) -> Result<Vec<String>, String> {
-        let meant = meant(&all(), selector).map_err(|error| error.to_string())?;
+    fn instances(selector: &str) -> Result<Vec<String>, SelectError> {
+        let meant = meant(&all(), selector)?;
         Ok(meant.outlines.into_iter().flat_map(|outline| outline.instances).collect())
     }
 
-    fn names(selector: &str) -> Result<Vec<String>, String> {
-        let meant = meant(&all(), selector).map_err(|error| error.to_string())?;
+    fn names(selector: &str) -> Result<Vec<String>, SelectError> {
+        let meant = meant(&all(), selector)?;
         Ok(meant.outlines.into_iter().map(|outline| outline.name).collect())
     }
 
@@ -330,7 +330,7 @@ mod tests {
             assert_eq!(names(folder).unwrap(), ["visibility/first", "visibility/second"], "{folder}");
         }
         assert_eq!(
-            names("visibilit").unwrap_err().split(';').next(),
+            names("visibilit").unwrap_err().to_string().split(';').next(),
             Some("no scenario matches this selector: `visibilit`")
         );
     }
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_selects_nothing_is_an_error_with_the_nearest_name() {
-        let unknown = |selector: &str| names(selector).unwrap_err();
+        let unknown = |selector: &str| names(selector).unwrap_err().to_string();
         assert_eq!(unknown("first"), "`first` may be `context/first` or `visibility/first`");
         let nearest = "no scenario matches this selector: `contxt/first`; did you mean `context/first`?";
         assert_eq!(unknown("contxt/first"), nearest);
@@ -432,7 +432,7 @@ mod tests {
         let whole = of(&[], &[], Unselected::All).unwrap();
         let mut union = BTreeSet::new();
         for shard in ["1/4", "2/4", "3/4", "4/4"] {
-            let part = whole.clone().shard(Some(shard.parse().unwrap()));
+            let part = whole.clone().shard(Shard::parse(shard));
             let part = names(&part);
             assert!(part.len().abs_diff(whole.instances().count() / 4) <= 1);
             assert!(part.is_disjoint(&union));

@@ -139,7 +139,7 @@ impl Matcher {
         for (bound, operand) in self.bounds() {
             let other = match operand.resolve(look, gpus) {
                 Ok(other) => other,
-                Err(why) => return Truth::Unknown(why),
+                Err(unknown) => return unknown,
             };
             let Some(holds) = (bound.holds)(actual.order(&other)) else {
                 return Truth::Unknown(format!("{subject} is {actual}, which has no order with {other}"));
@@ -205,13 +205,17 @@ impl Operand {
     }
 
     /// The other side of a comparison, which may be a value of another step.
-    fn resolve(&self, look: &Look<'_>, gpus: &GpuNames<'_>) -> Result<Datum, String> {
+    ///
+    /// # Errors
+    /// [`Truth::Unknown`], if the step did not return it.
+    fn resolve(&self, look: &Look<'_>, gpus: &GpuNames<'_>) -> Result<Datum, Truth> {
         match self {
             Operand::Int(value) => Ok(Datum::Int(i128::from(*value))),
             Operand::Text(text) => Ok(Datum::text(gpus, text)),
             Operand::Value { label, name } => {
-                let step = look.observation.step(label).ok_or_else(|| format!("{label} was not reached"))?;
-                let value = output(step, name).ok_or_else(|| format!("{label} gave no {name}"))?;
+                let step =
+                    look.observation.step(label).ok_or_else(|| Truth::Unknown(format!("{label} was not reached")))?;
+                let value = output(step, name).ok_or_else(|| Truth::Unknown(format!("{label} gave no {name}")))?;
                 Ok(Datum::value(gpus, value))
             }
         }

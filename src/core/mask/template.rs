@@ -97,10 +97,9 @@ impl Template {
                 continue;
             }
             let at = text.len() - after.len() - 1;
-            let error = |message: String| TemplateError { at, message };
-            let (inside, after) =
-                after.split_once('>').ok_or_else(|| error("`<` opens a stand-in; the letter is `<<`".to_string()))?;
-            pieces.push(stand_in(inside).map_err(|message| error(format!("`<{inside}>`: {message}")))?);
+            let unclosed = || TemplateError { at, message: "`<` opens a stand-in; the letter is `<<`".to_string() };
+            let (inside, after) = after.split_once('>').ok_or_else(unclosed)?;
+            pieces.push(stand_in(inside, at)?);
             rest = after;
         }
         push(&mut pieces, rest);
@@ -153,7 +152,9 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-fn stand_in(inside: &str) -> Result<Piece, String> {
+/// What is between `<`, at this byte of the text, and `>`.
+fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
+    let error = |why: &str| TemplateError { at, message: format!("`<{inside}>`: {why}") };
     let (gpu, length) = match inside.split_once(':') {
         Some((gpu, length)) => (gpu, Some(length)),
         None => (inside, None),
@@ -164,17 +165,18 @@ fn stand_in(inside: &str) -> Result<Piece, String> {
         "UUID" => Form::Capitals,
         "bare" => Form::Bare,
         "flat" => Form::Flat,
-        _ => return Err("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`".to_string()),
+        _ => return Err(error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")),
     };
     let place = number(place).filter(|place| *place < MOST_GPUS);
-    let place = place.ok_or_else(|| format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu)))?;
+    let place =
+        place.ok_or_else(|| error(&format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu))))?;
     let length = match length {
         None => Length::Whole,
         Some("unique") => Length::Unique,
         Some("shared") => Length::Shared,
         Some(letters) => match number(letters) {
             Some(letters) if letters > 0 => Length::Letters(letters),
-            _ => return Err("after `:` comes a number of letters, `unique` or `shared`".to_string()),
+            _ => return Err(error("after `:` comes a number of letters, `unique` or `shared`")),
         },
     };
     Ok(Piece::Gpu { place, form, length })

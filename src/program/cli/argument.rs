@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub(super) use crate::run::{MOST_GENERATED, On};
+use cuda_pitfalls_core::catalogue::Shard;
 use cuda_pitfalls_core::report::{Required, Requirement};
 use cuda_pitfalls_core::scenario::Hazard;
 use cuda_pitfalls_instrument::simulated;
@@ -37,6 +38,12 @@ pub(super) enum ArgumentError {
     Jobs,
     #[error("two versions, such as 12.9,13.0")]
     Versions,
+    #[error("a part and how many parts there are, such as 1/4")]
+    Shard,
+    #[error("an address such as https://example.org/docs, or a path that begins with / or .")]
+    Address,
+    #[error("an address has no blanks")]
+    Blanks,
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, ArgumentError> {
@@ -117,6 +124,20 @@ pub(super) fn versions(text: &str) -> Result<(String, String), ArgumentError> {
     match text.split_once(',') {
         Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
         _ => Err(ArgumentError::Versions),
+    }
+}
+
+pub(super) fn shard(text: &str) -> Result<Shard, ArgumentError> {
+    Shard::parse(text).ok_or(ArgumentError::Shard)
+}
+
+/// An address to which a page may link: nothing that a browser would run.
+pub(super) fn address(text: &str) -> Result<String, ArgumentError> {
+    let is_address = ["https://", "http://", "file:///", "/", "./", "../"].iter().any(|start| text.starts_with(start));
+    match text {
+        _ if !is_address => Err(ArgumentError::Address),
+        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => Err(ArgumentError::Blanks),
+        text => Ok(text.to_owned()),
     }
 }
 

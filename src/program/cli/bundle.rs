@@ -41,7 +41,7 @@ struct Entry {
 pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     let mut report = match report::read(&arguments.report) {
         Ok(report) => Prepared::stored(report).into_report(),
-        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+        Err(error) => return fail(error, Exit::Usage, false),
     };
     reduce(&mut report, arguments.name.as_deref());
     let Some(first) = report.scenarios.first() else {

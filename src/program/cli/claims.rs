@@ -43,7 +43,7 @@ pub(super) fn claims(arguments: &ClaimsArguments) -> Exit {
     let sources = match &arguments.report {
         Some(path) => match report::read(path) {
             Ok(report) => vec![NamedReport { name: path.to_string_lossy().into_owned(), report }],
-            Err(error) => return fail(&error.to_string(), Exit::Usage, json),
+            Err(error) => return fail(error, Exit::Usage, json),
         },
         None => all(Path::new(REPORTS)),
     };

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::argument;
+use super::error::CliError;
 use super::output::{fail, named, print};
 use super::stored::named_by;
-use cuda_pitfalls_answers::compare::{self, Comparison};
+use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::Survey;
-use cuda_pitfalls_core::report::{self, Report, Stored as Document};
+use cuda_pitfalls_core::report::{self, Report, Stored};
 use cuda_pitfalls_render as render;
 use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::{self as trace, Trace};
@@ -28,18 +29,18 @@ pub(super) struct CompareArguments {
 }
 
 /// What can be compared.
-enum Stored {
+enum ComparedDocument {
     Report(Box<Report>),
     Survey(Box<Survey>),
     Trace(Box<Trace>),
 }
 
-impl Stored {
+impl ComparedDocument {
     fn name(&self) -> &'static str {
         match self {
-            Stored::Report(_) => "report",
-            Stored::Survey(_) => "survey",
-            Stored::Trace(_) => "trace",
+            ComparedDocument::Report(_) => "report",
+            ComparedDocument::Survey(_) => "survey",
+            ComparedDocument::Trace(_) => "trace",
         }
     }
 }
@@ -48,7 +49,7 @@ impl Stored {
 pub(super) fn compare(arguments: CompareArguments) -> Exit {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (read(&a), read(&b)) {
-        (Ok(a), Ok(b)) => of(&a, &b, libcudart),
+        (Ok(a), Ok(b)) => of(&a, &b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = match compared {
@@ -65,29 +66,29 @@ pub(super) fn compare(arguments: CompareArguments) -> Exit {
     named(comparison.exit().worst(shown))
 }
 
-fn read(path: &Path) -> Result<Stored, String> {
+fn read(path: &Path) -> Result<ComparedDocument, CliError> {
     if trace::is_trace(path) {
-        let trace = Trace::open(path).map_err(|error| error.to_string())?;
-        return Ok(Stored::Trace(Box::new(trace)));
+        return Ok(ComparedDocument::Trace(Box::new(Trace::open(path)?)));
     }
-    let stored = Document::open(&named_by(path)?).map_err(|error| error.to_string())?;
-    let read = match Survey::of(&stored) {
-        Some(survey) => survey.map(|survey| Stored::Survey(Box::new(survey))),
-        None => stored.parse(report::SCHEMA, report::MAJOR).map(|report| Stored::Report(Box::new(report))),
-    };
-    read.map_err(|error| error.to_string())
+    let stored = Stored::open(&named_by(path)?)?;
+    Ok(match Survey::of(&stored) {
+        Some(survey) => ComparedDocument::Survey(Box::new(survey?)),
+        None => ComparedDocument::Report(Box::new(stored.parse(report::SCHEMA, report::MAJOR)?)),
+    })
 }
 
-fn of(a: &Stored, b: &Stored, versions: Option<(String, String)>) -> Result<Comparison, String> {
+fn of(
+    a: &ComparedDocument,
+    b: &ComparedDocument,
+    versions: Option<(String, String)>,
+) -> Result<Comparison, CompareError> {
     match (a, b) {
-        (Stored::Report(a), Stored::Report(b)) => compare::reports(a, b, versions).map_err(|error| error.to_string()),
-        (Stored::Survey(a), Stored::Survey(b)) => compare::surveys(a, b, versions).map_err(|error| error.to_string()),
-        (Stored::Trace(_), Stored::Trace(_)) if versions.is_some() => {
-            Err("versions of libcudart can be compared in reports and in surveys of calls".to_string())
-        }
-        (Stored::Trace(a), Stored::Trace(b)) => {
+        (ComparedDocument::Report(a), ComparedDocument::Report(b)) => compare::reports(a, b, versions),
+        (ComparedDocument::Survey(a), ComparedDocument::Survey(b)) => compare::surveys(a, b, versions),
+        (ComparedDocument::Trace(_), ComparedDocument::Trace(_)) if versions.is_some() => Err(CompareError::Versions),
+        (ComparedDocument::Trace(a), ComparedDocument::Trace(b)) => {
             Ok(compare::traces([a, b], [&diagnosis::findings(a), &diagnosis::findings(b)]))
         }
-        (a, b) => Err(format!("A is a {}, B is a {}: only two of a kind can be compared", a.name(), b.name())),
+        (a, b) => Err(CompareError::Documents { a: a.name(), b: b.name() }),
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::error::CliError;
 use super::output::{fail, fail_rendered, is_styled, print, put};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Offer, Program, reproducer};
@@ -70,14 +71,14 @@ pub(super) fn export(arguments: &ExportArguments) -> Exit {
 }
 
 /// The text of the file, or why there is none.
-pub(super) fn written(
+fn written(
     scenario: &Scenario,
     instance: &Instance,
     language: Language,
     case: Option<&str>,
-) -> Result<String, String> {
+) -> Result<String, CliError> {
     let written = Program::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
-    written.map_err(|why| format!("{} cannot be written as {}: {why}", instance.name, language.name()))
+    written.map_err(|refusal| CliError::Refused { name: instance.name.clone(), language, refusal })
 }
 
 fn note(text: &str) {

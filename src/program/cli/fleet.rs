@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 
 use super::argument::duration;
+use super::error::CliError;
 use super::output::{fail, named, print};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
@@ -146,8 +147,8 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
 }
 
 /// Who is expected.
-fn names(path: &Path) -> Result<Vec<String>, String> {
-    let shown = terminal(&path.to_string_lossy());
+fn names(path: &Path) -> Result<Vec<String>, CliError> {
+    let name = terminal(&path.to_string_lossy());
     let text = if path == Path::new(input::STDIN) {
         let mut text = String::new();
         let read = std::io::stdin().take(MOST_NAMES_BYTES).read_to_string(&mut text);
@@ -155,8 +156,10 @@ fn names(path: &Path) -> Result<Vec<String>, String> {
     } else {
         input::read_text(path, MOST_NAMES_BYTES)
     };
-    let text = text.map_err(|error| format!("--expect {shown}: {error}"))?;
-    fleet::names(&text).map_err(|why| format!("--expect {shown}: {}", terminal(&why)))
+    match text {
+        Ok(text) => fleet::names(&text).map_err(|why| CliError::Names { name, why: why.to_string() }),
+        Err(error) => Err(CliError::Unreadable { name, error }),
+    }
 }
 
 /// What the program knows of its scenarios.
@@ -170,17 +173,17 @@ fn words() -> HashMap<String, Words> {
 }
 
 /// Puts the document in place whole or not at all.
-fn put(path: &Path, merged: &Fleet) -> Result<(), String> {
+fn put(path: &Path, merged: &Fleet) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().map(|name| name.to_string_lossy()).ok_or("it is no file")?;
-    let store = Store::at(folder).map_err(|error| error.to_string())?;
-    store.put(&name, merged).map(drop).map_err(|error| error.to_string())
+    let name = path.file_name().map(|name| name.to_string_lossy()).ok_or(CliError::NoFile)?;
+    Store::at(folder)?.put(&name, merged)?;
+    Ok(())
 }
 
 fn diff(arguments: &Diff) -> Exit {
     let compared = match (render::read(&arguments.old), render::read(&arguments.new)) {
-        (Ok(old), Ok(new)) => fleet::diff(&old, &new),
-        (Err(why), _) | (_, Err(why)) => Err(why),
+        (Ok(old), Ok(new)) => fleet::diff(&old, &new).map_err(|why| why.to_string()),
+        (Err(why), _) | (_, Err(why)) => Err(why.to_string()),
     };
     let shown = match compared {
         Err(why) => return fail(&why, Exit::Usage, arguments.json),

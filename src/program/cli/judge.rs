@@ -15,7 +15,7 @@ use cuda_pitfalls_render::Format;
 pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Exit {
     let mut report = match report::read(path) {
         Ok(report) => report,
-        Err(error) => return fail(&error.to_string(), Exit::Usage, json),
+        Err(error) => return fail(error, Exit::Usage, json),
     };
     if report.run.compact && !files.is_empty() {
         let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";

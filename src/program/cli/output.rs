@@ -1,5 +1,6 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
+use std::fmt::Display;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
@@ -40,9 +41,10 @@ pub(super) fn print_report(report: Report, form: Format) -> Exit {
 
 /// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their names,
 /// so that every line is made harmless here.
-pub(super) fn fail(why: &str, exit: Exit, json: bool) -> Exit {
+pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
+    let why = why.to_string();
     let lines: Vec<String> = why.lines().map(escape::terminal).collect();
-    complain(&lines.join("\n"), why, exit, json)
+    complain(&lines.join("\n"), &why, exit, json)
 }
 
 /// The same for what a [`cuda_pitfalls_core::scenario::Diagnostic`] made harmless, with colours of its own.

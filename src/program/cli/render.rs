@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::error::CliError;
 use super::output::{fail, print, print_report};
 use super::stored;
 use crate::terminal;
@@ -44,13 +45,13 @@ fn render_stored(path: &Path, form: Format) -> Exit {
         Some(survey) => Ok(render_survey(&survey?, form, &path)),
         None => Ok(print_report(stored.parse(report::SCHEMA, report::MAJOR)?, form)),
     });
-    shown.unwrap_or_else(|error| fail(&error.to_string(), Exit::Usage, false))
+    shown.unwrap_or_else(|error| fail(error, Exit::Usage, false))
 }
 
 fn render_survey(survey: &Survey, form: Format, path: &Path) -> Exit {
     match render::survey::as_format(survey, form, &path.to_string_lossy()) {
-        Ok(text) => print(&text),
-        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
+        Some(text) => print(&text),
+        None => fail(CliError::FormOfSurvey, Exit::Usage, false),
     }
 }
 
@@ -66,7 +67,7 @@ fn redact(path: &Path, is_trace: bool) -> Exit {
     });
     match shown {
         Ok(()) => exit,
-        Err(error) => fail(&error.to_string(), Exit::Usage, false),
+        Err(error) => fail(error, Exit::Usage, false),
     }
 }
 
@@ -74,14 +75,14 @@ fn redact(path: &Path, is_trace: bool) -> Exit {
 fn render_trace(path: &Path, form: Format) -> Exit {
     let trace = match trace::Trace::open(path) {
         Ok(trace) => trace,
-        Err(error) => return fail(&error.to_string(), Exit::Usage, false),
+        Err(error) => return fail(error, Exit::Usage, false),
     };
     let (findings, outcome) = (diagnosis::findings(&trace), policy::Outcome::default());
     if form == Format::Text {
         return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
     }
     match render::trace::as_format(&trace, &findings, &outcome, form, &path.to_string_lossy()) {
-        Ok(text) => print(&text),
-        Err(why) => fail(&format!("--as: {why}"), Exit::Usage, false),
+        Some(text) => print(&text),
+        None => fail(CliError::FormOfTrace, Exit::Usage, false),
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::argument;
+use super::error::CliError;
 use crate::run::{self, LOCK_FOLDER, Locking};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue::Shard;
@@ -49,7 +50,7 @@ pub(super) struct RunArguments {
     #[arg(long)]
     compact: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", value_parser = argument::shard)]
     shard: Option<Shard>,
     /// Stop after the first unexpected verdict.
     #[arg(long)]
@@ -155,19 +156,18 @@ impl Asked {
 ///
 /// # Errors
 /// A name that was given twice, or a machine that would not say its name.
-fn labels(given: Vec<(String, String)>, with_host: bool) -> Result<BTreeMap<String, String>, String> {
+fn labels(given: Vec<(String, String)>, with_host: bool) -> Result<BTreeMap<String, String>, CliError> {
     let host = || {
-        let name = fs::read_to_string(HOST_NAME).map_err(|error| format!("--label-host: {HOST_NAME}: {error}"))?;
-        argument::label(&format!("{HOST}={}", name.trim()))
-            .map_err(|_| "--label-host: the host has no name".to_string())
+        let name = fs::read_to_string(HOST_NAME).map_err(CliError::HostName)?;
+        argument::label(&format!("{HOST}={}", name.trim())).map_err(|_| CliError::NoHostName)
     };
     let host = if with_host { Some(host()?) } else { None };
     let mut labels = BTreeMap::new();
     for (name, value) in given.into_iter().chain(host) {
-        let twice = format!("--label: `{name}` is given twice");
-        if labels.insert(name, value).is_some() {
-            return Err(twice);
+        if labels.contains_key(&name) {
+            return Err(CliError::LabelTwice(name));
         }
+        labels.insert(name, value);
     }
     Ok(labels)
 }
@@ -213,7 +213,7 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
 
 /// The label of `--label-host`, and where the kernel says it.
 const HOST: &str = "host";
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+pub(super) const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 #[cfg(test)]
 mod tests {
@@ -223,7 +223,7 @@ mod tests {
     fn each_label_is_given_once() {
         let label = |name: &str, value: &str| (name.to_string(), value.to_string());
         let twice = labels(vec![label("node", "a"), label("node", "b")], false);
-        assert_eq!(twice.unwrap_err(), "--label: `node` is given twice");
+        assert_eq!(twice.unwrap_err().to_string(), "--label: `node` is given twice");
         let both = labels(vec![label("rack", "3")], true).unwrap();
         assert!(both.len() == 2 && !both[HOST].is_empty() && both["rack"] == "3", "{both:?}");
     }

@@ -83,6 +83,6 @@ fn list(kind: SurveyKind, rows: Option<&Path>) -> Exit {
     }
     match run::python_list(rows) {
         Ok(list) => print(&render::listed(&list)),
-        Err(error) => fail(&error.to_string(), Exit::Usage, false),
+        Err(error) => fail(error, Exit::Usage, false),
     }
 }

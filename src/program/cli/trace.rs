@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::error::CliError;
 use super::output::{fail_in_document, is_styled, named};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -81,7 +82,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
     };
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(error) => return refuse(&error.to_string(), Exit::Internal, arguments.json),
+        Err(error) => return refuse(&error, Exit::Internal, arguments.json),
     };
     let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
     let options = tracer::TraceOptions {
@@ -102,7 +103,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
     let lost = lost.map(|why| format!("the trace is not whole on disk: {why}"));
     let (failed, outcome) = match shown(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
-        Err(why) => (lost.or(Some(why)), Outcome::default()),
+        Err(why) => (lost.or(Some(why.to_string())), Outcome::default()),
     };
     match failed {
         Some(why) if !policy.is_empty() => return refuse(&why, Exit::NotDurable, false),
@@ -118,16 +119,18 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
 }
 
 /// What the command line and the file of `--expect` forbid.
-fn policy(arguments: &TraceArguments) -> Result<Policy, String> {
-    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(|why| format!("--forbid: {why}"))?;
-    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(|why| format!("--max-bytes: {why}"))?;
+fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
+    let word = |option| move |error| CliError::Word { option, error };
+    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(word("--forbid"))?;
+    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(word("--max-bytes"))?;
     let own = forbid.merge(bounds);
     let Some(path) = &arguments.expect else { return Ok(own) };
     let name = path.to_string_lossy();
-    let text = input::read_text(path, MOST_POLICY_BYTES).map_err(|error| format!("--expect {name}: {error}"))?;
+    let text = input::read_text(path, MOST_POLICY_BYTES)
+        .map_err(|error| CliError::Unreadable { name: name.to_string(), error })?;
     let of_file = Policy::from_file(&name, &text).map_err(|errors| {
         let shown = errors.iter().map(|error| error.render(&text, is_styled()).trim_end().to_owned());
-        shown.collect::<Vec<_>>().join("\n")
+        CliError::Policy(shown.collect::<Vec<_>>().join("\n"))
     })?;
     Ok(of_file.merge(own))
 }
@@ -136,9 +139,9 @@ fn policy(arguments: &TraceArguments) -> Result<Policy, String> {
 ///
 /// # Errors
 /// What could not be read or written.
-fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<Outcome, String> {
+fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<Outcome, CliError> {
     let document = traced.document;
-    let trace = Trace::open(&document).map_err(|error| error.to_string())?;
+    let trace = Trace::open(&document)?;
     let findings = diagnosis::findings(&trace);
     let outcome = if policy.is_empty() { Outcome::default() } else { policy.check(&trace, &findings) };
     let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
@@ -181,23 +184,24 @@ fn say(text: &str) {
 }
 
 /// Writes a file; if it is not one that the user named, it is the user's alone, as the trace is.
-fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), String> {
+fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), CliError> {
     if !is_private {
         return write(path, text);
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    written.map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    std::fs::write(path, text).map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
 }
 
-fn refuse(why: &str, exit: Exit, json: bool) -> Exit {
+fn refuse(why: &dyn std::fmt::Display, exit: Exit, json: bool) -> Exit {
+    let why = why.to_string();
     say(&format!("cuda-pitfalls: {}\n", why.trim_end()));
     if json {
-        fail_in_document(why, exit);
+        fail_in_document(&why, exit);
     }
     named(exit)
 }
@@ -213,7 +217,7 @@ fn not_started(error: &TracerError, json: bool) -> Exit {
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
         }
     };
-    refuse(&error.to_string(), exit, json)
+    refuse(error, exit, json)
 }
 
 /// Ends as the program did: by the same code, or by the same signal.

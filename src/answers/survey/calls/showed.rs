@@ -2,16 +2,18 @@
 
 use super::recipe::Recipe;
 use super::{COUNT, CallSeen, INIT, NO_DEVICE};
+use crate::survey::row::Unmeasured;
 use cuda_pitfalls_core::observe::{MemoryObservation, Observation, Scene, StepObservation, observe};
 use cuda_pitfalls_core::plan::Plan;
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::Class;
+use cuda_pitfalls_core::verdict::Reason;
 
 /// What each attempt that counts showed.
 ///
 /// # Errors
 /// Why an attempt shows nothing about the call.
-pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Result<Vec<CallSeen>, String> {
+pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Result<Vec<CallSeen>, Unmeasured> {
     let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Ok(Vec::new()) };
     let Some(planned) = plan.case(&case.name) else { return Ok(Vec::new()) };
     let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
@@ -23,18 +25,19 @@ pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Res
 }
 
 /// Why what was called before leaves nothing to ask: it failed, or it made the context itself.
-fn unfit(recipe: &Recipe, plan: &Plan, shown: &Observation) -> Option<String> {
+fn unfit(recipe: &Recipe, plan: &Plan, shown: &Observation) -> Option<Unmeasured> {
+    let because = |detail: String| Unmeasured { reason: Reason::Unobservable, detail };
     recipe.before.iter().find_map(|before| {
         let step = shown.step(&before.label)?;
         match &step.status {
             Some(status) if status.code != 0 => {
                 let name = status.name.clone().unwrap_or_else(|| status.code.to_string());
-                return Some(format!("{}, which is called before it, returned {name}", before.symbol));
+                return Some(because(format!("{}, which is called before it, returned {name}", before.symbol)));
             }
             _ => {}
         }
         let made = plan.gpus.iter().take(plan.used_gpus).any(|uuid| has_context(plan, step, uuid));
-        made.then(|| format!("{}, which is called before it, makes a context", before.symbol))
+        made.then(|| because(format!("{}, which is called before it, makes a context", before.symbol)))
     })
 }
 

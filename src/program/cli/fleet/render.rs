@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::cli::error::CliError;
 use crate::cli::output::{fail, print, put};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Fleet};
 use cuda_pitfalls_core::report::{StoreError, Stored};
-use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
 
 /// What a screen is taken to have where the text goes to no terminal.
@@ -25,34 +25,19 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// Where the documentation is, `https://…` or a path: pages of pitfalls become links below it.
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::cli::argument::address)]
     docs: Option<String>,
-}
-
-/// An address to which a page may link: nothing that a browser would run.
-fn parse_address(text: &str) -> Result<String, String> {
-    let is_address = ["https://", "http://", "file:///", "/", "./", "../"].iter().any(|start| text.starts_with(start));
-    match text {
-        _ if !is_address => {
-            Err("an address such as https://example.org/docs, or a path that begins with / or .".into())
-        }
-        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => Err("an address has no blanks".into()),
-        text => Ok(text.to_owned()),
-    }
 }
 
 /// A stored fleet.
 ///
 /// # Errors
-/// Why it is none, in words that say what makes one.
-pub(super) fn read(path: &Path) -> Result<Fleet, String> {
+/// [`CliError::NotMerged`], or that it cannot be read.
+pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
     let parsed = |stored: Stored| stored.parse(fleet::SCHEMA, fleet::MAJOR).map(Fleet::ranked);
     Stored::open(path).and_then(parsed).map_err(|error| match error {
-        StoreError::Unreadable { why, .. } => {
-            let path = terminal(&path.to_string_lossy());
-            format!("`{path}` is not a merged document: {}; `fleet merge` makes one of reports", terminal(&why))
-        }
-        error => error.to_string(),
+        StoreError::Unreadable { why, .. } => CliError::NotMerged { path: path.to_path_buf(), why },
+        error => error.into(),
     })
 }
 
