@@ -10,6 +10,7 @@
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod archive;
 pub mod clock;
+pub mod defaults;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod input;
 pub mod random;

@@ -17,12 +17,13 @@ use description::Description;
 pub use description::Impossible;
 
 use crate::hook;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY;
 use cuda_pitfalls_core::text::escape::terminal;
 
-/// What `h200`, the machine used when none is named, stands for.
-const DEFAULT_MACHINE: (&str, &str) = ("h200", "h200-x2");
+/// Another name of the machine used when none is named.
+const SHORT_NAME: &str = "h200";
 
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
@@ -99,7 +100,7 @@ pub fn machine_names() -> Vec<&'static str> {
 /// Lays out a node in `dir`, which is made if need be, and returns the absolute path of the folder of links. `machine` is a known
 /// name or the path of a description.
 pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
-    let machine = if machine == DEFAULT_MACHINE.0 { DEFAULT_MACHINE.1 } else { machine };
+    let machine = if machine == SHORT_NAME { defaults::MACHINE } else { machine };
     let conf = flatten(machine, &read(machine)?)?;
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
@@ -132,7 +133,7 @@ fn read(machine: &str) -> Result<String, MachineError> {
             let nearest = known.iter().copied().min_by_key(|known| strsim::osa_distance(known, machine));
             Err(MachineError::UnknownMachine {
                 name: machine.to_owned(),
-                nearest: nearest.unwrap_or(DEFAULT_MACHINE.1),
+                nearest: nearest.unwrap_or(defaults::MACHINE),
                 known: known.join(", "),
             })
         }

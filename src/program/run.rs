@@ -16,7 +16,7 @@ mod session;
 mod spool;
 mod survey;
 
-pub use lock::{FOLDER as LOCK_FOLDER, Locking, WAIT};
+pub use lock::Locking;
 pub use survey::python::{PythonOptions, list as python_list};
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 

@@ -9,10 +9,11 @@ use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
 use crate::survey::python::{PythonRow, without_line};
 use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::text::units;
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
-const NOISE_BYTES: u64 = 2 << 20;
+const NOISE_BYTES: u64 = FALLBACK_EPSILON_BYTES;
 
 /// Compares the rows of two surveys of one kind.
 pub(super) fn compare<R: Compared>(

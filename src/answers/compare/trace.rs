@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Comparison, Difference, MAJOR, MINOR, SCHEMA, Side};
+use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::escape::shorten;
@@ -17,7 +18,7 @@ use cuda_pitfalls_trace::history::{MASK, Program};
 use cuda_pitfalls_trace::{ContextChange, ContextLife, Event, History, Process, Trace, What, status_name};
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
-const NOISE_BYTES: u64 = 2 << 20;
+const NOISE_BYTES: u64 = FALLBACK_EPSILON_BYTES;
 /// Names and values are cut to this many bytes.
 const LONGEST: usize = 120;
 /// The longest chain of parents that is followed.

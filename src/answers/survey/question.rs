@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
 use cuda_pitfalls_core::machine::Machine;
@@ -13,10 +14,6 @@ use cuda_pitfalls_core::verdict::Provenance;
 /// The most that one step of a survey may take: the slowest start of a driver takes a few seconds,
 /// and a call that hangs is met in every attempt.
 const STEP_TIMEOUT_MS: u64 = 10_000;
-/// The most that one attempt may take.
-const TIMEOUT_MS: u64 = 120_000;
-/// Attempts of each case, unless the command line or the survey says otherwise.
-const REPEAT: u32 = 5;
 
 /// One question of a survey.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,9 +120,9 @@ impl Draft {
             sources: Vec::new(),
             needs: Needs { gpus: self.gpus.unwrap_or(1), ..Needs::default() },
             hazards: Vec::new(),
-            repeat: REPEAT,
+            repeat: defaults::REPEAT,
             step_timeout_ms: STEP_TIMEOUT_MS,
-            timeout_ms: TIMEOUT_MS,
+            timeout_ms: defaults::TIMEOUT_S * 1000,
             nondeterministic: false,
             parameters: Vec::new(),
             instances: vec![instance],

@@ -19,6 +19,7 @@ use self::conditions::beginning;
 use self::parameters::{Combination, Parameters};
 use super::symptom;
 use super::{Gpus, Instance, Needs, Scenario};
+use crate::defaults;
 use crate::source::diagnostic::{self, Diagnostic, suggest};
 use crate::source::reader::{self, Reader, get, opening_comment};
 use crate::source::size;
@@ -121,9 +122,9 @@ impl<'r> File<'r, '_> {
             sources,
             needs,
             hazards,
-            repeat: repeat.and_then(|repeat| u32::try_from(repeat).ok()).unwrap_or(5),
-            step_timeout_ms: step_timeout_ms.unwrap_or(30_000),
-            timeout_ms: timeout_ms.unwrap_or(120_000),
+            repeat: repeat.and_then(|repeat| u32::try_from(repeat).ok()).unwrap_or(defaults::REPEAT),
+            step_timeout_ms: step_timeout_ms.unwrap_or(defaults::STEP_TIMEOUT_S * 1000),
+            timeout_ms: timeout_ms.unwrap_or(defaults::TIMEOUT_S * 1000),
             nondeterministic: nondeterministic.unwrap_or(false),
             parameters: parameters.into_list(),
             instances,

@@ -8,6 +8,7 @@ mod steps;
 use serde_json::{Value, json};
 
 use super::{Hazard, environment, symptom};
+use crate::defaults;
 use crate::fact;
 use crate::source::schema::{BYTES, object, one_or_more, or_parameter, reference, sentence, set};
 
@@ -70,10 +71,10 @@ fn measurement() -> Value {
         },
         "repeat": {
             "description": "Attempts of each case.",
-            "type": "integer", "minimum": 1, "maximum": 100, "default": 5,
+            "type": "integer", "minimum": 1, "maximum": 100, "default": defaults::REPEAT,
         },
-        "step_timeout": duration("The most that one step may take, at most 120s.", "30s"),
-        "timeout": duration("The most that one attempt may take, at most 600s.", "120s"),
+        "step_timeout": duration("The most that one step may take, at most 120s.", defaults::STEP_TIMEOUT_S),
+        "timeout": duration("The most that one attempt may take, at most 600s.", defaults::TIMEOUT_S),
         "nondeterministic": {
             "description": "Whether a mixture of outcomes is an answer.",
             "type": "boolean", "default": false,
@@ -131,7 +132,8 @@ fn framework_variable() -> Value {
 }
 
 const RANGE: &str = r"^\s*(>=|<=|>|<|=)\s*[0-9]+(\.[0-9]+)*\s*$";
-fn duration(description: &str, default: &str) -> Value {
+fn duration(description: &str, seconds: u64) -> Value {
+    let default = format!("{seconds}s");
     json!({ "description": description, "type": "string", "pattern": "^[0-9]+ *(ms|s|m)$", "default": default })
 }
 

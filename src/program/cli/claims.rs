@@ -8,12 +8,10 @@ use crate::evidence::{self, EvidenceError};
 use cuda_pitfalls_answers::claim::{self, Evidence, NamedReport};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report;
 use cuda_pitfalls_core::scenario::Diagnostic;
 use cuda_pitfalls_render::claims::{ClaimsFormat, render};
-
-/// Where `run` puts reports if it is not told otherwise.
-const REPORTS: &str = "reports";
 
 /// What can be given to `claims`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +43,7 @@ pub(super) fn claims(arguments: &ClaimsArguments) -> Exit {
             Ok(report) => vec![NamedReport { name: path.to_string_lossy().into_owned(), report }],
             Err(error) => return fail(error, Exit::Usage, json),
         },
-        None => all(Path::new(REPORTS)),
+        None => all(Path::new(defaults::REPORTS)),
     };
     if sources.is_empty() && arguments.report.is_none() {
         let why = "there is no measured report in ./reports that is committed evidence, so no claim can be decided \

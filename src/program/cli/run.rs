@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::argument;
 use super::error::CliError;
-use crate::run::{self, LOCK_FOLDER, Locking};
+use crate::run::{self, Locking};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue::Shard;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::Hazard;
 use cuda_pitfalls_instrument::libraries::On;
@@ -72,10 +73,10 @@ pub(super) struct LeftOut {
 #[derive(Debug, clap::Args)]
 pub(super) struct Asked {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
-    #[arg(long, default_value = "cuda", value_parser = argument::on)]
+    #[arg(long, default_value = defaults::ON, value_parser = argument::on)]
     on: On,
     /// Parent folder of the run's folder.
-    #[arg(long, default_value = "reports")]
+    #[arg(long, default_value = defaults::REPORTS)]
     out: PathBuf,
     /// Attempts of each case; without it as the files set, 3 in a survey, 1 of a generated mask.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -107,7 +108,7 @@ pub(super) struct Asked {
 #[derive(Debug, clap::Args)]
 struct Locks {
     /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
-    #[arg(long, value_name = "DIR", default_value = LOCK_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER)]
     lock_dir: PathBuf,
     /// Take no lock: another run on these GPUs at the same time disturbs this one.
     #[arg(long, conflicts_with_all = ["lock_dir", "wait"])]

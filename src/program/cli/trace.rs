@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::output::{fail_in_document, is_styled, named};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::{clock, input};
+use cuda_pitfalls_core::{clock, defaults, input};
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::trace as render;
 use cuda_pitfalls_trace::Trace;
@@ -42,7 +42,7 @@ pub(super) struct TraceArguments {
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
     /// Parent folder of the trace's folder.
-    #[arg(long, default_value = "reports")]
+    #[arg(long, default_value = defaults::REPORTS)]
     out: PathBuf,
     /// The page, if not trace.html in the trace's folder, which is private to you: arguments of programs may be secret.
     #[arg(long, value_name = "FILE")]
@@ -57,7 +57,7 @@ pub(super) struct TraceArguments {
     #[arg(long)]
     json: bool,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
-    #[arg(long, default_value = "cuda", value_parser = super::argument::on)]
+    #[arg(long, default_value = defaults::ON, value_parser = super::argument::on)]
     on: On,
     /// Do not watch writes of environment variables, which needs LD_PRELOAD.
     #[arg(long)]

@@ -15,17 +15,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::{clock, defaults};
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 use file::{OWN, SHARED, holder, open, sign};
 
-/// Where locks are, unless `--lock-dir` says otherwise.
-pub const FOLDER: &str = "/tmp/cuda-pitfalls-locks";
 /// Where root's own locks are.
 const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
-/// How long a run waits for another, unless `--wait` says otherwise.
-pub const WAIT: Duration = Duration::from_secs(600);
 
 /// How often a lock is tried.
 const EVERY: Duration = Duration::from_millis(100);
@@ -46,7 +42,7 @@ pub struct Locking {
 impl Locking {
     /// Locks in a folder. Root has a folder of its own beside the one that all users share.
     pub fn new(folder: PathBuf, wait: Duration) -> Locking {
-        let is_shared = folder == Path::new(FOLDER);
+        let is_shared = folder == Path::new(defaults::LOCK_FOLDER);
         let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
         Locking { folder: Some(folder), own, wait }
     }
@@ -54,12 +50,6 @@ impl Locking {
     /// No locks at all.
     pub fn none() -> Locking {
         Locking { folder: None, own: None, wait: Duration::ZERO }
-    }
-}
-
-impl Default for Locking {
-    fn default() -> Locking {
-        Locking::new(PathBuf::from(FOLDER), WAIT)
     }
 }
 

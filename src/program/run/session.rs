@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Failure, RunOptions, host};
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::{MappedLibrary, Versions};
 use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::machine::{Machine, Runtime, Unavailable};
@@ -13,9 +14,6 @@ use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use cuda_pitfalls_instrument::{libraries, simulated, traced};
-
-/// The machine that the simulated machine is, unless another is named.
-pub(super) const DEFAULT_MACHINE: &str = "h200-x2";
 
 /// Everything that stays up while scenarios run.
 pub(super) struct Session {
@@ -170,7 +168,7 @@ fn no_folder(error: std::io::Error) -> Failure {
 type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 
 fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
-    let machine = machine.unwrap_or(DEFAULT_MACHINE);
+    let machine = machine.unwrap_or(defaults::MACHINE);
     let links =
         simulated::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
     let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;

@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::{TraceOptions, TracerError};
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated::MachineError;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient};
 use cuda_pitfalls_instrument::{libraries, simulated};
-
-/// The simulated machine if none is named.
-const DEFAULT: &str = "h200-x2";
 
 /// The libraries of the machine.
 pub(super) struct TraceTarget {
@@ -37,7 +35,7 @@ impl TraceTarget {
         home: &Path,
     ) -> Result<TraceTarget, TracerError> {
         if let On::Sim(name) = &options.on {
-            return TraceTarget::simulated(name.as_deref().unwrap_or(DEFAULT), private);
+            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private);
         }
         let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
         let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
@@ -52,7 +50,7 @@ impl TraceTarget {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
             sampler = started.filter(|started| started.inventory.is_ok());
             if sampler.is_none() {
-                return TraceTarget::simulated(DEFAULT, private);
+                return TraceTarget::simulated(defaults::MACHINE, private);
             }
         }
         Ok(TraceTarget { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
