@@ -15,7 +15,7 @@ const MARKER: &str = "cuda_pitfalls_simulated";
 
 /// What this process has mapped of the libraries of interest.
 #[derive(Default)]
-pub struct Mapped {
+pub struct MappedLibraries {
     /// Those whose origin is known, with links resolved.
     pub known: Vec<MappedLibrary>,
     /// Files of which it could not be told whether they are the simulated machine's. They are
@@ -24,8 +24,8 @@ pub struct Mapped {
 }
 
 /// The libraries of interest that are mapped, with links resolved.
-pub fn mapped() -> Mapped {
-    let mut mapped = Mapped::default();
+pub fn mapped() -> MappedLibraries {
+    let mut mapped = MappedLibraries::default();
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
         mapped.unknown.push("/proc/self/maps could not be read".to_string());
         return mapped;

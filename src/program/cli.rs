@@ -48,7 +48,7 @@ use cuda_pitfalls_trace::diagnosis;
 #[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 /// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
@@ -63,7 +63,7 @@ zsh:  cuda-pitfalls completions zsh > DIR/_cuda-pitfalls, where DIR is a folder 
 fish: cuda-pitfalls completions fish > ~/.config/fish/completions/cuda-pitfalls.fish";
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run scenarios and write a report.
     #[command(after_help = DURATIONS)]
     Run(Box<run::RunArguments>),
@@ -80,7 +80,7 @@ enum Command {
         /// files; `!SELECTOR` leaves out what it matches.
         selectors: Vec<String>,
         #[command(flatten)]
-        left_out: run::LeftOut,
+        left_out: run::ExclusionArguments,
         /// List what people see instead, with how many questions each has.
         #[arg(long)]
         symptoms: bool,
@@ -100,7 +100,7 @@ enum Command {
         #[arg(required_unless_present = "exclude")]
         selectors: Vec<String>,
         #[command(flatten)]
-        left_out: run::LeftOut,
+        left_out: run::ExclusionArguments,
     },
     /// Check scenario files without running them.
     Check {
@@ -140,7 +140,7 @@ enum Command {
     Compare(compare::CompareArguments),
     /// Merge the reports of many machines, and find those that behave differently.
     #[command(subcommand)]
-    Fleet(fleet::Command),
+    Fleet(fleet::FleetCommand),
     /// Write a scenario as one file in C or Python that runs without this program.
     #[command(after_help = export::ENDS)]
     Export(export::ExportArguments),
@@ -248,12 +248,12 @@ pub fn main() -> Exit {
         }
     };
     match cli.command {
-        Command::Run(arguments) => run::run(*arguments),
-        Command::Survey(arguments) => survey::survey(*arguments),
-        Command::Trace(arguments) => trace::trace(*arguments),
-        Command::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
-        Command::Explain(arguments) => explain::explain(&arguments),
-        Command::Show { selectors, left_out } => {
+        CliCommand::Run(arguments) => run::run(*arguments),
+        CliCommand::Survey(arguments) => survey::survey(*arguments),
+        CliCommand::Trace(arguments) => trace::trace(*arguments),
+        CliCommand::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
+        CliCommand::Explain(arguments) => explain::explain(&arguments),
+        CliCommand::Show { selectors, left_out } => {
             match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
                 Ok(selection) => {
                     print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
@@ -261,38 +261,38 @@ pub fn main() -> Exit {
                 Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
             }
         }
-        Command::Check { files } => check(&files),
-        Command::Judge { report, files, json, verbose, allow_skip } => {
+        CliCommand::Check { files } => check(&files),
+        CliCommand::Judge { report, files, json, verbose, allow_skip } => {
             judge::again(&report, &files, json, verbose, allow_skip)
         }
-        Command::Render(arguments) => render::render(&arguments),
-        Command::Claims(arguments) => claims::claims(&arguments),
-        Command::Compare(arguments) => compare::compare(arguments),
-        Command::Fleet(command) => fleet::fleet(command),
-        Command::Export(arguments) => export::export(&arguments),
-        Command::Bundle(arguments) => bundle::bundle(&arguments),
-        Command::Schema { of } => print(&json::document(&schema_of(of))),
-        Command::Completions { shell } => print(&completions::script(&Cli::command(), shell)),
-        Command::Man(arguments) => manual(&arguments),
-        Command::Worker { fd, started } => {
+        CliCommand::Render(arguments) => render::render(&arguments),
+        CliCommand::Claims(arguments) => claims::claims(&arguments),
+        CliCommand::Compare(arguments) => compare::compare(arguments),
+        CliCommand::Fleet(command) => fleet::fleet(command),
+        CliCommand::Export(arguments) => export::export(&arguments),
+        CliCommand::Bundle(arguments) => bundle::bundle(&arguments),
+        CliCommand::Schema { of } => print(&json::document(&schema_of(of))),
+        CliCommand::Completions { shell } => print(&completions::script(&Cli::command(), shell)),
+        CliCommand::Man(arguments) => manual(&arguments),
+        CliCommand::Worker { fd, started } => {
             started.begin();
             // SAFETY: `run` started this process with its end of a channel at this descriptor.
             unsafe { worker::run(fd) }
         }
-        Command::Sampler { fd, library, started } => {
+        CliCommand::Sampler { fd, library, started } => {
             started.begin();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
         }
-        Command::Watched { started, command } => {
+        CliCommand::Watched { started, command } => {
             started.begin();
             started::become_command(&command)
         }
-        Command::Tracer { started, row } => {
+        CliCommand::Tracer { started, row } => {
             started.begin();
             tracer::trace(row)
         }
-        Command::Versions { fd, libcudart, started } => {
+        CliCommand::Versions { fd, libcudart, started } => {
             started.begin();
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }

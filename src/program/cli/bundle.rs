@@ -33,7 +33,7 @@ pub(super) struct BundleArguments {
 }
 
 /// A file of the archive.
-struct Entry {
+struct ArchiveFile {
     name: String,
     text: String,
 }
@@ -69,8 +69,8 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
             Err(error) => return fail(&format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
         }
     }
-    entries.push(Entry { name: "report.json".into(), text: format!("{document:#}\n") });
-    entries.push(Entry { name: "issue.md".into(), text: issue::issue(&report, &attached, arguments.issue) });
+    entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
+    entries.push(ArchiveFile { name: "issue.md".into(), text: issue::issue(&report, &attached, arguments.issue) });
     match put_new(&path, |file| pack(file, &stem, &entries)) {
         Ok(()) => {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -93,7 +93,7 @@ fn reduce(report: &mut Report, name: Option<&str>) {
 }
 
 /// The scenario files, and a reproducer in each language that they can be written in.
-fn sources(report: &Report, entries: &mut Vec<Entry>) -> Vec<Attached> {
+fn sources(report: &Report, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     for one in &report.scenarios {
@@ -101,7 +101,7 @@ fn sources(report: &Report, entries: &mut Vec<Entry>) -> Vec<Attached> {
         let is_first = !told.contains(&one.name.as_str());
         if !told.contains(&one.scenario.as_str()) {
             told.push(&one.scenario);
-            entries.push(Entry { name: format!("{}.toml", plain(&one.scenario)), text: file.source.to_string() });
+            entries.push(ArchiveFile { name: format!("{}.toml", plain(&one.scenario)), text: file.source.to_string() });
         }
         let Ok(scenarios) = catalogue::select(std::slice::from_ref(&one.scenario)) else { continue };
         let found = scenarios.iter().find_map(|scenario| {
@@ -113,7 +113,7 @@ fn sources(report: &Report, entries: &mut Vec<Entry>) -> Vec<Attached> {
         told.push(&one.name);
         for language in [Language::Python, Language::C] {
             if let Some(written) = attach(scenario, instance, language) {
-                entries.push(Entry { name: written.file.clone(), text: written.text.clone() });
+                entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
                 attached.push(written);
             }
         }
@@ -147,10 +147,10 @@ fn plain(name: &str) -> String {
     if values.is_empty() { plain(last) } else { format!("{}-{values}", plain(last)) }
 }
 
-fn pack(file: &mut File, folder: &str, entries: &[Entry]) -> io::Result<()> {
+fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()> {
     let packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
     let mut archive = tar::Builder::new(packed);
-    for Entry { name, text } in entries {
+    for ArchiveFile { name, text } in entries {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o644);

@@ -27,16 +27,16 @@ const MOST_NAMES_BYTES: u64 = 1 << 20;
 const MOST_AHEAD: std::time::Duration = std::time::Duration::from_secs(3600);
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum FleetCommand {
     /// Merge reports and surveys of many machines into one document, and say which machines differ.
     ///
     /// Exits 0 with and without differences, 1 if something happened that --forbid names, 4 if nothing could be
     /// merged.
     Merge(Merge),
     /// Show a merged document in another form.
-    Render(render::Arguments),
+    Render(render::FleetRenderArguments),
     /// Write a merged document as tables in Parquet, for DuckDB, Polars and other databases.
-    Tables(tables::Arguments),
+    Tables(tables::FleetTablesArguments),
     /// Show what changed between two merged documents, such as last month's and today's.
     Diff(Diff),
 }
@@ -87,12 +87,12 @@ pub(super) struct Diff {
     json: bool,
 }
 
-pub(super) fn fleet(command: Command) -> Exit {
+pub(super) fn fleet(command: FleetCommand) -> Exit {
     match command {
-        Command::Merge(arguments) => merge(&arguments),
-        Command::Render(arguments) => render::render(&arguments),
-        Command::Tables(arguments) => tables::tables(&arguments),
-        Command::Diff(arguments) => diff(&arguments),
+        FleetCommand::Merge(arguments) => merge(&arguments),
+        FleetCommand::Render(arguments) => render::render(&arguments),
+        FleetCommand::Tables(arguments) => tables::tables(&arguments),
+        FleetCommand::Diff(arguments) => diff(&arguments),
     }
 }
 

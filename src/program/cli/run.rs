@@ -22,9 +22,9 @@ pub(super) struct RunArguments {
     /// files; `!SELECTOR` leaves out what it matches.
     selectors: Vec<String>,
     #[command(flatten)]
-    left_out: LeftOut,
+    left_out: ExclusionArguments,
     #[command(flatten)]
-    asked: Asked,
+    asked: WorkerArguments,
     /// Write JUnit XML too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub(super) struct RunArguments {
 
 /// What is left out of a selection.
 #[derive(Debug, clap::Args)]
-pub(super) struct LeftOut {
+pub(super) struct ExclusionArguments {
     /// Leave out what this selector matches, as `!SELECTOR` does; may be given several times.
     #[arg(long, value_name = "SELECTOR")]
     pub(super) exclude: Vec<String>,
@@ -71,7 +71,7 @@ pub(super) struct LeftOut {
 
 /// Where and how often workers are asked, by `run` and `survey` alike.
 #[derive(Debug, clap::Args)]
-pub(super) struct Asked {
+pub(super) struct WorkerArguments {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
     #[arg(long, default_value = defaults::ON, value_parser = argument::on)]
     on: On,
@@ -98,7 +98,7 @@ pub(super) struct Asked {
     #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
     gpus: Option<Vec<String>>,
     #[command(flatten)]
-    locks: Locks,
+    locks: LockArguments,
     /// The seed of the order of attempts, below 2^53.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: Option<u64>,
@@ -106,7 +106,7 @@ pub(super) struct Asked {
 
 /// How other runs on the same GPUs are waited for.
 #[derive(Debug, clap::Args)]
-struct Locks {
+struct LockArguments {
     /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
     #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER)]
     lock_dir: PathBuf,
@@ -118,13 +118,13 @@ struct Locks {
     wait: Duration,
 }
 
-impl Locks {
+impl LockArguments {
     fn locking(self) -> Locking {
         if self.no_lock { Locking::none() } else { Locking::new(self.lock_dir, self.wait) }
     }
 }
 
-impl Asked {
+impl WorkerArguments {
     pub(super) fn options(self, selectors: Vec<String>) -> run::RunOptions {
         run::RunOptions {
             selectors,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::argument;
 use super::output::{fail, print};
-use super::run::Asked;
+use super::run::WorkerArguments;
 use super::with_workers;
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
@@ -21,7 +21,7 @@ pub(super) struct SurveyArguments {
     /// all if none. `!SELECTOR` leaves out what it matches.
     selectors: Vec<String>,
     #[command(flatten)]
-    asked: Asked,
+    asked: WorkerArguments,
     /// Resume the survey in this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     resume: Option<PathBuf>,
@@ -33,12 +33,12 @@ pub(super) struct SurveyArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     visible_gpus: u32,
     #[command(flatten)]
-    of_python: Python,
+    of_python: PythonSurveyArguments,
 }
 
 /// What only `survey python` takes.
 #[derive(Debug, clap::Args)]
-struct Python {
+struct PythonSurveyArguments {
     /// `python`: how many rows run at once; without it a quarter of the CPUs, at most 16.
     #[arg(long, value_name = "N", value_parser = argument::jobs)]
     jobs: Option<usize>,

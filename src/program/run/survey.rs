@@ -133,7 +133,10 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
 
 impl SurveyRun<'_> {
     /// Chooses the questions, proves the instrument, and asks.
-    fn make<R: Row>(mut self, asked: impl Fn(&SurveyRun<'_>) -> Result<ask::Asked<R>, Failure>) -> Result<Exit, Failure>
+    fn make<R: Row>(
+        mut self,
+        asked: impl Fn(&SurveyRun<'_>) -> Result<ask::SurveyItems<R>, Failure>,
+    ) -> Result<Exit, Failure>
     where
         Survey: From<Document<R>>,
     {

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::scenario::{Scalar, Step};
 
 /// Why an argument cannot be passed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ArgumentError {
+pub(super) enum CallArgumentError {
     #[error("{0} is missing")]
     Missing(&'static str),
     #[error("{name} is not in {constants}")]
@@ -83,7 +83,12 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     registers
 }
 
-pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, ArgumentError> {
+pub(super) fn argument(
+    worker: &Worker,
+    param: &Param,
+    step: &Step,
+    arena: &mut Arena,
+) -> Result<u64, CallArgumentError> {
     let given = step.args.get(param.name);
     match param.kind {
         Kind::Fixed(value) => return Ok(value),
@@ -94,12 +99,12 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
         return match param.default {
             Some(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
             Some(value) => Ok(value as u64),
-            None => Err(ArgumentError::Missing(param.name)),
+            None => Err(CallArgumentError::Missing(param.name)),
         };
     };
     match (param.kind, given) {
         (Kind::Constant(constants), Scalar::Text(name)) => {
-            let unknown = || ArgumentError::UnknownConstant { name: name.clone(), constants: constants.name };
+            let unknown = || CallArgumentError::UnknownConstant { name: name.clone(), constants: constants.name };
             constants.value(name).map(|value| value as u64).ok_or_else(unknown)
         }
         (Kind::Handle(_) | Kind::Pid, Scalar::Text(name)) => handle(worker, name),
@@ -113,14 +118,14 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
         (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
         (Kind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
             .map(|text| arena.text(text))
-            .ok_or_else(|| ArgumentError::UnknownKernel(name.clone())),
+            .ok_or_else(|| CallArgumentError::UnknownKernel(name.clone())),
         (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
         (_, Scalar::Text(text)) => {
-            text.parse::<i64>().map(|value| value as u64).map_err(|_| ArgumentError::NoNumber(text.clone()))
+            text.parse::<i64>().map(|value| value as u64).map_err(|_| CallArgumentError::NoNumber(text.clone()))
         }
-        (_, Scalar::List(_)) => Err(ArgumentError::NoList(param.name)),
+        (_, Scalar::List(_)) => Err(CallArgumentError::NoList(param.name)),
     }
 }
 
@@ -142,14 +147,14 @@ fn filled_in(template: &Template, word: i64, arena: &mut Arena) -> u64 {
 }
 
 /// Bytes that a step bound, here or in another process.
-fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, ArgumentError> {
+fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
-    found.map(|found| arena.bytes(found)).ok_or_else(|| ArgumentError::Unbound(name.to_string()))
+    found.map(|found| arena.bytes(found)).ok_or_else(|| CallArgumentError::Unbound(name.to_string()))
 }
 
 /// A binary that a step linked, in a container.
-fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let at = address as *const u8;
     if at.is_null() {
         return Ok(0);
@@ -157,27 +162,27 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
     // SAFETY: cuLinkComplete bound the address of a whole binary, which lives as long as its linker
     // and is as long as its headers say.
     let binary = unsafe {
-        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or(ArgumentError::NoElf)?;
+        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or(CallArgumentError::NoElf)?;
         std::slice::from_raw_parts(at, length)
     };
     Ok(arena.bytes(&fat_binary::around(binary)))
 }
 
-fn handle(worker: &Worker, name: &str) -> Result<u64, ArgumentError> {
+fn handle(worker: &Worker, name: &str) -> Result<u64, CallArgumentError> {
     if let Some(value) = BUILT_IN_STREAMS.value(name) {
         return Ok(value as u64);
     }
-    lock(&worker.handles).get(name).copied().ok_or_else(|| ArgumentError::Unbound(name.to_string()))
+    lock(&worker.handles).get(name).copied().ok_or_else(|| CallArgumentError::Unbound(name.to_string()))
 }
 
 /// `void**`: a pointer to each argument's eight bytes.
-fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, ArgumentError> {
+fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let table = arena.buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
         let value = match value {
             Scalar::Int(value) => *value as u64,
             Scalar::Text(name) => handle(worker, name)?,
-            Scalar::List(_) => return Err(ArgumentError::NestedList),
+            Scalar::List(_) => return Err(CallArgumentError::NestedList),
         };
         let cell = arena.buffer(8);
         // SAFETY: both are live buffers of the arena, large enough for these writes.

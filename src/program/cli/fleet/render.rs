@@ -15,7 +15,7 @@ use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
 const COLUMNS: usize = 80;
 
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Arguments {
+pub(in crate::cli) struct FleetRenderArguments {
     /// What `fleet merge` wrote.
     fleet: PathBuf,
     /// The form.
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
 }
 
 /// Renders.
-pub(in crate::cli) fn render(arguments: &Arguments) -> Exit {
+pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
         Err(why) => return fail(&why, Exit::Usage, false),

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_render::fleet::tables::{self, write};
 
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Arguments {
+pub(in crate::cli) struct FleetTablesArguments {
     /// What `fleet merge` wrote.
     fleet: PathBuf,
     /// The folder to write to, made if it is not there: a file `.parquet` for each table, in place of the one before.
@@ -20,7 +20,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 /// Writes the tables and names their files.
-pub(in crate::cli) fn tables(arguments: &Arguments) -> Exit {
+pub(in crate::cli) fn tables(arguments: &FleetTablesArguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
         Err(why) => return fail(&why, Exit::Usage, false),

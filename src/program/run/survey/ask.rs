@@ -24,16 +24,16 @@ use cuda_pitfalls_render::survey as render;
 pub(super) const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// What is asked, and what there is beside.
-pub(super) type Asked<R> = (Vec<Item<R>>, Vec<LeftOut>);
+pub(super) type SurveyItems<R> = (Vec<Item<R>>, Vec<LeftOut>);
 
-pub(super) fn calls(survey_run: &SurveyRun<'_>) -> Result<Asked<CallRow>, Failure> {
+pub(super) fn calls(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<CallRow>, Failure> {
     let visible = survey_run.options.visible_gpus;
     let items = calls::items(visible).map_err(invalid)?;
     let recipes = calls::recipes(visible).map_err(invalid)?;
     Ok((items, exported::left_out(&recipes, &survey_run.session.machine)))
 }
 
-pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<Asked<MaskRow>, Failure> {
+pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<MaskRow>, Failure> {
     let uuids: Vec<String> = survey_run.session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let options = survey_run.options;
     let generated =
@@ -41,7 +41,7 @@ pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<Asked<MaskRow>, Failure
     mask::items(generated, &uuids).map_err(invalid)
 }
 
-pub(super) fn env(_: &SurveyRun<'_>) -> Result<Asked<EnvRow>, Failure> {
+pub(super) fn env(_: &SurveyRun<'_>) -> Result<SurveyItems<EnvRow>, Failure> {
     Ok((env::items().map_err(invalid)?, env::left_out().map_err(invalid)?))
 }
 
