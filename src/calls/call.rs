@@ -1,6 +1,6 @@
 //! A call and its parameters.
 
-use crate::kind::{Kind, Output};
+use crate::kind::{Output, ParamKind};
 use crate::library::Library;
 
 /// The type of name that threads, processes and exit handlers have.
@@ -31,7 +31,7 @@ pub struct Call {
     /// The last CUDA version whose header declares this prototype; none if the newest known does.
     pub until: Option<u32>,
     /// The prototype that the same name had before.
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<EarlierPrototype>,
     /// What it does beside what it returns.
     pub effects: Vec<Effect>,
 }
@@ -56,14 +56,14 @@ pub struct Param {
     /// does not see it.
     pub older: bool,
     /// What it holds and how it is passed.
-    pub kind: Kind,
+    pub kind: ParamKind,
     /// What is passed when the author leaves the key out; none if leaving it out is an error.
     pub default: Option<i64>,
 }
 
 /// A prototype that a name had in earlier CUDA versions.
 #[derive(Debug)]
-pub struct Earlier {
+pub struct EarlierPrototype {
     /// The last CUDA version with this prototype, as `CUDA_VERSION` has it.
     pub until: u32,
     /// The C types of its parameters.
@@ -126,14 +126,14 @@ impl Effect {
 impl Call {
     /// The parameters an author may write, in C order.
     pub fn inputs(&self) -> impl Iterator<Item = &Param> {
-        self.params.iter().filter(|p| !matches!(p.kind, Kind::Fixed(_) | Kind::Out(_)))
+        self.params.iter().filter(|p| !matches!(p.kind, ParamKind::Fixed(_) | ParamKind::Out(_)))
     }
 
     /// What the callee gives back beside a status: parameters in C order, and a text that it returns.
     pub fn outputs(&self) -> impl Iterator<Item = (&'static str, Output)> {
         let text = (self.returns == Returns::Text).then_some((RETURNED_TEXT, Output::Text(RETURNED_TEXT_BYTES)));
         let written = self.params.iter().filter_map(|p| match p.kind {
-            Kind::Out(output) => Some((p.name, output)),
+            ParamKind::Out(output) => Some((p.name, output)),
             _ => None,
         });
         written.chain(text)

@@ -1,14 +1,14 @@
 //! How parameters are passed, and what callees write.
 
 use crate::constants::Constants;
-use crate::structs::{Layout, Template};
+use crate::structs::{InputStruct, Layout};
 
 /// The largest 64-bit number, which a file writes by its C name.
 pub const UINT64_MAX: &str = "UINT64_MAX";
 
 /// What a parameter holds and how it is passed to C.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ParamKind {
     /// A signed integer of at most 32 bits.
     I32,
     /// An unsigned integer of at most 32 bits.
@@ -38,7 +38,7 @@ pub enum Kind {
     /// `CUmemLocation` by value: an ordinal, or `"host"`.
     Location,
     /// A C struct passed by address, of which the author gives one word.
-    In(&'static Template),
+    In(&'static InputStruct),
     /// Bytes that an earlier step bound, in this process or another, passed by value as a C struct.
     Block(&'static str, usize),
     /// Always this value; not written by the author.

@@ -61,11 +61,13 @@ mod table;
 
 pub mod status;
 
-pub use call::{ACTOR, Call, Earlier, Effect, LIBRARY_COPY, Param, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns};
+pub use call::{
+    ACTOR, Call, EarlierPrototype, Effect, LIBRARY_COPY, Param, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
+};
 pub use constants::{BUILT_IN_STREAMS, Constants, LIBRARY_FILES, SIGNALS};
-pub use kind::{Kind, Output, UINT64_MAX};
+pub use kind::{Output, ParamKind, UINT64_MAX};
 pub use library::Library;
-pub use structs::{Field, Layout, Read, Template, Word};
+pub use structs::{FieldType, InputStruct, Layout, PresetWord, StructField};
 
 use std::sync::LazyLock;
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::call::{Call, Earlier, Effect, Param, Returns};
+use crate::call::{Call, EarlierPrototype, Effect, Param, Returns};
 use crate::constants::Constants;
-use crate::kind::{Kind, Output};
+use crate::kind::{Output, ParamKind};
 use crate::library::Library;
-use crate::structs::{Layout, Template};
+use crate::structs::{InputStruct, Layout};
 use crate::table::{TableError, Wrong, lines, name, number, read, small, version};
 
 /// How something of a C type is passed.
@@ -78,24 +78,24 @@ impl Way {
         }
     }
 
-    fn input(self) -> Option<Kind> {
+    fn input(self) -> Option<ParamKind> {
         Some(match self {
-            Way::Int => Kind::I32,
-            Way::Uint => Kind::U32,
-            Way::Number => Kind::U64,
-            Way::Bytes => Kind::Bytes,
-            Way::Text(0) => Kind::Text,
-            Way::Handle(of) => Kind::Handle(of),
-            Way::Block(of, bytes) => Kind::Block(of, bytes),
-            Way::Struct(of) => Kind::In(Template::find(of)?),
-            Way::Constant(set) => Kind::Constant(set),
-            Way::Dim3 => Kind::Dim3,
-            Way::Location => Kind::Location,
-            Way::Ptx => Kind::Ptx,
-            Way::FatBinary(of) => Kind::FatBinary(of),
-            Way::Arguments => Kind::Arguments,
-            Way::Actor => Kind::Actor,
-            Way::Pid => Kind::Pid,
+            Way::Int => ParamKind::I32,
+            Way::Uint => ParamKind::U32,
+            Way::Number => ParamKind::U64,
+            Way::Bytes => ParamKind::Bytes,
+            Way::Text(0) => ParamKind::Text,
+            Way::Handle(of) => ParamKind::Handle(of),
+            Way::Block(of, bytes) => ParamKind::Block(of, bytes),
+            Way::Struct(of) => ParamKind::In(InputStruct::find(of)?),
+            Way::Constant(set) => ParamKind::Constant(set),
+            Way::Dim3 => ParamKind::Dim3,
+            Way::Location => ParamKind::Location,
+            Way::Ptx => ParamKind::Ptx,
+            Way::FatBinary(of) => ParamKind::FatBinary(of),
+            Way::Arguments => ParamKind::Arguments,
+            Way::Actor => ParamKind::Actor,
+            Way::Pid => ParamKind::Pid,
             Way::Varying | Way::Float | Way::Uuid | Way::Text(_) | Way::Word(_) => return None,
         })
     }
@@ -173,11 +173,11 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
 }
 
 /// `until 12.9 (C types)`.
-fn earlier(said: &'static str) -> Result<Earlier, TableError> {
+fn earlier(said: &'static str) -> Result<EarlierPrototype, TableError> {
     let expected = TableError::Line("expected `until version (C types)`");
     let (until, types) =
         said.strip_prefix("until ").and_then(|rest| rest.strip_suffix(')')?.split_once(" (")).ok_or(expected)?;
-    Ok(Earlier { until: version(until)?, types: types.split(", ").collect() })
+    Ok(EarlierPrototype { until: version(until)?, types: types.split(", ").collect() })
 }
 
 fn call(library: Library, said: &'static str) -> Result<Call, TableError> {
@@ -236,11 +236,11 @@ fn param(said: &'static str) -> Result<Param, TableError> {
     let start = declared.bytes().rposition(|byte| byte == b' ' || byte == b'*').map_or(0, |at| at + 1);
     let (c_type, name) = (declared[..start].trim_end(), name(&declared[start..])?);
     let kind = match (mode, always) {
-        ("" | "rest", Some(value)) if way.is_none() => Some(Kind::Fixed(value as u64)),
+        ("" | "rest", Some(value)) if way.is_none() => Some(ParamKind::Fixed(value as u64)),
         (_, Some(_)) => return Err(TableError::Word(name, "has a value, and so nothing else")),
         ("", None) => way.or_else(|| way_of(c_type)).and_then(Way::input),
-        ("out", None) => written(way, c_type).map(Kind::Out),
-        ("zeroed", None) => written(way, c_type).filter(is_all_zero).map(Kind::Out),
+        ("out", None) => written(way, c_type).map(ParamKind::Out),
+        ("zeroed", None) => written(way, c_type).filter(is_all_zero).map(ParamKind::Out),
         _ => None,
     };
     let kind = kind.ok_or(TableError::CType(name, c_type))?;
@@ -250,7 +250,9 @@ fn param(said: &'static str) -> Result<Param, TableError> {
         ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => {
             Err(TableError::Word(name, "is written by the callee, and const"))
         }
-        (_, _, Kind::Out(_), Some(_)) => Err(TableError::Word(name, "is written by the callee, and has a default")),
+        (_, _, ParamKind::Out(_), Some(_)) => {
+            Err(TableError::Word(name, "is written by the callee, and has a default"))
+        }
         _ => Ok(Param { name, c_type, older, kind, default }),
     }
 }
@@ -284,9 +286,12 @@ mod tests {
     fn the_c_type_says_how_a_parameter_is_passed() {
         let call = call(Library::Driver, "f(out CUcontext *c, const char *t, size_t n = 4, int z := 0x10): Does.");
         let call = call.expect("a call");
-        let kinds: Vec<&Kind> = call.params.iter().map(|param| &param.kind).collect();
+        let kinds: Vec<&ParamKind> = call.params.iter().map(|param| &param.kind).collect();
         assert!(
-            matches!(kinds[..], [Kind::Out(Output::Handle("context")), Kind::Text, Kind::Bytes, Kind::Fixed(16)]),
+            matches!(
+                kinds[..],
+                [ParamKind::Out(Output::Handle("context")), ParamKind::Text, ParamKind::Bytes, ParamKind::Fixed(16)]
+            ),
             "{kinds:?}"
         );
         assert_eq!((call.params[0].c_type, call.params[2].default), ("CUcontext *", Some(4)));
@@ -296,7 +301,7 @@ mod tests {
     fn what_is_known_of_a_call_stands_before_the_colon() {
         let call = call(Library::Runtime, "const char *f(int x: pid) since 12.3, until 12.9, forks: Does.").unwrap();
         assert_eq!((call.since, call.until, call.returns), (Some(12030), Some(12090), Returns::Text));
-        assert!(call.has(Effect::Forks) && call.starts_process() && matches!(call.params[0].kind, Kind::Pid));
+        assert!(call.has(Effect::Forks) && call.starts_process() && matches!(call.params[0].kind, ParamKind::Pid));
     }
 
     #[test]

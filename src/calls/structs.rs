@@ -12,14 +12,14 @@ pub struct Layout {
     /// Bytes to allocate; at least `sizeof` of the largest version known.
     pub size: usize,
     /// 32-bit words to write before the call (a version field, say).
-    pub preset: Vec<Word>,
+    pub preset: Vec<PresetWord>,
     /// The fields to report.
-    pub fields: Vec<Field>,
+    pub fields: Vec<StructField>,
 }
 
 /// A 32-bit word that is written before a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Word {
+pub struct PresetWord {
     /// The member in C; `*` where the C type is not a struct.
     pub member: &'static str,
     /// Bytes from the start of the struct.
@@ -30,7 +30,7 @@ pub struct Word {
 
 /// One field of a struct that the callee filled in.
 #[derive(Debug)]
-pub struct Field {
+pub struct StructField {
     /// The key in a report.
     pub name: &'static str,
     /// The member in C; `*` where the C type is not a struct.
@@ -38,14 +38,14 @@ pub struct Field {
     /// Bytes from the start of the struct.
     pub offset: usize,
     /// How it is read.
-    pub read: Read,
+    pub read: FieldType,
     /// Whether it is the same in every attempt, and so a part of outcomes.
     pub stable: bool,
 }
 
 /// How a field of a struct is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum FieldType {
     /// A 32-bit signed integer.
     I32,
     /// A 64-bit unsigned integer.
@@ -56,13 +56,13 @@ pub enum Read {
 
 /// A C struct that the caller fills in: constants, and one word that the author gives.
 #[derive(Debug)]
-pub struct Template {
+pub struct InputStruct {
     /// The C type.
     pub name: &'static str,
     /// Its `sizeof`.
     pub size: usize,
     /// 32-bit words to write.
-    pub preset: Vec<Word>,
+    pub preset: Vec<PresetWord>,
     /// The member in C that the author gives; `*` where the C type is not a struct.
     pub member: &'static str,
     /// Where the author's word goes.
@@ -74,7 +74,7 @@ pub struct Template {
 /// All structs, by what they are for.
 struct Structs {
     layouts: Vec<Layout>,
-    templates: Vec<Template>,
+    templates: Vec<InputStruct>,
 }
 
 static STRUCTS: LazyLock<Structs> =
@@ -87,9 +87,9 @@ impl Layout {
     }
 }
 
-impl Template {
+impl InputStruct {
     /// What a caller fills in, by its name in the table.
-    pub fn find(name: &str) -> Option<&'static Template> {
+    pub fn find(name: &str) -> Option<&'static InputStruct> {
         STRUCTS.templates.iter().find(|template| template.name == name)
     }
 }
@@ -116,7 +116,7 @@ fn structs(text: &'static str) -> Result<Structs, Wrong> {
         is_layout = whose == "out";
         match whose {
             "out" => all.layouts.push(Layout { name, size, preset: Vec::new(), fields: Vec::new() }),
-            "in" => all.templates.push(Template { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
+            "in" => all.templates.push(InputStruct { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
             _ => return Err(at(TableError::Found("`in` or `out`", whose))),
         }
     }
@@ -141,10 +141,10 @@ impl Member {
         Ok(Member { name, offset: small(offset)?, is })
     }
 
-    fn preset(&self, size: usize) -> Result<Option<Word>, TableError> {
+    fn preset(&self, size: usize) -> Result<Option<PresetWord>, TableError> {
         let Some(value) = self.is.strip_prefix("= ") else { return Ok(None) };
         self.inside(4, size)?;
-        Ok(Some(Word { member: self.name, offset: self.offset, value: small(value)? }))
+        Ok(Some(PresetWord { member: self.name, offset: self.offset, value: small(value)? }))
     }
 
     fn inside(&self, bytes: usize, size: usize) -> Result<(), TableError> {
@@ -159,17 +159,17 @@ impl Member {
         let (is, name) = self.is.split_once(" as ").unwrap_or((self.is, self.name));
         let (is, stable) = is.strip_suffix(" varying").map_or((is, true), |is| (is, false));
         let (read, bytes) = match is.split_once(' ') {
-            Some(("text", bytes)) => (Read::Text(small(bytes)?), small(bytes)?),
-            None if is == "i32" => (Read::I32, 4),
-            None if is == "u64" => (Read::U64, 8),
+            Some(("text", bytes)) => (FieldType::Text(small(bytes)?), small(bytes)?),
+            None if is == "i32" => (FieldType::I32, 4),
+            None if is == "u64" => (FieldType::U64, 8),
             _ => return Err(TableError::Word(is, "is no way to read a member")),
         };
         self.inside(bytes, layout.size)?;
-        layout.fields.push(Field { name, member: self.name, offset: self.offset, read, stable });
+        layout.fields.push(StructField { name, member: self.name, offset: self.offset, read, stable });
         Ok(())
     }
 
-    fn into_template(self, template: &mut Template) -> Result<(), TableError> {
+    fn into_template(self, template: &mut InputStruct) -> Result<(), TableError> {
         if let Some(word) = self.preset(template.size)? {
             template.preset.push(word);
             return Ok(());

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_pitfalls_calls::{self as calls, Call, Kind, Library};
+use cuda_pitfalls_calls::{self as calls, Call, Library, ParamKind};
 
 /// What a wrapper does beside passing the call on.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +82,7 @@ fn words_of(call: &Call) -> Option<usize> {
     let is_in_memory = call
         .params
         .iter()
-        .any(|param| matches!(param.kind, Kind::Block(_, bytes) if bytes > 16) && !param.c_type.contains('*'));
+        .any(|param| matches!(param.kind, ParamKind::Block(_, bytes) if bytes > 16) && !param.c_type.contains('*'));
     (!is_in_memory).then_some(call.params.len())
 }
 

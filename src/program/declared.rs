@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_calls::{self as calls, Call, Constants, Kind, Library, Output, Param, Returns};
+use cuda_pitfalls_calls::{self as calls, Call, Constants, Library, Output, Param, ParamKind, Returns};
 
 /// The version of CUDA whose headers the bindings are made from, by the features of cudarc.
 const VERSION: u32 = 13040;
@@ -105,17 +105,17 @@ fn of_struct(library: Library, param: &Param) -> Vec<String> {
     }
     let of = rust(library, pointee);
     let (size, members): (String, Vec<(&str, usize)>) = match param.kind {
-        Kind::In(template) => {
+        ParamKind::In(template) => {
             let preset = template.preset.iter().map(|word| (word.member, word.offset));
             let given = (template.member, template.given);
             (format!("== {}", template.size), preset.chain([given]).collect())
         }
-        Kind::Out(Output::Struct(layout)) => {
+        ParamKind::Out(Output::Struct(layout)) => {
             let preset = layout.preset.iter().map(|word| (word.member, word.offset));
             let fields = layout.fields.iter().map(|field| (field.member, field.offset));
             (format!("<= {}", layout.size), preset.chain(fields).collect())
         }
-        Kind::Block(_, size) | Kind::Out(Output::Blob(_, size)) => (format!("== {size}"), Vec::new()),
+        ParamKind::Block(_, size) | ParamKind::Out(Output::Blob(_, size)) => (format!("== {size}"), Vec::new()),
         _ => return Vec::new(),
     };
     let members = members.into_iter().filter(|(member, _)| *member != "*");

@@ -18,7 +18,7 @@ use cuda_pitfalls::scenario::{Scalar, Step};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::{Survey, calls};
-use cuda_pitfalls_calls::{Kind, Library, Output};
+use cuda_pitfalls_calls::{Library, Output, ParamKind};
 
 /// At most so many bare processes per survey.
 const MOST_BARE: usize = 120;
@@ -168,18 +168,18 @@ fn words(step: &Step) -> Option<Vec<String>> {
     call.params
         .iter()
         .map(|param| match (param.kind, step.args.get(param.name)) {
-            (Kind::Fixed(value), _) => Some(value.to_string()),
-            (Kind::Out(Output::Struct(layout)), _) => {
+            (ParamKind::Fixed(value), _) => Some(value.to_string()),
+            (ParamKind::Out(Output::Struct(layout)), _) => {
                 let mut bytes = vec![0u8; layout.preset.iter().map(|word| word.offset + 4).max().unwrap_or(0)];
                 for word in &layout.preset {
                     bytes.get_mut(word.offset..word.offset + 4)?.copy_from_slice(&word.value.to_le_bytes());
                 }
                 Some(format!("x:{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
             }
-            (Kind::Out(_), _) => Some("@".to_string()),
-            (Kind::Constant(of), Some(Scalar::Text(name))) => of.value(name).map(|value| value.to_string()),
-            (Kind::Handle(_), Some(Scalar::Text(name))) if name == "NULL" => Some("0".to_string()),
-            (Kind::Text, Some(text)) => Some(format!("t:{text}")),
+            (ParamKind::Out(_), _) => Some("@".to_string()),
+            (ParamKind::Constant(of), Some(Scalar::Text(name))) => of.value(name).map(|value| value.to_string()),
+            (ParamKind::Handle(_), Some(Scalar::Text(name))) if name == "NULL" => Some("0".to_string()),
+            (ParamKind::Text, Some(text)) => Some(format!("t:{text}")),
             (_, Some(Scalar::Int(value))) => Some(value.to_string()),
             (_, None) => param.default.map(|value| value.to_string()),
             _ => None,

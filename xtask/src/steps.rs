@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Constants, Kind, Library, Output, Param};
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Constants, Library, Output, Param, ParamKind};
 
 use cuda_pitfalls::catalogue;
 
@@ -50,7 +50,7 @@ pub fn page() -> String {
 fn constants() -> impl Iterator<Item = &'static Constants> {
     let params = calls::all().flat_map(|call| &call.params);
     let used = params.filter_map(|param| match param.kind {
-        Kind::Constant(constants) => Some((constants.name, constants)),
+        ParamKind::Constant(constants) => Some((constants.name, constants)),
         _ => None,
     });
     used.collect::<BTreeMap<_, _>>().into_values()
@@ -64,26 +64,26 @@ fn arguments(call: &Call) -> String {
 
 fn of_type(param: &Param) -> String {
     let of = match param.kind {
-        Kind::I32 | Kind::U32 | Kind::U64 | Kind::Dim3 => "integer".to_string(),
-        Kind::Bytes => "bytes".to_string(),
-        Kind::Text => "text".to_string(),
-        Kind::Constant(constants) => constants.name.to_string(),
-        Kind::Handle(of) => format!("handle of a {of}"),
-        Kind::FatBinary(of) => format!("handle of an {of}"),
-        Kind::Ptx => "kernel file".to_string(),
-        Kind::Arguments => "list of integers and handles".to_string(),
-        Kind::Actor => ACTOR.to_string(),
-        Kind::Pid => "process".to_string(),
-        Kind::Location => "integer or `\"host\"`".to_string(),
-        Kind::In(template) if template.width == 8 => "bytes, or `UINT64_MAX`".to_string(),
-        Kind::In(_) => "integer".to_string(),
-        Kind::Block(of, _) => format!("handle of an {of}, of any process"),
-        Kind::Fixed(_) | Kind::Out(_) => String::new(),
+        ParamKind::I32 | ParamKind::U32 | ParamKind::U64 | ParamKind::Dim3 => "integer".to_string(),
+        ParamKind::Bytes => "bytes".to_string(),
+        ParamKind::Text => "text".to_string(),
+        ParamKind::Constant(constants) => constants.name.to_string(),
+        ParamKind::Handle(of) => format!("handle of a {of}"),
+        ParamKind::FatBinary(of) => format!("handle of an {of}"),
+        ParamKind::Ptx => "kernel file".to_string(),
+        ParamKind::Arguments => "list of integers and handles".to_string(),
+        ParamKind::Actor => ACTOR.to_string(),
+        ParamKind::Pid => "process".to_string(),
+        ParamKind::Location => "integer or `\"host\"`".to_string(),
+        ParamKind::In(template) if template.width == 8 => "bytes, or `UINT64_MAX`".to_string(),
+        ParamKind::In(_) => "integer".to_string(),
+        ParamKind::Block(of, _) => format!("handle of an {of}, of any process"),
+        ParamKind::Fixed(_) | ParamKind::Out(_) => String::new(),
     };
     match (param.default, param.kind) {
         (None, _) => of,
-        (Some(0), Kind::Handle(_)) => format!("{of} = NULL"),
-        (Some(0), Kind::Arguments) => format!("{of} = none"),
+        (Some(0), ParamKind::Handle(_)) => format!("{of} = NULL"),
+        (Some(0), ParamKind::Arguments) => format!("{of} = none"),
         (Some(value), _) => format!("{of} = {value}"),
     }
 }

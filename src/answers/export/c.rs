@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, Call, Kind, Library, Output, Param, RETURNED_TEXT, Read, Returns};
+use cuda_pitfalls_calls::{self as calls, Call, FieldType, Library, Output, Param, ParamKind, RETURNED_TEXT, Returns};
 
 use super::Refusal;
 use super::program::{Action, Argument, Doing, Number, Program, Question, Sequence, plain_type, questions};
@@ -184,18 +184,18 @@ fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
     match param.kind {
         _ if !is_pointer && param.c_type.contains("enum ") => integer("int"),
         _ if WIDE.contains(&base) => integer("unsigned long long"),
-        Kind::Dim3 if !is_pointer => "typedef struct { unsigned int x, y, z; } dim3;".to_string(),
-        Kind::Location if !is_pointer => format!("typedef struct {{ int type, id; }} {base};"),
-        Kind::Block(_, bytes) | Kind::Out(Output::Blob(_, bytes)) => {
+        ParamKind::Dim3 if !is_pointer => "typedef struct { unsigned int x, y, z; } dim3;".to_string(),
+        ParamKind::Location if !is_pointer => format!("typedef struct {{ int type, id; }} {base};"),
+        ParamKind::Block(_, bytes) | ParamKind::Out(Output::Blob(_, bytes)) => {
             format!("typedef struct {{ char reserved[{bytes}]; }} {base};")
         }
-        Kind::Out(Output::Uuid) => format!("typedef struct {{ char bytes[16]; }} {base};"),
-        Kind::In(_) | Kind::Out(Output::Struct(_)) if is_pointer => integer("struct opaque"),
-        Kind::Out(Output::I32) | Kind::I32 | Kind::Constant(_) | Kind::Pid => integer("int"),
-        Kind::Out(Output::U32) | Kind::U32 => integer("unsigned int"),
-        Kind::Out(Output::U64 | Output::Varying) | Kind::U64 => integer("unsigned long long"),
+        ParamKind::Out(Output::Uuid) => format!("typedef struct {{ char bytes[16]; }} {base};"),
+        ParamKind::In(_) | ParamKind::Out(Output::Struct(_)) if is_pointer => integer("struct opaque"),
+        ParamKind::Out(Output::I32) | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => integer("int"),
+        ParamKind::Out(Output::U32) | ParamKind::U32 => integer("unsigned int"),
+        ParamKind::Out(Output::U64 | Output::Varying) | ParamKind::U64 => integer("unsigned long long"),
         _ if base == "cufftHandle" => integer("int"),
-        Kind::Fixed(_) if is_pointer => integer("struct opaque"),
+        ParamKind::Fixed(_) if is_pointer => integer("struct opaque"),
         _ => integer("void *").replace("* ", "*"),
     }
 }
@@ -483,7 +483,7 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
         passed.push(match argument {
             Argument::Number(Number::Int(0)) if is_pointer => "NULL".to_string(),
             Argument::Number(value) if is_pointer => format!("({c_type})(uintptr_t){}", number(value)),
-            Argument::Number(Number::Int(value)) if matches!(param.kind, Kind::Bytes) => size(*value),
+            Argument::Number(Number::Int(value)) if matches!(param.kind, ParamKind::Bytes) => size(*value),
             Argument::Number(value) => number(value),
             Argument::Text(of) => text(of),
             Argument::Variable(name) => {
@@ -523,7 +523,7 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
 }
 
 /// A struct that is passed, with its declaration and members.
-fn structure(name: String, template: &calls::Template, given: &Number, before: &mut Vec<String>) -> String {
+fn structure(name: String, template: &calls::InputStruct, given: &Number, before: &mut Vec<String>) -> String {
     before.push(format!("uint64_t {name}[{}] = {{0}}; /* {} */", template.size.div_ceil(8), template.name));
     for word in &template.preset {
         before.push(format!("put_word({name}, {}, 4, {}); /* {} */", word.offset, word.value, comment(word.member)));
@@ -651,9 +651,9 @@ fn structure_out(name: String, layout: &calls::Layout, before: &mut Vec<String>,
     for field in &layout.fields {
         let key = literal(field.name);
         told.push(match field.read {
-            Read::I32 => format!("value({key}, word_at({name}, {}, 4));", field.offset),
-            Read::U64 => format!("value({key}, word_at({name}, {}, 8));", field.offset),
-            Read::Text(_) => format!("value_text({key}, (char *){name} + {});", field.offset),
+            FieldType::I32 => format!("value({key}, word_at({name}, {}, 4));", field.offset),
+            FieldType::U64 => format!("value({key}, word_at({name}, {}, 8));", field.offset),
+            FieldType::Text(_) => format!("value_text({key}, (char *){name} + {});", field.offset),
         });
     }
     format!("(void *){name}")

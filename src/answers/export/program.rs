@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, Kind, Library, Output, Param, SIGNALS};
+use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, Library, Output, Param, ParamKind, SIGNALS};
 
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::fact::FactSet;
@@ -171,7 +171,7 @@ pub(super) enum Argument {
         device: Number,
     },
     Struct {
-        template: &'static calls::Template,
+        template: &'static calls::InputStruct,
         given: Number,
     },
     Block(String),
@@ -332,49 +332,53 @@ impl<'s> Sequence<'s> {
         let Some(param) = call.params.get(at) else { return Ok(Argument::Rest) };
         let given = step.args.get(param.name);
         match param.kind {
-            Kind::Fixed(_) if param.c_type.is_empty() => return Ok(Argument::Rest),
-            Kind::Fixed(value) => return Ok(Argument::Number(Number::Int(value as i64))),
-            Kind::Out(output) => return Ok(Argument::Out(output)),
-            Kind::FatBinary(_) => return Err(Refusal::new("it loads a binary in a container that the worker makes")),
+            ParamKind::Fixed(_) if param.c_type.is_empty() => return Ok(Argument::Rest),
+            ParamKind::Fixed(value) => return Ok(Argument::Number(Number::Int(value as i64))),
+            ParamKind::Out(output) => return Ok(Argument::Out(output)),
+            ParamKind::FatBinary(_) => {
+                return Err(Refusal::new("it loads a binary in a container that the worker makes"));
+            }
             _ => {}
         }
         let z = || match call.params.get(at + 1) {
-            Some(Param { kind: Kind::Fixed(z), c_type: "", .. }) => *z as i64,
+            Some(Param { kind: ParamKind::Fixed(z), c_type: "", .. }) => *z as i64,
             _ => 1,
         };
         let Some(given) = given else {
             return match (param.default, param.kind) {
-                (Some(x), Kind::Dim3) => Ok(Argument::Dim3(x, z())),
-                (Some(0), Kind::Handle(_) | Kind::Text | Kind::Arguments | Kind::Ptx) => Ok(Argument::Handle(0)),
+                (Some(x), ParamKind::Dim3) => Ok(Argument::Dim3(x, z())),
+                (Some(0), ParamKind::Handle(_) | ParamKind::Text | ParamKind::Arguments | ParamKind::Ptx) => {
+                    Ok(Argument::Handle(0))
+                }
                 (Some(value), _) => Ok(Argument::Number(Number::Int(value))),
                 (None, _) => Err(Refusal(format!("`{}` of {} is missing", param.name, call.name))),
             };
         };
         Ok(match (param.kind, given) {
-            (Kind::Constant(of), Scalar::Text(name)) => {
+            (ParamKind::Constant(of), Scalar::Text(name)) => {
                 let known = of.values.iter().find(|(known, _)| known == name);
                 match known {
                     Some((name, value)) => Argument::Number(Number::Named(name, *value)),
                     None => Argument::Number(number(given)?),
                 }
             }
-            (Kind::Handle(_), Scalar::Text(name)) => self.handle(name)?,
-            (Kind::Pid, Scalar::Text(name)) => Argument::Process(self.actor(name)?),
-            (Kind::Location, Scalar::Text(name)) if name == "host" => {
+            (ParamKind::Handle(_), Scalar::Text(name)) => self.handle(name)?,
+            (ParamKind::Pid, Scalar::Text(name)) => Argument::Process(self.actor(name)?),
+            (ParamKind::Location, Scalar::Text(name)) if name == "host" => {
                 Argument::Location { host: true, device: Number::Int(0) }
             }
-            (Kind::Location, device) => Argument::Location { host: false, device: number(device)? },
-            (Kind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z()),
-            (Kind::In(template), given) => Argument::Struct { template, given: number(given)? },
-            (Kind::Block(..), Scalar::Text(name)) => self
+            (ParamKind::Location, device) => Argument::Location { host: false, device: number(device)? },
+            (ParamKind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z()),
+            (ParamKind::In(template), given) => Argument::Struct { template, given: number(given)? },
+            (ParamKind::Block(..), Scalar::Text(name)) => self
                 .blocks
                 .iter()
                 .find(|block| block.name == *name)
                 .map(|block| Argument::Block(block.name.clone()))
                 .ok_or_else(|| Refusal(format!("`{name}` is bound by no step before")))?,
-            (Kind::Text, given) => Argument::Text(given.to_string()),
-            (Kind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => Argument::Kernel(name.clone()),
-            (Kind::Arguments, Scalar::List(values)) => {
+            (ParamKind::Text, given) => Argument::Text(given.to_string()),
+            (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => Argument::Kernel(name.clone()),
+            (ParamKind::Arguments, Scalar::List(values)) => {
                 let each = |value: &Scalar| match value {
                     Scalar::Text(name) if !name.contains("${") => self.handle(name),
                     other => Ok(Argument::Number(number(other)?)),
@@ -398,10 +402,10 @@ impl<'s> Sequence<'s> {
         let Some(name) = &step.bind else { return Ok(()) };
         for param in &call.params {
             match param.kind {
-                Kind::Out(Output::Blob(..)) if !self.blocks.iter().any(|block| block.name == *name) => {
+                ParamKind::Out(Output::Blob(..)) if !self.blocks.iter().any(|block| block.name == *name) => {
                     self.blocks.push(Block { name: name.clone() });
                 }
-                Kind::Out(Output::Handle(_) | Output::Word(_))
+                ParamKind::Out(Output::Handle(_) | Output::Word(_))
                     if !self.variables.iter().any(|variable| variable.name == *name) =>
                 {
                     let c_type = plain_type(param.c_type);

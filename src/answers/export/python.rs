@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, Call, Kind, Library, Output, Param, RETURNED_TEXT, Read, Returns};
+use cuda_pitfalls_calls::{self as calls, Call, FieldType, Library, Output, Param, ParamKind, RETURNED_TEXT, Returns};
 
 use super::Refusal;
 use super::c::{short, status};
@@ -471,10 +471,10 @@ fn number(number: &Number) -> String {
 /// The number in the type of its parameter, with its name in C behind it.
 fn typed(param: &Param, c_type: &str, value: &Number) -> String {
     let of = match param.kind {
-        Kind::Bytes => "c_size_t",
-        Kind::U64 => "c_ulonglong",
-        Kind::U32 => "c_uint",
-        Kind::I32 | Kind::Constant(_) | Kind::Pid => "c_int",
+        ParamKind::Bytes => "c_size_t",
+        ParamKind::U64 => "c_ulonglong",
+        ParamKind::U32 => "c_uint",
+        ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => "c_int",
         _ if c_type.contains('*') => "c_void_p",
         _ if c_type == "int" => "c_int",
         _ if c_type == "unsigned int" => "c_uint",
@@ -614,9 +614,9 @@ fn structure(name: String, layout: &calls::Layout, lines: &mut Vec<String>, told
     for field in &layout.fields {
         let key = literal(field.name);
         told.push(match field.read {
-            Read::I32 => format!("seen.value({key}, word_at({name}, {}, 4))", field.offset),
-            Read::U64 => format!("seen.value({key}, word_at({name}, {}, 8))", field.offset),
-            Read::Text(_) => format!("seen.text({key}, text_at({name}, {}))", field.offset),
+            FieldType::I32 => format!("seen.value({key}, word_at({name}, {}, 4))", field.offset),
+            FieldType::U64 => format!("seen.value({key}, word_at({name}, {}, 8))", field.offset),
+            FieldType::Text(_) => format!("seen.text({key}, text_at({name}, {}))", field.offset),
         });
     }
     name

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, Kind};
+use cuda_pitfalls_calls::{self as calls, ParamKind};
 
 use crate::sample::Gpu;
 use crate::scenario::{Check, Matcher, Operand, Scalar, Step};
@@ -81,22 +81,22 @@ impl Filler<'_> {
 
     /// Where C wants an integer, a template that became one is passed as one: the worker has
     /// nothing left to parse.
-    fn argument(&self, kind: Option<Kind>, value: &Scalar) -> Result<Scalar, Unmet> {
+    fn argument(&self, kind: Option<ParamKind>, value: &Scalar) -> Result<Scalar, Unmet> {
         Ok(match value {
             Scalar::Int(value) => Scalar::Int(*value),
             Scalar::Text(text) => {
                 let filled = self.text(text)?;
                 let wants_integer = match kind {
                     Some(
-                        Kind::I32
-                        | Kind::U32
-                        | Kind::U64
-                        | Kind::Bytes
-                        | Kind::Constant(_)
-                        | Kind::Location
-                        | Kind::In(_),
+                        ParamKind::I32
+                        | ParamKind::U32
+                        | ParamKind::U64
+                        | ParamKind::Bytes
+                        | ParamKind::Constant(_)
+                        | ParamKind::Location
+                        | ParamKind::In(_),
                     ) => true,
-                    Some(Kind::Arguments) => filled != *text,
+                    Some(ParamKind::Arguments) => filled != *text,
                     _ => false,
                 };
                 match integer(&filled) {

@@ -10,7 +10,8 @@ mod fat_binary;
 use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::{
-    Call, Kind, Layout, Library, Output, RETURNED_TEXT, RETURNED_TEXT_BYTES, Read, Returns, status::SIM_NOT_MODELLED,
+    Call, FieldType, Layout, Library, Output, ParamKind, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
+    status::SIM_NOT_MODELLED,
 };
 
 use self::argument::{Arena, argument, passed};
@@ -83,7 +84,7 @@ fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
 fn outputs(worker: &Worker, call: &Call, step: &Step, arguments: &[u64]) -> (BTreeMap<String, Value>, Option<String>) {
     let (mut values, mut bytes) = (BTreeMap::new(), None);
     for (param, address) in call.params.iter().zip(arguments) {
-        let Kind::Out(output) = param.kind else { continue };
+        let ParamKind::Out(output) = param.kind else { continue };
         let at = *address as *const u8;
         // SAFETY: `at` is the arena's buffer for this output, sized by the same row, and the callee
         // reported success.
@@ -131,9 +132,9 @@ unsafe fn fields(layout: &Layout, at: *const u8) -> impl Iterator<Item = (String
         let value = unsafe {
             let at = at.add(field.offset);
             match field.read {
-                Read::I32 => Value::Int(i64::from(at.cast::<i32>().read())),
-                Read::U64 => Value::Int(at.cast::<u64>().read() as i64),
-                Read::Text(bytes) => Value::Text(text_at(at, bytes)),
+                FieldType::I32 => Value::Int(i64::from(at.cast::<i32>().read())),
+                FieldType::U64 => Value::Int(at.cast::<u64>().read() as i64),
+                FieldType::Text(bytes) => Value::Text(text_at(at, bytes)),
             }
         };
         (field.name.to_string(), value)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls::render::lines;
 use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
-use cuda_pitfalls_calls::{self as calls, Effect, Kind};
+use cuda_pitfalls_calls::{self as calls, Effect, ParamKind};
 
 use super::Pitfall;
 use super::prose::{capitalised, code, fenced, paragraph, prose, value};
@@ -96,8 +96,8 @@ fn call(instance: &Instance, step: &Step) -> String {
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             let given = match (step.args.get(param.name)?, param.kind) {
-                (Scalar::Int(bytes), Kind::Bytes) if bytes % (1 << 10) == 0 => mib(*bytes),
-                (Scalar::Int(bytes), Kind::Bytes) => format!("{bytes} B"),
+                (Scalar::Int(bytes), ParamKind::Bytes) if bytes % (1 << 10) == 0 => mib(*bytes),
+                (Scalar::Int(bytes), ParamKind::Bytes) => format!("{bytes} B"),
                 (given, _) => planned(&given.to_string()),
             };
             Some(format!("{} = {given}", param.name))

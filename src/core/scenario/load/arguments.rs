@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Kind, Param, UINT64_MAX};
+use cuda_pitfalls_calls::{
+    self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Param, ParamKind, UINT64_MAX,
+};
 
 use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
@@ -83,7 +85,7 @@ impl Arguments<'_, '_> {
         let Key { text, place } = key;
         let message = format!("`{}` has no argument `{text}`", call.name);
         let help = match call.params.iter().find(|param| param.name == text).map(|param| param.kind) {
-            Some(Kind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
+            Some(ParamKind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
             Some(_) => Some(format!("`{text}` is what the call gives back; check it with `value`")),
             None if matches!(text.as_str(), "label" | "on") => {
                 Some(format!("`{text}` belongs beside the call, not inside its table"))
@@ -95,29 +97,29 @@ impl Arguments<'_, '_> {
 
     fn value(&mut self, call: &Call, param: &Param, node: &Node) -> Option<Scalar> {
         match param.kind {
-            Kind::I32 => self.integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
-            Kind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
-            Kind::U64 => self.integer(node, 0..=i64::MAX),
-            Kind::Bytes => self.bytes(param, node),
-            Kind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
+            ParamKind::I32 => self.integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
+            ParamKind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
+            ParamKind::U64 => self.integer(node, 0..=i64::MAX),
+            ParamKind::Bytes => self.bytes(param, node),
+            ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
                 variable(self.reader, node, self.in_python)
             }
-            Kind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
-            Kind::Constant(constants) => self.constant(constants, node),
-            Kind::Handle(of) | Kind::FatBinary(of) => self.handle(param, Some(of), node),
-            Kind::Ptx => self.kernel(node),
-            Kind::Arguments => self.list(param, node),
-            Kind::Actor | Kind::Pid => self.actor(call, node),
-            Kind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
-            Kind::Location if matches!(&node.data, Data::Text(text) if text == "host") => {
+            ParamKind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
+            ParamKind::Constant(constants) => self.constant(constants, node),
+            ParamKind::Handle(of) | ParamKind::FatBinary(of) => self.handle(param, Some(of), node),
+            ParamKind::Ptx => self.kernel(node),
+            ParamKind::Arguments => self.list(param, node),
+            ParamKind::Actor | ParamKind::Pid => self.actor(call, node),
+            ParamKind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
+            ParamKind::Location if matches!(&node.data, Data::Text(text) if text == "host") => {
                 Some(Scalar::Text("host".to_string()))
             }
-            Kind::Location => self.integer(node, 0..=63),
-            Kind::In(template) if template.width == 8 => self.word(node),
-            Kind::In(_) => self.integer(node, 0..=i64::from(u32::MAX)),
-            Kind::Block(of, _) => self.handle(param, Some(of), node),
+            ParamKind::Location => self.integer(node, 0..=63),
+            ParamKind::In(template) if template.width == 8 => self.word(node),
+            ParamKind::In(_) => self.integer(node, 0..=i64::from(u32::MAX)),
+            ParamKind::Block(of, _) => self.handle(param, Some(of), node),
             // No input is of these kinds.
-            Kind::Fixed(_) | Kind::Out(_) => None,
+            ParamKind::Fixed(_) | ParamKind::Out(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The part of the schema that the tables of calls make.
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Kind, Param, UINT64_MAX};
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Param, ParamKind, UINT64_MAX};
 use serde_json::{Map, Value, json};
 
 use crate::python::{LINE, LINE_VALUE, LINE_VARIES};
@@ -63,34 +63,42 @@ fn call(call: &Call) -> Value {
 fn argument(call: &Call, param: &Param) -> Value {
     let integer = |least: i64, most: i64| json!([{ "type": "integer", "minimum": least, "maximum": most }]);
     let mut schema = match param.kind {
-        Kind::I32 => or_parameter(integer(i64::from(i32::MIN), i64::from(i32::MAX))),
-        Kind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),
-        Kind::U64 => or_parameter(integer(0, i64::MAX)),
-        Kind::Bytes => reference("bytes"),
-        Kind::Text if param.name == "name" && call.has(Effect::NamesVariable) => reference("variable"),
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Constant(constants) => {
+        ParamKind::I32 => or_parameter(integer(i64::from(i32::MIN), i64::from(i32::MAX))),
+        ParamKind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),
+        ParamKind::U64 => or_parameter(integer(0, i64::MAX)),
+        ParamKind::Bytes => reference("bytes"),
+        ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => reference("variable"),
+        ParamKind::Text => json!({ "type": "string" }),
+        ParamKind::Constant(constants) => {
             let names: Vec<&str> = constants.values.iter().map(|(name, _)| *name).collect();
             or_parameter(json!([{ "enum": names }, { "type": "integer" }]))
         }
-        Kind::Handle(of) => sentence(&format!("The name of a {of} that an earlier step bound with `as`, or NULL.")),
-        Kind::FatBinary(of) => sentence(&format!("The name of an {of} that an earlier step bound with `as`.")),
-        Kind::Ptx => sentence("The name of a kernel file."),
-        Kind::Arguments => json!({ "type": "array", "items": { "type": ["integer", "string"] } }),
-        Kind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),
-        Kind::Location => {
+        ParamKind::Handle(of) => {
+            sentence(&format!("The name of a {of} that an earlier step bound with `as`, or NULL."))
+        }
+        ParamKind::FatBinary(of) => sentence(&format!("The name of an {of} that an earlier step bound with `as`.")),
+        ParamKind::Ptx => sentence("The name of a kernel file."),
+        ParamKind::Arguments => json!({ "type": "array", "items": { "type": ["integer", "string"] } }),
+        ParamKind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),
+        ParamKind::Location => {
             or_parameter(json!([{ "type": "integer", "minimum": 0, "maximum": 63 }, { "enum": ["host"] }]))
         }
-        Kind::In(template) if template.width == 8 => json!({ "anyOf": [reference("bytes"), { "enum": [UINT64_MAX] }] }),
-        Kind::In(_) => or_parameter(integer(0, i64::from(u32::MAX))),
-        Kind::Block(of, _) => sentence(&format!("The name of the {of} that an earlier step of any process bound.")),
-        Kind::Actor | Kind::Pid => sentence("The name of a thread or process that an earlier step started."),
+        ParamKind::In(template) if template.width == 8 => {
+            json!({ "anyOf": [reference("bytes"), { "enum": [UINT64_MAX] }] })
+        }
+        ParamKind::In(_) => or_parameter(integer(0, i64::from(u32::MAX))),
+        ParamKind::Block(of, _) => {
+            sentence(&format!("The name of the {of} that an earlier step of any process bound."))
+        }
+        ParamKind::Actor | ParamKind::Pid => sentence("The name of a thread or process that an earlier step started."),
         // No input is of these kinds.
-        Kind::Fixed(_) | Kind::Out(_) => json!(false),
+        ParamKind::Fixed(_) | ParamKind::Out(_) => json!(false),
     };
     // The default of a handle or of arguments is NULL, which is written by leaving the key out.
-    if let (Some(default), Kind::I32 | Kind::U32 | Kind::U64 | Kind::Bytes | Kind::Constant(_)) =
-        (param.default, param.kind)
+    if let (
+        Some(default),
+        ParamKind::I32 | ParamKind::U32 | ParamKind::U64 | ParamKind::Bytes | ParamKind::Constant(_),
+    ) = (param.default, param.kind)
     {
         set(&mut schema, "default", json!(default));
     }

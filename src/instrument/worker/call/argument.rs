@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use cuda_pitfalls_calls::{BUILT_IN_STREAMS, Call, Kind, Output, Param, Template};
+use cuda_pitfalls_calls::{BUILT_IN_STREAMS, Call, InputStruct, Output, Param, ParamKind};
 
 use super::fat_binary;
 use crate::worker::{Worker, lock};
@@ -69,7 +69,7 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     let (mut registers, mut stack) = (Vec::new(), Vec::new());
     for (param, argument) in call.params.iter().zip(arguments) {
         match param.kind {
-            Kind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
+            ParamKind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
                 // SAFETY: the argument is the arena's buffer for this block, of so many bytes.
                 stack.extend_from_slice(unsafe { std::slice::from_raw_parts(*argument as *const u64, bytes / 8) });
             }
@@ -91,35 +91,35 @@ pub(super) fn argument(
 ) -> Result<u64, CallArgumentError> {
     let given = step.args.get(param.name);
     match param.kind {
-        Kind::Fixed(value) => return Ok(value),
-        Kind::Out(output) => return Ok(output_buffer(output, arena)),
+        ParamKind::Fixed(value) => return Ok(value),
+        ParamKind::Out(output) => return Ok(output_buffer(output, arena)),
         _ => {}
     }
     let Some(given) = given else {
         return match param.default {
-            Some(x) if matches!(param.kind, Kind::Dim3) => Ok(x as u64 | 1 << 32),
+            Some(x) if matches!(param.kind, ParamKind::Dim3) => Ok(x as u64 | 1 << 32),
             Some(value) => Ok(value as u64),
             None => Err(CallArgumentError::Missing(param.name)),
         };
     };
     match (param.kind, given) {
-        (Kind::Constant(constants), Scalar::Text(name)) => {
+        (ParamKind::Constant(constants), Scalar::Text(name)) => {
             let unknown = || CallArgumentError::UnknownConstant { name: name.clone(), constants: constants.name };
             constants.value(name).map(|value| value as u64).ok_or_else(unknown)
         }
-        (Kind::Handle(_) | Kind::Pid, Scalar::Text(name)) => handle(worker, name),
-        (Kind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
-        (Kind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
-        (Kind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
-        (Kind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
-        (Kind::FatBinary(_), Scalar::Text(name)) => fat_binary(handle(worker, name)?, arena),
-        (Kind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
-        (Kind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
-        (Kind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
-        (Kind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
+        (ParamKind::Handle(_) | ParamKind::Pid, Scalar::Text(name)) => handle(worker, name),
+        (ParamKind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
+        (ParamKind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
+        (ParamKind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
+        (ParamKind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
+        (ParamKind::FatBinary(_), Scalar::Text(name)) => fat_binary(handle(worker, name)?, arena),
+        (ParamKind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
+        (ParamKind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
+        (ParamKind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
+        (ParamKind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
             .map(|text| arena.text(text))
             .ok_or_else(|| CallArgumentError::UnknownKernel(name.clone())),
-        (Kind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
+        (ParamKind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
         (_, Scalar::Text(text)) => {
@@ -134,7 +134,7 @@ const LOCATION_DEVICE: u64 = 1;
 const LOCATION_HOST: u64 = 2;
 
 /// A struct of the caller's with the author's word in its place.
-fn filled_in(template: &Template, word: i64, arena: &mut Arena) -> u64 {
+fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
     let mut bytes = vec![0u8; template.size];
     let words = template.preset.iter().map(|word| (word.offset, word.value.to_le_bytes().to_vec()));
     let given = word.to_le_bytes().into_iter().take(template.width).collect();
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn structs_of_the_caller_hold_the_authors_word() {
         let mut arena = Arena::default();
-        let address = filled_in(Template::find("CUmemAccessDesc").expect("a struct"), 5, &mut arena) as *const u32;
+        let address = filled_in(InputStruct::find("CUmemAccessDesc").expect("a struct"), 5, &mut arena) as *const u32;
         // SAFETY: the buffer holds the struct's twelve bytes.
         let words = unsafe { std::slice::from_raw_parts(address, 3) };
         assert_eq!(words, [1, 5, 3]);
