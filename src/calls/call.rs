@@ -1,7 +1,7 @@
 //! A call and its parameters.
 
 use crate::kind::{Output, ParamKind};
-use crate::library::Library;
+use crate::library::CallLibrary;
 
 /// The type of name that threads, processes and exit handlers have.
 pub const ACTOR: &str = "actor";
@@ -18,7 +18,7 @@ pub struct Call {
     /// The exact C symbol, which is also the key in a scenario file.
     pub name: &'static str,
     /// The library that exports it, or this program.
-    pub library: Library,
+    pub library: CallLibrary,
     /// One sentence for help and documentation.
     pub summary: &'static str,
     /// What is passed, in C order; some is written by the author, some is made up here.

@@ -66,7 +66,7 @@ pub use call::{
 };
 pub use constants::{BUILT_IN_STREAMS, Constants, LIBRARY_FILES, SIGNALS};
 pub use kind::{Output, ParamKind, UINT64_MAX};
-pub use library::Library;
+pub use library::CallLibrary;
 pub use structs::{FieldType, InputStruct, Layout, PresetWord, StructField};
 
 use std::sync::LazyLock;
@@ -178,7 +178,10 @@ mod tests {
 
     #[test]
     fn a_call_is_found_by_its_exact_name() {
-        assert_eq!(find("cuCtxCreate_v2").map(|call| (call.library, call.until)), Some((Library::Driver, Some(12090))));
+        assert_eq!(
+            find("cuCtxCreate_v2").map(|call| (call.library, call.until)),
+            Some((CallLibrary::Driver, Some(12090)))
+        );
         assert!(find("cuCtxCreate_v9").is_none());
     }
 }

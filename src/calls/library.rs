@@ -2,7 +2,7 @@
 
 /// Where a call's function lives, which also decides how its result is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Library {
+pub enum CallLibrary {
     /// `libcuda.so.1`; results are `CUresult`.
     Driver,
     /// `libcudart.so.*`; results are `cudaError_t`.
@@ -23,52 +23,53 @@ pub enum Library {
     Harness,
 }
 
-impl Library {
+impl CallLibrary {
     /// All of them.
-    pub const ALL: [Library; 9] = [
-        Library::Driver,
-        Library::Runtime,
-        Library::Nvml,
-        Library::Nvrtc,
-        Library::Cublas,
-        Library::Cufft,
-        Library::Nccl,
-        Library::Libc,
-        Library::Harness,
+    pub const ALL: [CallLibrary; 9] = [
+        CallLibrary::Driver,
+        CallLibrary::Runtime,
+        CallLibrary::Nvml,
+        CallLibrary::Nvrtc,
+        CallLibrary::Cublas,
+        CallLibrary::Cufft,
+        CallLibrary::Nccl,
+        CallLibrary::Libc,
+        CallLibrary::Harness,
     ];
 
     /// Those that the simulated driver stands for.
-    pub const SIMULATED: [Library; 3] = [Library::Driver, Library::Runtime, Library::Nvml];
+    pub const SIMULATED: [CallLibrary; 3] = [CallLibrary::Driver, CallLibrary::Runtime, CallLibrary::Nvml];
 
     /// Those that come with the toolkit, and that nothing simulates.
-    pub const TOOLKIT: [Library; 4] = [Library::Nvrtc, Library::Cublas, Library::Cufft, Library::Nccl];
+    pub const TOOLKIT: [CallLibrary; 4] =
+        [CallLibrary::Nvrtc, CallLibrary::Cublas, CallLibrary::Cufft, CallLibrary::Nccl];
 
     /// The name used in reports, help and schema.
     pub const fn name(self) -> &'static str {
         match self {
-            Library::Driver => "libcuda",
-            Library::Runtime => "libcudart",
-            Library::Nvml => "libnvidia-ml",
-            Library::Nvrtc => "libnvrtc",
-            Library::Cublas => "libcublas",
-            Library::Cufft => "libcufft",
-            Library::Nccl => "libnccl",
-            Library::Libc => "libc",
-            Library::Harness => "harness",
+            CallLibrary::Driver => "libcuda",
+            CallLibrary::Runtime => "libcudart",
+            CallLibrary::Nvml => "libnvidia-ml",
+            CallLibrary::Nvrtc => "libnvrtc",
+            CallLibrary::Cublas => "libcublas",
+            CallLibrary::Cufft => "libcufft",
+            CallLibrary::Nccl => "libnccl",
+            CallLibrary::Libc => "libc",
+            CallLibrary::Harness => "harness",
         }
     }
 
     /// The C type of its results; none where they are no status of its own.
     pub const fn status_type(self) -> Option<&'static str> {
         match self {
-            Library::Driver => Some("CUresult"),
-            Library::Runtime => Some("cudaError_t"),
-            Library::Nvml => Some("nvmlReturn_t"),
-            Library::Nvrtc => Some("nvrtcResult"),
-            Library::Cublas => Some("cublasStatus_t"),
-            Library::Cufft => Some("cufftResult"),
-            Library::Nccl => Some("ncclResult_t"),
-            Library::Libc | Library::Harness => None,
+            CallLibrary::Driver => Some("CUresult"),
+            CallLibrary::Runtime => Some("cudaError_t"),
+            CallLibrary::Nvml => Some("nvmlReturn_t"),
+            CallLibrary::Nvrtc => Some("nvrtcResult"),
+            CallLibrary::Cublas => Some("cublasStatus_t"),
+            CallLibrary::Cufft => Some("cufftResult"),
+            CallLibrary::Nccl => Some("ncclResult_t"),
+            CallLibrary::Libc | CallLibrary::Harness => None,
         }
     }
 
@@ -76,14 +77,14 @@ impl Library {
     /// or by that with a version behind it.
     pub const fn files(self) -> &'static [&'static str] {
         match self {
-            Library::Driver => &["libcuda.so", "libcuda.so.1"],
-            Library::Runtime => &["libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"],
-            Library::Nvml => &["libnvidia-ml.so", "libnvidia-ml.so.1"],
-            Library::Nvrtc => &["libnvrtc.so"],
-            Library::Cublas => &["libcublas.so"],
-            Library::Cufft => &["libcufft.so"],
-            Library::Nccl => &["libnccl.so.2"],
-            Library::Libc | Library::Harness => &[],
+            CallLibrary::Driver => &["libcuda.so", "libcuda.so.1"],
+            CallLibrary::Runtime => &["libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"],
+            CallLibrary::Nvml => &["libnvidia-ml.so", "libnvidia-ml.so.1"],
+            CallLibrary::Nvrtc => &["libnvrtc.so"],
+            CallLibrary::Cublas => &["libcublas.so"],
+            CallLibrary::Cufft => &["libcufft.so"],
+            CallLibrary::Nccl => &["libnccl.so.2"],
+            CallLibrary::Libc | CallLibrary::Harness => &[],
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::call::{Call, EarlierPrototype, Effect, Param, Returns};
 use crate::constants::Constants;
 use crate::kind::{Output, ParamKind};
-use crate::library::Library;
+use crate::library::CallLibrary;
 use crate::structs::{InputStruct, Layout};
 use crate::table::{TableError, Wrong, lines, name, number, read, small, version};
 
@@ -159,7 +159,7 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     for (line, indented, said) in lines(text) {
         let at = |why: TableError| (line, why);
         if let Some(name) = said.strip_prefix("library ") {
-            let found = Library::ALL.into_iter().find(|library| library.name() == name);
+            let found = CallLibrary::ALL.into_iter().find(|library| library.name() == name);
             library = Some(found.ok_or(at(TableError::Word(name, "is no library")))?);
         } else if indented {
             let call = calls.last_mut().ok_or(at(TableError::Line("an earlier prototype of no call")))?;
@@ -180,7 +180,7 @@ fn earlier(said: &'static str) -> Result<EarlierPrototype, TableError> {
     Ok(EarlierPrototype { until: version(until)?, types: types.split(", ").collect() })
 }
 
-fn call(library: Library, said: &'static str) -> Result<Call, TableError> {
+fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
     let (before, rest) = said.split_once('(').ok_or(TableError::Line("expected `name(parameters): sentence`"))?;
     let (inside, rest) = rest.split_once(')').ok_or(TableError::Line("the parenthesis is not closed"))?;
     let (known, summary) = rest.split_once(": ").ok_or(TableError::Line("expected a colon and a sentence"))?;
@@ -279,12 +279,12 @@ mod tests {
     use super::*;
 
     fn why(said: &'static str) -> String {
-        call(Library::Driver, said).expect_err(said).to_string()
+        call(CallLibrary::Driver, said).expect_err(said).to_string()
     }
 
     #[test]
     fn the_c_type_says_how_a_parameter_is_passed() {
-        let call = call(Library::Driver, "f(out CUcontext *c, const char *t, size_t n = 4, int z := 0x10): Does.");
+        let call = call(CallLibrary::Driver, "f(out CUcontext *c, const char *t, size_t n = 4, int z := 0x10): Does.");
         let call = call.expect("a call");
         let kinds: Vec<&ParamKind> = call.params.iter().map(|param| &param.kind).collect();
         assert!(
@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_call_stands_before_the_colon() {
-        let call = call(Library::Runtime, "const char *f(int x: pid) since 12.3, until 12.9, forks: Does.").unwrap();
+        let call =
+            call(CallLibrary::Runtime, "const char *f(int x: pid) since 12.3, until 12.9, forks: Does.").unwrap();
         assert_eq!((call.since, call.until, call.returns), (Some(12030), Some(12090), Returns::Text));
         assert!(call.has(Effect::Forks) && call.starts_process() && matches!(call.params[0].kind, ParamKind::Pid));
     }

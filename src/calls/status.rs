@@ -9,33 +9,33 @@ mod others;
 
 use std::ffi::CStr;
 
-use crate::library::Library;
+use crate::library::CallLibrary;
 
 /// What the simulated driver answers where it models nothing.
 pub const SIM_NOT_MODELLED: i64 = 60000;
 
 /// The codes of a library, sorted, with their names.
-pub fn table(library: Library) -> &'static [(u32, &'static CStr)] {
+pub fn table(library: CallLibrary) -> &'static [(u32, &'static CStr)] {
     match library {
-        Library::Driver => cuda::DRIVER,
-        Library::Runtime => cuda::RUNTIME,
-        Library::Nvml => others::NVML,
-        Library::Nvrtc => others::NVRTC,
-        Library::Cublas => others::CUBLAS,
-        Library::Cufft => others::CUFFT,
-        Library::Nccl => others::NCCL,
-        Library::Libc | Library::Harness => others::ERRNO,
+        CallLibrary::Driver => cuda::DRIVER,
+        CallLibrary::Runtime => cuda::RUNTIME,
+        CallLibrary::Nvml => others::NVML,
+        CallLibrary::Nvrtc => others::NVRTC,
+        CallLibrary::Cublas => others::CUBLAS,
+        CallLibrary::Cufft => others::CUFFT,
+        CallLibrary::Nccl => others::NCCL,
+        CallLibrary::Libc | CallLibrary::Harness => others::ERRNO,
     }
 }
 
 /// The name of a code in the library that returned it.
-pub fn name(library: Library, code: i64) -> Option<&'static str> {
+pub fn name(library: CallLibrary, code: i64) -> Option<&'static str> {
     cuda::name(table(library), u32::try_from(code).ok()?).map(text)
 }
 
 /// Every status name of every library.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    Library::ALL.into_iter().flat_map(table).map(|(_, name)| text(name))
+    CallLibrary::ALL.into_iter().flat_map(table).map(|(_, name)| text(name))
 }
 
 /// Whether some library has a status of this name.
@@ -54,21 +54,21 @@ mod tests {
 
     #[test]
     fn a_code_newer_than_the_tables_has_no_name() {
-        assert_eq!((name(Library::Driver, 4242), name(Library::Libc, -1)), (None, None));
+        assert_eq!((name(CallLibrary::Driver, 4242), name(CallLibrary::Libc, -1)), (None, None));
     }
 
     #[test]
     fn the_codes_this_project_lives_by() {
-        assert_eq!(name(Library::Driver, 3), Some("CUDA_ERROR_NOT_INITIALIZED"));
-        assert_eq!(name(Library::Driver, 201), Some("CUDA_ERROR_INVALID_CONTEXT"));
-        assert_eq!(name(Library::Runtime, 35), Some("cudaErrorInsufficientDriver"));
-        assert_eq!(name(Library::Nvml, 6), Some("NVML_ERROR_NOT_FOUND"));
-        assert_eq!(name(Library::Driver, SIM_NOT_MODELLED), Some("SIM_NOT_MODELLED"));
+        assert_eq!(name(CallLibrary::Driver, 3), Some("CUDA_ERROR_NOT_INITIALIZED"));
+        assert_eq!(name(CallLibrary::Driver, 201), Some("CUDA_ERROR_INVALID_CONTEXT"));
+        assert_eq!(name(CallLibrary::Runtime, 35), Some("cudaErrorInsufficientDriver"));
+        assert_eq!(name(CallLibrary::Nvml, 6), Some("NVML_ERROR_NOT_FOUND"));
+        assert_eq!(name(CallLibrary::Driver, SIM_NOT_MODELLED), Some("SIM_NOT_MODELLED"));
     }
 
     #[test]
     fn codes_are_sorted_and_unique_and_names_are_ascii() {
-        for library in Library::ALL {
+        for library in CallLibrary::ALL {
             assert!(table(library).is_sorted_by(|(a, _), (b, _)| a < b), "{library:?}");
         }
         assert!(names().all(|name| !name.is_empty() && name.is_ascii()));

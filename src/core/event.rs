@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +187,7 @@ pub enum ProvenanceError {
 impl Versions {
     /// The libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
-        let is_libcuda = |library: &&MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        let is_libcuda = |library: &&MappedLibrary| library.simulated || library.name == CallLibrary::Driver.name();
         self.libraries.iter().find(is_libcuda).map(|library| PathBuf::from(&library.path))
     }
 
@@ -224,7 +224,7 @@ impl Event {
 
 impl Status {
     /// A code with its name in the library that returned it.
-    pub fn named(library: Library, code: i64) -> Status {
+    pub fn named(library: CallLibrary, code: i64) -> Status {
         Status { code, name: cuda_pitfalls_calls::status::name(library, code).map(str::to_string) }
     }
 }

@@ -59,7 +59,7 @@ pub fn is_exception(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_pitfalls_calls::{Library, status};
+    use cuda_pitfalls_calls::{CallLibrary, status};
 
     /// The entries of a table of the worker, by the text in front of the colon.
     fn keys(name: &str) -> Vec<&'static str> {
@@ -80,7 +80,7 @@ mod tests {
         let codes = keys("STATUSES");
         assert!(codes.len() > 5);
         for code in codes {
-            let name = status::name(Library::Driver, code.parse().unwrap()).unwrap();
+            let name = status::name(CallLibrary::Driver, code.parse().unwrap()).unwrap();
             assert!(WORKER.contains(&format!("\n    {code}: \"{name}\",\n")), "{code} is {name}");
         }
     }

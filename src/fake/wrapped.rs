@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_pitfalls_calls::{self as calls, Call, Library, ParamKind};
+use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, ParamKind};
 
 /// What a wrapper does beside passing the call on.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 pub(crate) fn source(text: &str) -> Result<String, String> {
     let mut ways: BTreeMap<String, Way> = BTreeMap::new();
     let mut words: BTreeMap<String, usize> = calls::all()
-        .filter(|call| call.library == Library::Driver)
+        .filter(|call| call.library == CallLibrary::Driver)
         .filter_map(|call| Some((call.name.to_owned(), words_of(call)?)))
         .collect();
     for (number, line) in text.lines().enumerate() {

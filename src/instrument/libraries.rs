@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 
 use crate::hook;
 use crate::supervisor::{self, SupervisorError};
@@ -106,17 +106,17 @@ fn elsewhere(program: &Path) -> Option<PathBuf> {
 pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     hook::put(folder)?;
-    let place = |library: Library, target: &Path| -> io::Result<()> {
+    let place = |library: CallLibrary, target: &Path| -> io::Result<()> {
         library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
     };
     for found in &libraries.found.libraries {
-        if let Some(library) = [Library::Driver, Library::Nvml].into_iter().find(|it| it.name() == found.name) {
-            let traced = traced::libcuda().filter(|_| library == Library::Driver);
+        if let Some(library) = [CallLibrary::Driver, CallLibrary::Nvml].into_iter().find(|it| it.name() == found.name) {
+            let traced = traced::libcuda().filter(|_| library == CallLibrary::Driver);
             place(library, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
         }
     }
     if let Some(runtime) = runtime {
-        place(Library::Runtime, Path::new(&runtime.path))?;
+        place(CallLibrary::Runtime, Path::new(&runtime.path))?;
     }
     Ok(folder.to_path_buf())
 }

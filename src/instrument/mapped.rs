@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::traced;
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::scenario::environment;
 use cuda_pitfalls_core::scenario::environment::INJECTION;
@@ -35,10 +35,10 @@ pub fn mapped() -> MappedLibraries {
     for path in paths {
         let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
         let library = match file {
-            _ if file.starts_with(b"libcudart") => Library::Runtime,
-            _ if file.starts_with(b"libcuda.") => Library::Driver,
-            _ if file.starts_with(b"libnvidia-ml") => Library::Nvml,
-            _ if file.starts_with(b"libcuda_pitfalls_sim") => Library::Driver,
+            _ if file.starts_with(b"libcudart") => CallLibrary::Runtime,
+            _ if file.starts_with(b"libcuda.") => CallLibrary::Driver,
+            _ if file.starts_with(b"libnvidia-ml") => CallLibrary::Nvml,
+            _ if file.starts_with(b"libcuda_pitfalls_sim") => CallLibrary::Driver,
             _ => continue,
         };
         let unescaped = unescaped(&path);
@@ -104,7 +104,7 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
 
 /// The NVML that this process has mapped; none if it is unknown which that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
-    let of_nvml = |library: &MappedLibrary| library.simulated || library.name == Library::Nvml.name();
+    let of_nvml = |library: &MappedLibrary| library.simulated || library.name == CallLibrary::Nvml.name();
     let mapped = mapped();
     mapped.known.into_iter().find(of_nvml).filter(|_| mapped.unknown.is_empty())
 }

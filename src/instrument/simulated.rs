@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_fake::{DRIVER, MACHINES};
 use description::Description;
 pub use description::Impossible;
@@ -29,7 +29,7 @@ const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names under which callers and loaders look for the three libraries.
 fn links() -> impl Iterator<Item = &'static str> {
-    Library::SIMULATED.into_iter().flat_map(Library::files).copied()
+    CallLibrary::SIMULATED.into_iter().flat_map(CallLibrary::files).copied()
 }
 
 /// Room for the library's table of processes, which is smaller; all zero means that no process holds memory.

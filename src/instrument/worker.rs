@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
-use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event, PROTOCOL, SetAside, Status, Value};
@@ -195,7 +195,7 @@ impl Worker {
             return;
         };
         let _ = channel.send(&Event::Begin { step: index, t_ns: clock::now_ns() });
-        let outcome = if call.library == Library::Harness {
+        let outcome = if call.library == CallLibrary::Harness {
             action::make(self, channel, call, step)
         } else {
             call::make(self, call, step)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_calls::{self as calls, Call, Constants, Library, Output, Param, ParamKind, Returns};
+use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Constants, Output, Param, ParamKind, Returns};
 
 /// The version of CUDA whose headers the bindings are made from, by the features of cudarc.
 const VERSION: u32 = 13040;
@@ -42,12 +42,12 @@ fn has_binding(call: &Call) -> bool {
 }
 
 /// The module of the bindings, as the test names it.
-fn module(library: Library) -> Option<&'static str> {
+fn module(library: CallLibrary) -> Option<&'static str> {
     match library {
-        Library::Driver => Some("driver"),
-        Library::Runtime => Some("runtime"),
-        Library::Nvml => Some("nvml"),
-        Library::Libc => Some("libc"),
+        CallLibrary::Driver => Some("driver"),
+        CallLibrary::Runtime => Some("runtime"),
+        CallLibrary::Nvml => Some("nvml"),
+        CallLibrary::Libc => Some("libc"),
         _ => None,
     }
 }
@@ -60,11 +60,11 @@ fn prototype(call: &Call) -> String {
     let status = rust(*library, library.status_type().unwrap_or("int"));
     let returned = if call.returns == Returns::Text { rust(*library, "const char *") } else { status };
     match library {
-        Library::Nvml => format!(
+        CallLibrary::Nvml => format!(
             "const _: fn(&nvml::NvmlLib) -> Option<unsafe extern \"C\" fn({types}) -> {returned}> = \
              |library| library.{name}.as_ref().ok().copied();"
         ),
-        Library::Libc => format!("const _: unsafe extern \"C\" fn({types}) -> {returned} = libc::{name};"),
+        CallLibrary::Libc => format!("const _: unsafe extern \"C\" fn({types}) -> {returned} = libc::{name};"),
         _ => {
             let module = module(*library).unwrap_or_default();
             format!("const _: unsafe fn({types}) -> {returned} = {module}::{name};")
@@ -73,7 +73,7 @@ fn prototype(call: &Call) -> String {
 }
 
 /// A C type in Rust.
-fn rust(library: Library, c_type: &str) -> String {
+fn rust(library: CallLibrary, c_type: &str) -> String {
     let mut is_const = c_type.starts_with("const ");
     let (base, pointers) = c_type.split_at(c_type.find('*').unwrap_or(c_type.len()));
     let base = base.trim_start_matches("const ").trim_start_matches("struct ").trim_start_matches("enum ").trim();
@@ -98,7 +98,7 @@ fn rust(library: Library, c_type: &str) -> String {
 }
 
 /// Size and offsets of the struct that a parameter points to.
-fn of_struct(library: Library, param: &Param) -> Vec<String> {
+fn of_struct(library: CallLibrary, param: &Param) -> Vec<String> {
     let pointee = param.c_type.trim_start_matches("const ").trim_end_matches('*').trim_end();
     if matches!(pointee, "void" | "char") {
         return Vec::new();
@@ -154,14 +154,14 @@ fn constants(set: &Constants) -> Vec<String> {
 
 fn statuses() -> impl Iterator<Item = String> {
     let of = [
-        (Library::Driver, "driver::CUresult::"),
-        (Library::Runtime, "runtime::cudaError_t::"),
-        (Library::Nvml, "nvml::nvmlReturn_enum_"),
-        (Library::Libc, "libc::"),
+        (CallLibrary::Driver, "driver::CUresult::"),
+        (CallLibrary::Runtime, "runtime::cudaError_t::"),
+        (CallLibrary::Nvml, "nvml::nvmlReturn_enum_"),
+        (CallLibrary::Libc, "libc::"),
     ];
     of.into_iter().flat_map(|(library, start)| {
         let own = move |code: u32| {
-            i64::from(code) == calls::status::SIM_NOT_MODELLED || (library == Library::Libc && code == 0)
+            i64::from(code) == calls::status::SIM_NOT_MODELLED || (library == CallLibrary::Libc && code == 0)
         };
         let known = calls::status::table(library).iter().filter(move |(code, _)| !own(*code));
         known.map(move |(code, name)| {

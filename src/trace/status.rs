@@ -1,6 +1,6 @@
 //! What a call of the driver returned, and the limits that it can set, by their names.
 
-use cuda_pitfalls_calls::{Constants, Library, status};
+use cuda_pitfalls_calls::{CallLibrary, Constants, status};
 
 use super::{ContextChange, Event, What};
 
@@ -9,7 +9,7 @@ pub const NOT_READY: i64 = 600;
 
 /// The name of a status of the driver, or its number where it has no name.
 pub fn status_name(code: i64) -> String {
-    status::name(Library::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
+    status::name(CallLibrary::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
 /// The name of a limit in `CUlimit`, such as `CU_LIMIT_STACK_SIZE`; none where it has none.

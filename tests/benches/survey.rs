@@ -18,7 +18,7 @@ use cuda_pitfalls::scenario::{Scalar, Step};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::{Survey, calls};
-use cuda_pitfalls_calls::{Library, Output, ParamKind};
+use cuda_pitfalls_calls::{CallLibrary, Output, ParamKind};
 
 /// At most so many bare processes per survey.
 const MOST_BARE: usize = 120;
@@ -147,9 +147,9 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
                 let step = steps.get(&row.call)?;
                 let origin = cuda_pitfalls_calls::find(&step.call)?.library;
                 let file = match (origin, &row.libcudart_version) {
-                    (Library::Driver, _) => "libcuda.so.1".to_string(),
-                    (Library::Nvml, _) => "libnvidia-ml.so.1".to_string(),
-                    (Library::Runtime, Some(version)) => runtime(version)?,
+                    (CallLibrary::Driver, _) => "libcuda.so.1".to_string(),
+                    (CallLibrary::Nvml, _) => "libnvidia-ml.so.1".to_string(),
+                    (CallLibrary::Runtime, Some(version)) => runtime(version)?,
                     _ => return None,
                 };
                 let mut arguments = vec![file, step.call.clone()];

@@ -2,7 +2,7 @@
 
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::trace::{CallCount, Trace};
-use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 /// What the worker asks the driver on its own account after each step.
 const PROBES: [&str; 5] =
@@ -27,21 +27,23 @@ pub(crate) fn compare(report: &Report, trace: &Trace) -> Compared {
         let Some(plan) = &scenario.plan else { continue };
         for case in &scenario.cases {
             let steps = &plan.cases.iter().find(|of| of.name == case.name).expect("a case").steps;
-            let libraries: Vec<Library> =
+            let libraries: Vec<CallLibrary> =
                 steps.iter().filter_map(|step| calls::find(&step.call)).map(|call| call.library).collect();
-            let is_apart = |library: &Library| ![Library::Driver, Library::Nvml, Library::Harness].contains(library);
+            let is_apart = |library: &CallLibrary| {
+                ![CallLibrary::Driver, CallLibrary::Nvml, CallLibrary::Harness].contains(library)
+            };
             let loads = steps.iter().any(|step| step.call == "dlopen");
             if loads || libraries.iter().any(is_apart) || steps.iter().any(|step| step.starts_process()) {
                 continue;
             }
-            let has_nvml = libraries.contains(&Library::Nvml);
+            let has_nvml = libraries.contains(&CallLibrary::Nvml);
             for attempt in &case.attempts {
                 compared.attempts += 1;
                 let counts = trace.counts.iter().find(|counts| counts.pid == attempt.recording.pid);
                 let counted = counts.map(|counts| counts.calls.clone()).unwrap_or_default();
                 let of_driver = steps
                     .iter()
-                    .filter(|step| calls::find(&step.call).is_some_and(|call| call.library == Library::Driver));
+                    .filter(|step| calls::find(&step.call).is_some_and(|call| call.library == CallLibrary::Driver));
                 let absent = of_driver.filter(|step| !counted.contains_key(&step.call));
                 compared.wrong.extend(absent.map(|step| format!("{} {}: no {}", scenario.name, case.name, step.call)));
                 for (name, CallCount { calls: made, .. }) in &counted {

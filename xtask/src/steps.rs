@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Constants, Library, Output, Param, ParamKind};
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, CallLibrary, Constants, Output, Param, ParamKind};
 
 use cuda_pitfalls::catalogue;
 
@@ -17,12 +17,12 @@ Generated from the tables of calls (`src/calls/tables/`); `cargo xtask bless` wr
 /// The page, in Markdown.
 pub fn page() -> String {
     let mut text = HEAD.to_string();
-    for library in Library::ALL {
+    for library in CallLibrary::ALL {
         let rows: Vec<&Call> = calls::all().filter(|call| call.library == library).collect();
         if rows.is_empty() {
             continue;
         }
-        let title = if library == Library::Harness { "Actions of the worker (harness)" } else { library.name() };
+        let title = if library == CallLibrary::Harness { "Actions of the worker (harness)" } else { library.name() };
         let _ =
             write!(text, "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n");
         for call in rows {

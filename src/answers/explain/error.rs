@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use cuda_pitfalls_calls::{Library, status};
+use cuda_pitfalls_calls::{CallLibrary, status};
 use serde::Deserialize;
 
 use super::words::Term;
@@ -47,18 +47,19 @@ pub(super) fn by_number(number: u32) -> Vec<Term> {
     if number == 0 {
         return Vec::new();
     }
-    let has_name = [Library::Runtime, Library::Driver].iter().any(|one| status::name(*one, number.into()).is_some());
+    let has_name =
+        [CallLibrary::Runtime, CallLibrary::Driver].iter().any(|one| status::name(*one, number.into()).is_some());
     let old = ALL.iter().filter(|known| known.old == Some(number)).map(|known| known.code);
     old.chain(has_name.then_some(number)).map(term).collect()
 }
 
 /// The error of this name.
 pub(super) fn by_name(name: &str) -> Option<Term> {
-    let known = |library: Library| {
+    let known = |library: CallLibrary| {
         let mut all = status::table(library).iter();
         all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))
     };
-    let (code, _) = known(Library::Runtime).or_else(|| known(Library::Driver))?;
+    let (code, _) = known(CallLibrary::Runtime).or_else(|| known(CallLibrary::Driver))?;
     (*code != 0).then(|| term(*code))
 }
 
@@ -72,7 +73,8 @@ pub(super) fn by_message(text: &str) -> Vec<Term> {
 
 /// What the libraries call an error, and what they say of it.
 pub(super) fn described(code: u32) -> Option<(Vec<&'static str>, Option<String>)> {
-    let names = [Library::Runtime, Library::Driver].into_iter().filter_map(|one| status::name(one, code.into()));
+    let names =
+        [CallLibrary::Runtime, CallLibrary::Driver].into_iter().filter_map(|one| status::name(one, code.into()));
     let names: Vec<&str> = names.collect();
     let says = ALL.iter().find(|known| known.code == code).map(|known| known.says.clone());
     (!names.is_empty()).then_some((names, says))

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, Call, FieldType, Library, Output, Param, ParamKind, RETURNED_TEXT, Returns};
+use cuda_pitfalls_calls::{
+    self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, RETURNED_TEXT, Returns,
+};
 
 use super::Refusal;
 use super::program::{Action, Argument, Doing, Number, Program, Question, Sequence, plain_type, questions};
@@ -163,12 +165,12 @@ fn libraries(program: &Program<'_>) -> Vec<&'static str> {
     let mut all: Vec<&str> = Vec::new();
     for library in program.calls().iter().map(|call| call.library) {
         let flag = match library {
-            Library::Runtime => "-lcudart",
-            Library::Nvrtc => "-lnvrtc",
-            Library::Cublas => "-lcublas",
-            Library::Cufft => "-lcufft",
-            Library::Nccl => "-lnccl",
-            Library::Driver | Library::Nvml | Library::Libc | Library::Harness => continue,
+            CallLibrary::Runtime => "-lcudart",
+            CallLibrary::Nvrtc => "-lnvrtc",
+            CallLibrary::Cublas => "-lcublas",
+            CallLibrary::Cufft => "-lcufft",
+            CallLibrary::Nccl => "-lnccl",
+            CallLibrary::Driver | CallLibrary::Nvml | CallLibrary::Libc | CallLibrary::Harness => continue,
         };
         if !all.contains(&flag) {
             all.push(flag);
@@ -202,10 +204,10 @@ fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
 
 fn declarations(program: &Program<'_>, out: &mut String) {
     let mut functions = program.calls();
-    functions.retain(|call| call.library != Library::Libc);
-    let has_runtime = functions.iter().any(|call| call.library == Library::Runtime);
+    functions.retain(|call| call.library != CallLibrary::Libc);
+    let has_runtime = functions.iter().any(|call| call.library == CallLibrary::Runtime);
     functions.extend(MEASURING.iter().filter_map(|name| calls::find(name)));
-    functions.retain(|call| has_runtime || call.library != Library::Runtime);
+    functions.retain(|call| has_runtime || call.library != CallLibrary::Runtime);
     functions.sort_by_key(|call| (call.library, call.name));
     functions.dedup_by_key(|call| call.name);
     let mut types: BTreeMap<String, String> = BTreeMap::new();
@@ -218,7 +220,7 @@ fn declarations(program: &Program<'_>, out: &mut String) {
         }
         types.entry(base.to_string()).or_insert_with(|| declared_type(base, param, plain.contains('*')));
     }
-    let mut results: Vec<Library> = functions.iter().map(|call| call.library).collect();
+    let mut results: Vec<CallLibrary> = functions.iter().map(|call| call.library).collect();
     results.dedup();
     out.push_str(
         "#define _GNU_SOURCE\n#include <ctype.h>\n#include <dlfcn.h>\n#include <errno.h>\n#include <pthread.h>\n\
@@ -264,27 +266,27 @@ fn constants(action: &Action<'_>) -> Vec<(&'static str, i64)> {
     }
 }
 
-fn result_type(library: Library) -> &'static str {
+fn result_type(library: CallLibrary) -> &'static str {
     match library {
-        Library::Driver => "CUresult",
-        Library::Runtime => "cudaError_t",
-        Library::Nvml => "nvmlReturn_t",
-        Library::Nvrtc => "nvrtcResult",
-        Library::Cublas => "cublasStatus_t",
-        Library::Cufft => "cufftResult",
-        Library::Nccl => "ncclResult_t",
-        Library::Libc | Library::Harness => "int",
+        CallLibrary::Driver => "CUresult",
+        CallLibrary::Runtime => "cudaError_t",
+        CallLibrary::Nvml => "nvmlReturn_t",
+        CallLibrary::Nvrtc => "nvrtcResult",
+        CallLibrary::Cublas => "cublasStatus_t",
+        CallLibrary::Cufft => "cufftResult",
+        CallLibrary::Nccl => "ncclResult_t",
+        CallLibrary::Libc | CallLibrary::Harness => "int",
     }
 }
 
 /// What the runtime calls a library.
-pub(super) fn short(library: Library) -> &'static str {
+pub(super) fn short(library: CallLibrary) -> &'static str {
     match library {
-        Library::Driver => "DRIVER",
-        Library::Runtime => "RUNTIME",
-        Library::Nvml => "NVML",
-        Library::Libc | Library::Harness => "LIBC",
-        Library::Nvrtc | Library::Cublas | Library::Cufft | Library::Nccl => "OTHER",
+        CallLibrary::Driver => "DRIVER",
+        CallLibrary::Runtime => "RUNTIME",
+        CallLibrary::Nvml => "NVML",
+        CallLibrary::Libc | CallLibrary::Harness => "LIBC",
+        CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => "OTHER",
     }
 }
 
@@ -546,7 +548,7 @@ fn checked(call: &Call, passed: &str, before: Vec<String>, told: &[String]) -> V
         return lines;
     }
     let whole = match call.library {
-        Library::Libc => format!("returned_errno({made})"),
+        CallLibrary::Libc => format!("returned_errno({made})"),
         library => format!("returned({}, {made})", short(library)),
     };
     match told {
@@ -697,8 +699,8 @@ fn effect(program: &Program<'_>, out: &mut String) -> Result<(), Refusal> {
 }
 
 /// The library and the code of a status.
-pub(super) fn status(name: &str) -> Option<(Library, u32)> {
-    Library::ALL.into_iter().find_map(|library| {
+pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
+    CallLibrary::ALL.into_iter().find_map(|library| {
         let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
         known.map(|(code, _)| (library, *code))
     })

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, Library, Output, Param, ParamKind, SIGNALS};
+use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, CallLibrary, Output, Param, ParamKind, SIGNALS};
 
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::fact::FactSet;
@@ -283,7 +283,7 @@ impl<'s> Sequence<'s> {
         let Some(call) = calls::find(&step.call) else {
             return Err(Refusal(format!("`{}` is no call of the tables", step.call)));
         };
-        if call.library == Library::Harness {
+        if call.library == CallLibrary::Harness {
             return self.own(step);
         }
         let arguments = (0..call.params.len()).map(|at| self.argument(call, at, step)).collect::<Result<_, _>>()?;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, Call, FieldType, Library, Output, Param, ParamKind, RETURNED_TEXT, Returns};
+use cuda_pitfalls_calls::{
+    self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, RETURNED_TEXT, Returns,
+};
 
 use super::Refusal;
 use super::c::{short, status};
@@ -252,19 +254,19 @@ fn libraries(program: &Program<'_>, out: &mut String) {
         return;
     }
     let calls = program.calls();
-    let uses = |library: Library| calls.iter().any(|call| call.library == library);
+    let uses = |library: CallLibrary| calls.iter().any(|call| call.library == library);
     out.push_str("if CASE is not None:\n    cuda = load(\"libcuda.so.1\", \"libcuda.so\")\n");
-    if uses(Library::Runtime) {
+    if uses(CallLibrary::Runtime) {
         out.push_str("    cudart = load_runtime()\n");
     }
-    if uses(Library::Nvml) {
+    if uses(CallLibrary::Nvml) {
         out.push_str("    nvml = load(\"libnvidia-ml.so.1\", \"libnvidia-ml.so\")\n");
     }
     for (library, name, versions) in [
-        (Library::Nvrtc, "nvrtc", ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]),
-        (Library::Cublas, "cublas", ["libcublas.so", "libcublas.so.13", "libcublas.so.12"]),
-        (Library::Cufft, "cufft", ["libcufft.so", "libcufft.so.12", "libcufft.so.11"]),
-        (Library::Nccl, "nccl", ["libnccl.so.2", "libnccl.so", "libnccl.so.1"]),
+        (CallLibrary::Nvrtc, "nvrtc", ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]),
+        (CallLibrary::Cublas, "cublas", ["libcublas.so", "libcublas.so.13", "libcublas.so.12"]),
+        (CallLibrary::Cufft, "cufft", ["libcufft.so", "libcufft.so.12", "libcufft.so.11"]),
+        (CallLibrary::Nccl, "nccl", ["libnccl.so.2", "libnccl.so", "libnccl.so.1"]),
     ] {
         if uses(library) {
             let names: Vec<String> = versions.iter().map(|version| literal(version)).collect();
@@ -277,16 +279,16 @@ fn libraries(program: &Program<'_>, out: &mut String) {
 }
 
 /// The variable that holds a library.
-fn object(library: Library) -> &'static str {
+fn object(library: CallLibrary) -> &'static str {
     match library {
-        Library::Driver => "cuda",
-        Library::Runtime => "cudart",
-        Library::Nvml => "nvml",
-        Library::Nvrtc => "nvrtc",
-        Library::Cublas => "cublas",
-        Library::Cufft => "cufft",
-        Library::Nccl => "nccl",
-        Library::Libc | Library::Harness => "environ",
+        CallLibrary::Driver => "cuda",
+        CallLibrary::Runtime => "cudart",
+        CallLibrary::Nvml => "nvml",
+        CallLibrary::Nvrtc => "nvrtc",
+        CallLibrary::Cublas => "cublas",
+        CallLibrary::Cufft => "cufft",
+        CallLibrary::Nccl => "nccl",
+        CallLibrary::Libc | CallLibrary::Harness => "environ",
     }
 }
 
@@ -406,7 +408,7 @@ fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
     let upper = |actor: &usize| name(actor).to_ascii_uppercase();
     match &action.doing {
         // The environment of Python is that of C, and stays so.
-        Doing::Call { call, arguments } if is_of_lines && call.library == Library::Libc => {
+        Doing::Call { call, arguments } if is_of_lines && call.library == CallLibrary::Libc => {
             let texts: Vec<String> = arguments
                 .iter()
                 .filter_map(|argument| if let Argument::Text(of) = argument { Some(text(of)) } else { None })
@@ -531,7 +533,7 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
         return lines;
     }
     let whole = match call.library {
-        Library::Libc => format!("errno_of(seen, {made})"),
+        CallLibrary::Libc => format!("errno_of(seen, {made})"),
         library => format!("seen.returned({}, {made})", short(library)),
     };
     if told.is_empty() {

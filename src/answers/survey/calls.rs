@@ -17,7 +17,7 @@ pub use recipe::{Recipe, Recipes, recipes};
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -137,7 +137,7 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
 /// Reduces what was asked with a recipe to its row.
 fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
     let seen = showed::seen(recipe, done, scene);
-    let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == Library::Runtime);
+    let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == CallLibrary::Runtime);
     let mut standing = Standing::of(done);
     let seen = seen.unwrap_or_else(|unmeasured| {
         standing.unmeasured = Some(unmeasured);

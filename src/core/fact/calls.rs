@@ -9,7 +9,7 @@ use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Row, Sight, Told, Tr
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
 use crate::source::tree::{Entry, Node};
-use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 pub(super) const CALLS: FactKind = FactKind {
     key: "calls",
@@ -37,7 +37,7 @@ pub(super) const CALLS: FactKind = FactKind {
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
     let mut made = BTreeMap::new();
     if let Some(call) = file.rows.iter().find_map(|row| match row {
-        Row::Call(call) if !matches!(call.library, Library::Libc | Library::Harness) => Some(call),
+        Row::Call(call) if !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness) => Some(call),
         _ => None,
     }) {
         let help = Some("name a step that is a Python line".to_string());
@@ -46,7 +46,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
     }
     for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
         if !is_counted(&key.text) {
-            let driver = calls::all().filter(|call| call.library == Library::Driver);
+            let driver = calls::all().filter(|call| call.library == CallLibrary::Driver);
             let help = suggest(&key.text, driver.map(|call| call.name));
             file.reader.error(&key.place, format!("unknown driver call `{}`", key.text), help);
         }
@@ -60,7 +60,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
 /// count by their own names.
 fn is_counted(name: &str) -> bool {
     let plain = name.trim_end_matches("_ptsz").trim_end_matches("_ptds");
-    calls::find(plain).is_some_and(|call| call.library == Library::Driver)
+    calls::find(plain).is_some_and(|call| call.library == CallLibrary::Driver)
 }
 
 fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {

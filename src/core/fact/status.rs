@@ -8,7 +8,7 @@ use crate::python;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::{one_or_more, or_parameter, reference};
 use crate::source::tree::Node;
-use cuda_pitfalls_calls::{Library, status};
+use cuda_pitfalls_calls::{CallLibrary, status};
 
 pub(super) const STATUS: FactKind = FactKind {
     key: "status",
@@ -88,13 +88,13 @@ fn can_return(row: &Row, name: &str) -> bool {
     let Row::Call(kind) = row else { return can_raise(name) };
     let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
     match kind.library {
-        Library::Driver => of_its_own("CUDA_"),
-        Library::Runtime => of_its_own("cuda"),
-        Library::Nvml => of_its_own("NVML_"),
-        Library::Nvrtc => of_its_own("NVRTC_"),
-        Library::Cublas => of_its_own("CUBLAS_"),
-        Library::Cufft => of_its_own("CUFFT_"),
-        Library::Nccl => of_its_own("nccl"),
-        Library::Libc | Library::Harness => name == "OK" || name.starts_with('E'),
+        CallLibrary::Driver => of_its_own("CUDA_"),
+        CallLibrary::Runtime => of_its_own("cuda"),
+        CallLibrary::Nvml => of_its_own("NVML_"),
+        CallLibrary::Nvrtc => of_its_own("NVRTC_"),
+        CallLibrary::Cublas => of_its_own("CUBLAS_"),
+        CallLibrary::Cufft => of_its_own("CUFFT_"),
+        CallLibrary::Nccl => of_its_own("nccl"),
+        CallLibrary::Libc | CallLibrary::Harness => name == "OK" || name.starts_with('E'),
     }
 }

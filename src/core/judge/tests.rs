@@ -324,7 +324,7 @@ fn one_changed_status_in_one_attempt_changes_the_verdict_or_the_expectation() {
                         if let Event::End { step: of, status, .. } = &mut said.event
                             && *of == step
                         {
-                            *status = Some(crate::event::Status::named(cuda_pitfalls_calls::Library::Driver, code));
+                            *status = Some(crate::event::Status::named(cuda_pitfalls_calls::CallLibrary::Driver, code));
                         }
                     }
                     let found = verdict(&plan, &mut changed);

@@ -139,7 +139,7 @@ fn an_order_that_there_is_none_of_fails_whatever_the_mask_is() {
 #[test]
 fn names_and_numbers_are_those_of_cuda() {
     for status in [InitStatus::Success, InitStatus::NoDevice, InitStatus::InvalidDevice] {
-        let known = crate::event::Status::named(cuda_pitfalls_calls::Library::Driver, status.code());
+        let known = crate::event::Status::named(cuda_pitfalls_calls::CallLibrary::Driver, status.code());
         assert_eq!(known.name.as_deref(), Some(status.name()));
         assert_eq!(serde_json::to_value(status).unwrap(), status.name());
     }

@@ -1,6 +1,6 @@
 //! Attempts for tests, written event by event.
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 
 use crate::calibration::Calibration;
 use crate::event::{Event, Probe, Status, Value};
@@ -106,7 +106,7 @@ impl Script {
         self.begin(step);
         let t_ns = self.tick();
         let values = values.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect();
-        let status = Some(Status::named(Library::Driver, code));
+        let status = Some(Status::named(CallLibrary::Driver, code));
         self.events.push(Event::End {
             step,
             t_ns,

@@ -4,7 +4,7 @@
 //! takes CUDA calls, and none is made before the worker. A scenario that needs `peer_access` asks
 //! for it in a step of its own, and the judge sees the status.
 
-use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 use crate::machine::Machine;
 use crate::python;
@@ -148,7 +148,7 @@ impl NeedContext<'_> {
     /// Only a scenario that calls the runtime needs one.
     fn libcudart(&self) -> Option<String> {
         let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
-        let calls = |call: &str| calls::find(call).is_some_and(|row| row.library == Library::Runtime);
+        let calls = |call: &str| calls::find(call).is_some_and(|row| row.library == CallLibrary::Runtime);
         let needed_by = steps.find(|step| calls(&step.call))?;
         // A libcudart that did not even say its number is the one that could not be loaded.
         if self.options.libcudart.as_ref().is_some_and(|runtime| runtime.number.is_some()) {

@@ -1,6 +1,6 @@
 //! Reading memory and processes of every GPU.
 
-use cuda_pitfalls_calls::{Library, status};
+use cuda_pitfalls_calls::{CallLibrary, status};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -104,7 +104,7 @@ fn name(error: NvmlError) -> String {
 }
 
 fn name_of(code: nvmlReturn_t) -> String {
-    status::name(Library::Nvml, i64::from(code)).map_or_else(|| format!("code {code}"), str::to_string)
+    status::name(CallLibrary::Nvml, i64::from(code)).map_or_else(|| format!("code {code}"), str::to_string)
 }
 
 /// Compute processes, sorted by PID. A list that grew between NVML's two calls is asked for again.

@@ -1,6 +1,6 @@
 //! The libraries that a worker mapped: whether they are those of the run.
 
-use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use cuda_pitfalls_core::event::{Event, MappedLibrary};
 use cuda_pitfalls_core::experiment::{Experiment, Program};
 use cuda_pitfalls_core::recording::Recording;
@@ -12,7 +12,7 @@ use super::reading::incident;
 /// or a missing libcuda, is an incident. `expected` is none until the run knows its own provenance.
 pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
     // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
-    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == Library::Driver);
+    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == CallLibrary::Driver);
     let makes_calls = experiment.program == Program::Worker;
     let takes_libcuda = makes_calls && (experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call)));
     let mut wrong = Vec::new();
@@ -22,13 +22,13 @@ pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected:
             Event::Bye { libraries } => (libraries, false),
             _ => continue,
         };
-        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == Library::Driver.name();
+        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == CallLibrary::Driver.name();
         if takes_libcuda && is_ready && !libraries.iter().any(is_libcuda) {
             wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
         }
         for library in &*libraries {
             // A framework brings a libcudart of its own; which driver it works on decides what its results are.
-            let is_own = !is_ready && !makes_calls && library.name == Library::Runtime.name();
+            let is_own = !is_ready && !makes_calls && library.name == CallLibrary::Runtime.name();
             if !is_own && expected.is_some_and(|expected| expected != Provenance::of(library.simulated)) {
                 wrong.push(format!("the worker mapped {}, which is not what this run is on", library.path));
             }

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cuda_pitfalls_calls::{Call, Library, SIGNALS};
+use cuda_pitfalls_calls::{Call, CallLibrary, SIGNALS};
 
 use super::{CallResult, Thread, Worker, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
@@ -70,7 +70,7 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &
     match result {
         Ok(values) => CallResult { status: None, values, bytes: None, elapsed_ns },
         Err(code) => {
-            let status = Some(Status::named(Library::Libc, code));
+            let status = Some(Status::named(CallLibrary::Libc, code));
             CallResult { status, values: Values::new(), bytes: None, elapsed_ns }
         }
     }
@@ -235,8 +235,10 @@ mod tests {
 
     #[test]
     fn every_harness_step_has_an_action_and_the_other_way_round() {
-        let listed: Vec<_> =
-            cuda_pitfalls_calls::all().filter(|call| call.library == Library::Harness).map(|call| call.name).collect();
+        let listed: Vec<_> = cuda_pitfalls_calls::all()
+            .filter(|call| call.library == CallLibrary::Harness)
+            .map(|call| call.name)
+            .collect();
         let made: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).collect();
         assert_eq!(listed, made);
     }

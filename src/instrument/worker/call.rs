@@ -10,7 +10,7 @@ mod fat_binary;
 use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::{
-    Call, FieldType, Layout, Library, Output, ParamKind, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
+    Call, CallLibrary, FieldType, Layout, Output, ParamKind, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
     status::SIM_NOT_MODELLED,
 };
 
@@ -48,7 +48,9 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     let result = result as u32;
     let code = match call.library {
         // A C library call that fails returns -1 and leaves the reason in errno.
-        Library::Libc if result as i32 == -1 => i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)),
+        CallLibrary::Libc if result as i32 == -1 => {
+            i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
+        }
         _ => i64::from(result),
     };
     let (values, bytes) = if code == 0 { outputs(worker, call, step, &arguments) } else { Default::default() };

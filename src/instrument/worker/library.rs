@@ -9,21 +9,21 @@ use std::ffi::CString;
 use std::sync::{Mutex, OnceLock};
 
 use crate::mapped::{is_any_simulated, mapped};
-use cuda_pitfalls_calls::{Library, status::SIM_NOT_MODELLED};
+use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
 
 /// What is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LoadError {
     /// A library.
     #[error("{}", .0.name())]
-    Library(Library),
+    Library(CallLibrary),
     /// A function of a library.
     #[error("{name} ({})", library.name())]
     Function {
         /// Its name.
         name: String,
         /// The library, which is there.
-        library: Library,
+        library: CallLibrary,
     },
     /// Something that no library has.
     #[error("{0} is not a function of a library")]
@@ -37,14 +37,14 @@ pub(super) enum LoadError {
 ///
 /// # Errors
 /// What is missing.
-pub(super) fn address(library: Library, name: &str) -> Result<usize, LoadError> {
+pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LoadError> {
     let open = match library {
-        Library::Driver => driver()?,
-        Library::Runtime => runtime()?,
-        Library::Nvml => nvml()?,
-        Library::Nvrtc | Library::Cublas | Library::Cufft | Library::Nccl => toolkit(library)?,
-        Library::Libc => this(),
-        Library::Harness => return Err(LoadError::NoFunction(name.to_string())),
+        CallLibrary::Driver => driver()?,
+        CallLibrary::Runtime => runtime()?,
+        CallLibrary::Nvml => nvml()?,
+        CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => toolkit(library)?,
+        CallLibrary::Libc => this(),
+        CallLibrary::Harness => return Err(LoadError::NoFunction(name.to_string())),
     };
     symbol(open, name).ok_or_else(|| LoadError::Function { name: name.to_string(), library })
 }
@@ -67,7 +67,7 @@ fn open(file: &str) -> Option<libloading::Library> {
 /// Opens a library when a step says so. The simulated machine stands for the first three; the toolkit
 /// has no place on it.
 pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
-    if is_any_simulated() && Library::TOOLKIT.iter().any(|library| library.files().contains(&file)) {
+    if is_any_simulated() && CallLibrary::TOOLKIT.iter().any(|library| library.files().contains(&file)) {
         return Err(SIM_NOT_MODELLED);
     }
     open(file).ok_or(i64::from(libc::ENOENT))
@@ -77,7 +77,7 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
 pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
-    let original = mapped().known.into_iter().find(|library| library.name == Library::Runtime.name());
+    let original = mapped().known.into_iter().find(|library| library.name == CallLibrary::Runtime.name());
     // The simulated machine is driver and runtime in one, so that a copy of it would be another node.
     let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
     let file =
@@ -92,8 +92,8 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
 
 /// A library of the toolkit. The simulated machine has none, and the machine's own would take it for
 /// a GPU.
-fn toolkit(library: Library) -> Result<&'static libloading::Library, LoadError> {
-    static OPEN: Mutex<BTreeMap<Library, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
+fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, LoadError> {
+    static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
     let mut known = super::lock(&OPEN);
     if let Some(open) = known.get(&library) {
         return Ok(open);
@@ -106,7 +106,7 @@ fn toolkit(library: Library) -> Result<&'static libloading::Library, LoadError> 
 }
 
 /// Runs something of cudarc that panics when a library is missing.
-fn quietly<T>(what: Library, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, LoadError> {
+fn quietly<T>(what: CallLibrary, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, LoadError> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(open);
@@ -116,12 +116,12 @@ fn quietly<T>(what: Library, open: impl FnOnce() -> T + std::panic::UnwindSafe) 
 
 fn driver() -> Result<&'static libloading::Library, LoadError> {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
-    quietly(Library::Driver, || unsafe { cudarc::driver::sys::culib() })
+    quietly(CallLibrary::Driver, || unsafe { cudarc::driver::sys::culib() })
 }
 
 fn runtime() -> Result<&'static libloading::Library, LoadError> {
     // SAFETY: as above, for libcudart.
-    quietly(Library::Runtime, || unsafe { cudarc::runtime::sys::culib() })
+    quietly(CallLibrary::Runtime, || unsafe { cudarc::runtime::sys::culib() })
 }
 
 fn nvml() -> Result<&'static libloading::Library, LoadError> {
@@ -129,7 +129,7 @@ fn nvml() -> Result<&'static libloading::Library, LoadError> {
     // SAFETY: as above, for NVML.
     NVML.get_or_init(|| unsafe { libloading::Library::new("libnvidia-ml.so.1") }.ok())
         .as_ref()
-        .ok_or(LoadError::Library(Library::Nvml))
+        .ok_or(LoadError::Library(CallLibrary::Nvml))
 }
 
 fn this() -> &'static libloading::Library {

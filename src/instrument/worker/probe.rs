@@ -5,7 +5,7 @@
 //! without probes). Afterwards `cuDevicePrimaryCtxGetState` and `cuCtxGetCurrent` read state without
 //! making any. The runtime is never asked: its queries initialise.
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 
 use super::symbols::Symbols;
 use cuda_pitfalls_core::event::{Probe, Status};
@@ -20,7 +20,7 @@ pub(super) fn look(symbols: &Symbols) -> Probe {
     let Some(result) = call1(symbols, "cuDeviceGetCount", (&raw mut count).addr()) else {
         return probe;
     };
-    probe.status = Some(Status::named(Library::Driver, result));
+    probe.status = Some(Status::named(CallLibrary::Driver, result));
     if result != 0 || !(0..=MOST_GPUS).contains(&count) {
         return probe;
     }
@@ -56,12 +56,12 @@ fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
     match call1(symbols, "cuCtxGetCurrent", (&raw mut context).addr()) {
         Some(0) if context != 0 => {}
         Some(0) | None => return (None, None),
-        Some(code) => return (None, Some(Status::named(Library::Driver, code))),
+        Some(code) => return (None, Some(Status::named(CallLibrary::Driver, code))),
     }
     let mut device = 0i32;
     match call1(symbols, "cuCtxGetDevice", (&raw mut device).addr()) {
         Some(0) => (Some(device), None),
-        Some(code) => (None, Some(Status::named(Library::Driver, code))),
+        Some(code) => (None, Some(Status::named(CallLibrary::Driver, code))),
         None => (None, None),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use cuda_pitfalls_calls::{self as calls, Library};
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 use super::library;
 
@@ -27,7 +27,7 @@ impl Symbols {
         let probed = PROBES.iter().copied().filter(|_| probes);
         for name in wanted.iter().map(String::as_str).chain(probed) {
             let Some(call) = calls::find(name) else { continue };
-            if call.library == Library::Harness || addresses.contains_key(call.name) {
+            if call.library == CallLibrary::Harness || addresses.contains_key(call.name) {
                 continue;
             }
             match library::address(call.library, call.name) {

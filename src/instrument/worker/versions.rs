@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use super::call;
 use super::library::{self, LoadError};
 use crate::mapped::mapped;
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
 
@@ -18,13 +18,13 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     // SAFETY: the caller vouches for the descriptor.
     let channel = unsafe { Channel::inherited(fd) };
     let mut found = Versions::default();
-    found.cuda_driver = version(library::address(Library::Driver, "cuDriverGetVersion"), &mut found.missing);
+    found.cuda_driver = version(library::address(CallLibrary::Driver, "cuDriverGetVersion"), &mut found.missing);
     let runtime = match &libcudart {
         Some(path) => by_path(path),
-        None => library::address(Library::Runtime, "cudaRuntimeGetVersion"),
+        None => library::address(CallLibrary::Runtime, "cudaRuntimeGetVersion"),
     };
     found.runtime = version(runtime, &mut found.missing);
-    if let Err(what) = library::address(Library::Nvml, "nvmlInit_v2") {
+    if let Err(what) = library::address(CallLibrary::Nvml, "nvmlInit_v2") {
         found.missing.push(what.to_string());
     }
     let mapped = mapped();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 
 use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
@@ -171,7 +171,7 @@ fn why_refused(row: &CallRow) -> String {
     let said = recipes(1).ok().as_ref().and_then(why);
     match said {
         Some(why) => why,
-        None if row.library == Library::Driver.name() => {
+        None if row.library == CallLibrary::Driver.name() => {
             "returns its error before it asks for an initialised driver".to_string()
         }
         None => "other arguments were not asked yet".to_string(),

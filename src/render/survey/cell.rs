@@ -1,7 +1,7 @@
 //! The cells of a row of `survey calls`.
 
 use cuda_pitfalls_answers::survey::calls::{Answer, CallRow};
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::text::units;
 
 pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> String {
@@ -22,7 +22,7 @@ pub(super) fn frozen(row: &CallRow) -> String {
 pub(super) fn returned(row: &CallRow) -> String {
     match (&row.status, row.answer()) {
         (Some(status), _) => status.clone(),
-        (None, Some(_)) if row.library == Library::Runtime.name() => "text".to_string(),
+        (None, Some(_)) if row.library == CallLibrary::Runtime.name() => "text".to_string(),
         (None, Some(_)) => String::new(),
         (None, None) => "?".to_string(),
     }

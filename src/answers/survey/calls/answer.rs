@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_library_has_its_success_and_a_row_its_function() {
-        for library in cuda_pitfalls_calls::Library::ALL {
+        for library in cuda_pitfalls_calls::CallLibrary::ALL {
             let name = cuda_pitfalls_calls::status::name(library, 0).expect("a name");
             assert!(SUCCESSES.contains(&name), "{name}");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, Call, Library};
+use cuda_pitfalls_calls::{self as calls, Call, CallLibrary};
 use serde::Deserialize;
 use toml::{Spanned, Table};
 
@@ -61,7 +61,7 @@ pub struct Recipe {
     /// The C symbol, or the label where a call is asked in several ways.
     pub name: String,
     /// The library that has it.
-    pub origin: Library,
+    pub origin: CallLibrary,
     /// The symbol.
     pub symbol: String,
     /// What the step is called in the question.
@@ -254,7 +254,7 @@ impl Recipe {
             effect: Vec::new(),
             cases: vec![case],
         };
-        let of_libcudart = self.origin == Library::Runtime;
+        let of_libcudart = self.origin == CallLibrary::Runtime;
         Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.scenario() }
     }
 }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
         let recipes = recipes(1).expect("the recipes are valid");
-        let loaded = calls::all().filter(|call| !matches!(call.library, Library::Libc | Library::Harness));
+        let loaded = calls::all().filter(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
         let silent: Vec<&str> = loaded
             .map(|call| call.name)
             .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))

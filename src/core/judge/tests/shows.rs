@@ -10,7 +10,7 @@ use crate::observe::{Hidden, MemoryObservation, Observation, Shared, StepObserva
 use crate::plan::fixture::machine;
 use crate::scenario::{Check, Class, ExitCheck, GpuList, Matcher, Operand, Range, When};
 use crate::verdict::Provenance;
-use cuda_pitfalls_calls::Library;
+use cuda_pitfalls_calls::CallLibrary;
 
 fn step() -> StepObservation {
     let memory = |class, used: i64| MemoryObservation {
@@ -22,7 +22,7 @@ fn step() -> StepObservation {
     StepObservation {
         label: "it".into(),
         returned: true,
-        status: Some(Status::named(Library::Driver, 0)),
+        status: Some(Status::named(CallLibrary::Driver, 0)),
         values: [("count".to_string(), Value::Int(2))].into(),
         varying: [("free".to_string(), Value::Int(9))].into(),
         initialised: Some(true),
@@ -139,17 +139,17 @@ fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
         label: "it".into(),
         returned: true,
         initialised: Some(false),
-        status: Some(Status::named(Library::Driver, 3)),
+        status: Some(Status::named(CallLibrary::Driver, 3)),
         ..StepObservation::default()
     };
     let held = |step: &StepObservation, check| letter(&asked(step.clone(), check));
     assert_eq!(held(&idle, at(facts!(contexts: Some(GpuList::None)))), 'y');
     assert_eq!(held(&idle, at(facts!(current: Some("none".into())))), 'y');
     assert_eq!(held(&idle, at(facts!(visible: Some(GpuList::None)))), '?');
-    let refused = StepObservation { status: Some(Status::named(Library::Driver, 100)), ..idle.clone() };
+    let refused = StepObservation { status: Some(Status::named(CallLibrary::Driver, 100)), ..idle.clone() };
     assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
     assert_eq!(held(&refused, at(facts!(visible: names(&["gpu0"])))), 'n');
-    let refused = StepObservation { status: Some(Status::named(Library::Runtime, 100)), ..idle };
+    let refused = StepObservation { status: Some(Status::named(CallLibrary::Runtime, 100)), ..idle };
     assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, LIBRARY_COPY, Library};
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, CallLibrary, Effect, LIBRARY_COPY};
 
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::conditions;
@@ -406,7 +406,7 @@ impl Steps<'_, '_> {
     /// The private copy of libcudart that makes the call.
     fn from(&mut self, node: &Node, kind: Option<&'static Call>) -> Option<String> {
         let name = self.reader.text(node)?;
-        if let Some(kind) = kind.filter(|kind| kind.library != Library::Runtime) {
+        if let Some(kind) = kind.filter(|kind| kind.library != CallLibrary::Runtime) {
             let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.library.name());
             self.reader.error(&node.place, message, None);
             return None;
