@@ -334,14 +334,14 @@ fn manual(arguments: &man::ManArguments) -> Exit {
     if let Some(folder) = &arguments.out {
         return match man::write(Cli::command(), folder) {
             Ok(()) => Exit::Ok,
-            Err(error) => fail(&format!("--out {}: {error}", folder.display()), Exit::NotDurable, false),
+            Err(error) => fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false),
         };
     }
     let about = arguments.about.as_deref();
     match man::page(Cli::command(), about) {
         Some(Ok(page)) => print(&page),
         Some(Err(error)) => fail(error, Exit::Internal, false),
-        None => fail(&format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),
+        None => fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),
     }
 }
 

@@ -80,7 +80,7 @@ pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page
 /// # Errors
 /// A file that cannot be read or is not valid.
 pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
-    Ok(provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)?)
+    provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)
 }
 
 /// What today's rules find in the committed traces of real programs, by name.

@@ -53,7 +53,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
                 "everything in this report is as expected; name the scenario that the bug report is about".to_string()
             }
         };
-        return fail(&why, Exit::Usage, false);
+        return fail(why, Exit::Usage, false);
     };
     let stem = if report.scenarios.len() == 1 { plain(&first.name) } else { "unexpected".to_string() };
     let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
@@ -66,7 +66,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
         redactor.json(&mut document);
         match serde_json::from_value(document.clone()) {
             Ok(redacted) => report = redacted,
-            Err(error) => return fail(&format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
+            Err(error) => return fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
         }
     }
     entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
@@ -78,9 +78,9 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
             print(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fail(&format!("{} is there already; name another with --out", path.display()), Exit::Usage, false)
+            fail(format!("{} is there already; name another with --out", path.display()), Exit::Usage, false)
         }
-        Err(error) => fail(&format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
+        Err(error) => fail(format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
     }
 }
 

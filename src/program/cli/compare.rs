@@ -54,7 +54,7 @@ pub(super) fn compare(arguments: CompareArguments) -> Exit {
     };
     let mut comparison = match compared {
         Ok(comparison) => render::compare::worded(comparison),
-        Err(why) => return fail(&why, Exit::Usage, json),
+        Err(why) => return fail(why, Exit::Usage, json),
     };
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();

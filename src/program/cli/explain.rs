@@ -45,7 +45,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
     let heard = match words.as_slice() {
         [only] if only == input::STDIN => match pasted(*json) {
             Ok(heard) => heard,
-            Err(error) => return fail(&format!("cannot read standard input: {error}"), Exit::Usage, *json),
+            Err(error) => return fail(format!("cannot read standard input: {error}"), Exit::Usage, *json),
         },
         words => Heard { query: Query::of(&words.join(" ")), passed: None },
     };

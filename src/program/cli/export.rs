@@ -53,11 +53,11 @@ pub(super) fn export(arguments: &ExportArguments) -> Exit {
     };
     if all.iter().any(|(other, _)| other.name != scenario.name) {
         let why = format!("`{name}` selects {} questions; name one (`cuda-pitfalls list {name}`)", all.len());
-        return fail(&why, Exit::Usage, false);
+        return fail(why, Exit::Usage, false);
     }
     let text = match written(scenario, instance, language, arguments.case.as_deref()) {
         Ok(text) => text,
-        Err(why) => return fail(&why, Exit::Usage, false),
+        Err(why) => return fail(why, Exit::Usage, false),
     };
     if all.len() > 1 {
         let others: Vec<&str> = all.iter().skip(1).map(|(_, other)| other.name.as_str()).collect();
@@ -92,14 +92,14 @@ fn write(path: &Path, text: &str) -> Exit {
     // What a link names may be somebody's, and a pipe may never be read.
     if fs::symlink_metadata(path).is_ok_and(|data| !data.is_file()) {
         let why = format!("--out {}: it is not a regular file; without --out it is written to stdout", path.display());
-        return fail(&why, Exit::Usage, false);
+        return fail(why, Exit::Usage, false);
     }
     match put(path, |file| file.write_all(text.as_bytes())) {
         Ok(()) => {
             note(&format!("{} written", path.display()));
             Exit::Ok
         }
-        Err(error) => fail(&format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
+        Err(error) => fail(format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
     }
 }
 

@@ -104,19 +104,19 @@ fn merge(arguments: &Merge) -> Exit {
     }
     let expected = match arguments.expect.as_deref().map(names).transpose() {
         Ok(expected) => expected,
-        Err(why) => return fail(&why, Exit::Usage, json),
+        Err(why) => return fail(why, Exit::Usage, json),
     };
     // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
     if let Some(input) = arguments.inputs.iter().find(|input| *input != stdin && !input.exists()) {
-        return fail(&format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json);
+        return fail(format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json);
     }
     let not_before = match arguments.max_age.map(clock::utc_before).transpose() {
         Ok(not_before) => not_before,
-        Err(why) => return fail(&format!("--max-age: {why}"), Exit::Usage, json),
+        Err(why) => return fail(format!("--max-age: {why}"), Exit::Usage, json),
     };
     let not_after = match clock::utc_after(MOST_AHEAD) {
         Ok(not_after) => Some(not_after),
-        Err(why) => return fail(&why, Exit::Internal, json),
+        Err(why) => return fail(why, Exit::Internal, json),
     };
     let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before, not_after };
     let pool = Pool::new(rule);
@@ -124,7 +124,7 @@ fn merge(arguments: &Merge) -> Exit {
     let built_in = words();
     let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());
     if let Err(error) = put(&arguments.out, &merged) {
-        return fail(&format!("--out: {error}"), Exit::NotDurable, json);
+        return fail(format!("--out: {error}"), Exit::NotDurable, json);
     }
     let text = changes::merged(&merged, &arguments.out.to_string_lossy());
     let shown =
@@ -186,7 +186,7 @@ fn diff(arguments: &Diff) -> Exit {
         (Err(why), _) | (_, Err(why)) => Err(why.to_string()),
     };
     let shown = match compared {
-        Err(why) => return fail(&why, Exit::Usage, arguments.json),
+        Err(why) => return fail(why, Exit::Usage, arguments.json),
         Ok(diff) if arguments.json => print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default())),
         Ok(diff) => print(&changes::text(&diff)),
     };

@@ -76,7 +76,7 @@ fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result
             };
             let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
             let help = "`run` measures it, and without --with a report is judged by what was expected then";
-            return Err(fail(&format!("{}: {name}: {why}; {help}", escape::terminal(&file)), Exit::Usage, json));
+            return Err(fail(format!("{}: {name}: {why}; {help}", escape::terminal(&file)), Exit::Usage, json));
         }
         for name in others {
             let name = escape::terminal(&name);

@@ -39,7 +39,7 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
 fn render_stored(path: &Path, form: Format) -> Exit {
     let path = match stored::named_by(path) {
         Ok(path) => path,
-        Err(why) => return fail(&why, Exit::Usage, false),
+        Err(why) => return fail(why, Exit::Usage, false),
     };
     let shown = Stored::open(&path).and_then(|stored| match Survey::of(&stored) {
         Some(survey) => Ok(render_survey(&survey?, form, &path)),

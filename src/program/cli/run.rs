@@ -193,7 +193,7 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
     } = arguments;
     let labels = match labels(label, label_host) {
         Ok(labels) => labels,
-        Err(why) => return super::fail(&why, Exit::Usage, asked.json),
+        Err(why) => return super::fail(why, Exit::Usage, asked.json),
     };
     let options = run::RunOptions {
         labels,

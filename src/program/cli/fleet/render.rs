@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
 pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
-        Err(why) => return fail(&why, Exit::Usage, false),
+        Err(why) => return fail(why, Exit::Usage, false),
     };
     let width = match &arguments.out {
         None => terminal::width_or(&std::io::stdout(), COLUMNS),
@@ -56,7 +56,7 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Exit {
         None => print(&text),
         Some(path) => match put(path, |file| file.write_all(text.as_bytes())) {
             Ok(()) => Exit::Ok,
-            Err(error) => fail(&format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
+            Err(error) => fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
         },
     }
 }

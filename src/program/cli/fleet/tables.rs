@@ -23,11 +23,11 @@ pub(in crate::cli) struct FleetTablesArguments {
 pub(in crate::cli) fn tables(arguments: &FleetTablesArguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,
-        Err(why) => return fail(&why, Exit::Usage, false),
+        Err(why) => return fail(why, Exit::Usage, false),
     };
     let failed = |error: io::Error| {
         let folder = terminal(&arguments.out.to_string_lossy());
-        fail(&format!("--out {folder}: {error}"), Exit::NotDurable, false)
+        fail(format!("--out {folder}: {error}"), Exit::NotDurable, false)
     };
     if let Err(error) = fs::create_dir_all(&arguments.out) {
         return failed(error);
