@@ -2,7 +2,7 @@
 //! and the workaround in the words of the framework on the stack.
 //!
 //! [`clue`] has the facts that are computed from a trace, and what each kind of them knows. A rule is
-//! a file of `scenarios/diagnoses/` ([`load`], [`Rule`]): it asks about one kind of clue, and says what follows.
+//! a file of `scenarios/diagnoses/` ([`load`], [`DiagnosisRule`]): it asks about one kind of clue, and says what follows.
 //! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
 //! a file, the environment or a process.
 
@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use clues::{gpu_name, line};
 pub use load::load;
-pub use rule::{ANY, Rule, Shown, When};
+pub use rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -84,8 +84,8 @@ impl Finding {
 }
 
 /// The rules that come with the program, by name.
-pub fn rules() -> &'static [Rule] {
-    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+pub fn rules() -> &'static [DiagnosisRule] {
+    static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
         let rules = embedded();
         // A trace without its rules would say that a program met no pitfall.
         #[expect(clippy::expect_used, reason = "the rules are part of the program, and a test reads them")]
@@ -95,7 +95,7 @@ pub fn rules() -> &'static [Rule] {
 }
 
 /// Reads the rules that come with the program, by name; or the errors of the first file that has any.
-fn embedded() -> Result<Vec<Rule>, Vec<Diagnostic>> {
+fn embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
     let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::beside("diagnoses")
         .filter_map(|(path, text)| Some((path.strip_suffix(".toml")?, text)))
         .collect();
@@ -108,7 +108,7 @@ pub fn findings(trace: &Trace) -> Vec<Finding> {
     find(rules(), trace)
 }
 
-fn find(rules: &[Rule], trace: &Trace) -> Vec<Finding> {
+fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
     let clues = clues::all(trace);
     let mut found = Vec::new();
     // The events about which a rule need not speak, because a better one does.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Counts, End, Event, FILE, Line, MAJOR, Memory, Process, SCHEMA, Start};
+use super::{End, FILE, MAJOR, Memory, ProcessCounts, SCHEMA, Start, TraceEvent, TraceLine, TraceProcess};
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// The longest line that is read: a stack has some kilobytes.
@@ -17,13 +17,13 @@ pub struct Trace {
     /// The first line.
     pub start: Start,
     /// The processes, in the order in which they were noticed.
-    pub processes: Vec<Process>,
+    pub processes: Vec<TraceProcess>,
     /// What they did, in the order of time.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
     /// Memory of the GPUs, as changes.
     pub memory: Vec<Memory>,
     /// What each process did altogether.
-    pub counts: Vec<Counts>,
+    pub counts: Vec<ProcessCounts>,
     /// The last line; none if the trace was cut short.
     pub end: Option<End>,
 }
@@ -102,7 +102,7 @@ pub fn is_trace(path: &Path) -> bool {
 ///
 /// # Errors
 /// As for [`Trace::open`].
-pub fn lines(path: &Path, mut take: impl FnMut(Line)) -> Result<(), TraceError> {
+pub fn lines(path: &Path, mut take: impl FnMut(TraceLine)) -> Result<(), TraceError> {
     let path = file_of(path);
     let file = std::fs::File::open(&path).map_err(|source| TraceError::File { path: path.clone(), source })?;
     each(BufReader::new(file), &path, |line| {
@@ -116,7 +116,7 @@ pub fn lines(path: &Path, mut take: impl FnMut(Line)) -> Result<(), TraceError> 
 fn each(
     mut text: impl BufRead,
     path: &Path,
-    mut take: impl FnMut(Line) -> Result<(), LineError>,
+    mut take: impl FnMut(TraceLine) -> Result<(), LineError>,
 ) -> Result<(), TraceError> {
     let mut is_newer = false;
     for number in 1.. {
@@ -130,9 +130,9 @@ fn each(
         if bytes.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match serde_json::from_slice::<Line>(&bytes) {
+        match serde_json::from_slice::<TraceLine>(&bytes) {
             Ok(line) => {
-                is_newer |= matches!(&line, Line::Start(start) if start.schema.minor > super::MINOR);
+                is_newer |= matches!(&line, TraceLine::Start(start) if start.schema.minor > super::MINOR);
                 take(line).map_err(wrong)?;
             }
             // A newer minor may have lines that this version does not know.
@@ -163,9 +163,9 @@ impl Trace {
     pub fn read(text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
-            (None, Line::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
+            (None, TraceLine::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
             (None, _) => Err(LineError::NoStart),
-            (Some(_), Line::Start(_)) => Err(LineError::SecondStart),
+            (Some(_), TraceLine::Start(_)) => Err(LineError::SecondStart),
             (Some(trace), line) => {
                 trace.take(line);
                 Ok(())
@@ -193,19 +193,19 @@ impl Trace {
     }
 
     /// Adds a line.
-    pub fn take(&mut self, line: Line) {
+    pub fn take(&mut self, line: TraceLine) {
         fn push<T>(all: &mut Vec<T>, one: T) {
             if all.len() < MOST_LINES {
                 all.push(one);
             }
         }
         match line {
-            Line::Start(_) => {}
-            Line::Process(process) => push(&mut self.processes, process),
-            Line::Event(event) => push(&mut self.events, *event),
-            Line::Memory(memory) => push(&mut self.memory, memory),
-            Line::Counts(counts) => push(&mut self.counts, counts),
-            Line::End(end) => self.end = Some(end),
+            TraceLine::Start(_) => {}
+            TraceLine::Process(process) => push(&mut self.processes, process),
+            TraceLine::Event(event) => push(&mut self.events, *event),
+            TraceLine::Memory(memory) => push(&mut self.memory, memory),
+            TraceLine::Counts(counts) => push(&mut self.counts, counts),
+            TraceLine::End(end) => self.end = Some(end),
         }
     }
 

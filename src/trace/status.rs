@@ -2,7 +2,7 @@
 
 use cuda_pitfalls_calls::{Constants, Library, status};
 
-use super::{ContextChange, Event, What};
+use super::{ContextChange, EventKind, TraceEvent};
 
 /// `CUDA_ERROR_NOT_READY`: work is still going on. It is no error.
 pub const NOT_READY: i64 = 600;
@@ -23,13 +23,13 @@ pub fn is_error(status: i64) -> bool {
     status != 0 && status != NOT_READY
 }
 
-impl Event {
+impl TraceEvent {
     /// Whether the call returned an error.
     pub fn has_failed(&self) -> bool {
         match self.what {
-            What::Error => self.status.is_none_or(is_error),
-            What::InitDone { visible, .. } => visible.is_none(),
-            What::Context { change, .. } => change == ContextChange::Failed,
+            EventKind::Error => self.status.is_none_or(is_error),
+            EventKind::InitDone { visible, .. } => visible.is_none(),
+            EventKind::Context { change, .. } => change == ContextChange::Failed,
             _ => self.status.is_some_and(is_error),
         }
     }

@@ -30,7 +30,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use crate::{Line, Memory};
+use crate::{Memory, TraceLine};
 use answer::Pending;
 use caller::Caller;
 use cuda_pitfalls_core::clock;
@@ -298,7 +298,7 @@ impl Tracer {
                 let is_same = self.written.get(&index).is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
                 if !is_same {
                     self.written.insert(index, used_bytes);
-                    self.writer.write(Line::Memory(Memory { t_ns, index, used_bytes }));
+                    self.writer.write(TraceLine::Memory(Memory { t_ns, index, used_bytes }));
                 }
             }
             let _ = self.sampler.free_run();
@@ -307,7 +307,7 @@ impl Tracer {
         for (pid, counts) in self.processes.gone() {
             self.stacks.forget(pid);
             self.pending.retain(|(of, _), _| *of != pid);
-            self.writer.write(Line::Counts(counts));
+            self.writer.write(TraceLine::Counts(counts));
         }
         self.processes.look_for_unseen(program, &self.place.libraries());
     }

@@ -7,7 +7,7 @@ use cuda_pitfalls_core::text::units;
 
 /// A kind of clue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct ClueKind {
     /// Its name in rules.
     pub name: &'static str,
     /// What there is one for.
@@ -46,7 +46,7 @@ pub enum Type {
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum ClueValue {
     /// Of a [`Type::Flag`].
     Flag(bool),
     /// Of a [`Type::Count`], [`Type::Bytes`] or [`Type::Duration`].
@@ -60,8 +60,8 @@ pub enum Value {
 /// One fact of a trace. An attribute that is not known has no value, and no condition on it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Clue<'a> {
-    pub(super) kind: &'static Kind,
-    values: BTreeMap<&'static str, Value>,
+    pub(super) kind: &'static ClueKind,
+    values: BTreeMap<&'static str, ClueValue>,
     /// The process.
     pub(super) pid: u32,
     /// The events that show it, by index; the first is where it went wrong.
@@ -89,8 +89,8 @@ pub const COMMON: &[Attribute] = &[
 ];
 
 /// Every kind of clue.
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[ClueKind] = &[
+    ClueKind {
         name: "variable-written",
         about: "each write or removal of a variable that CUDA reads",
         attributes: &[
@@ -109,7 +109,7 @@ pub const KINDS: &[Kind] = &[
             attribute("late", Type::Duration, "the time since `cuInit`"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "context-made",
         about: "each context that was made",
         attributes: &[
@@ -146,7 +146,7 @@ pub const KINDS: &[Kind] = &[
             attribute("fault_call", Type::Text, "that call"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "process-contexts",
         about: "each process that made a context",
         attributes: &[
@@ -160,7 +160,7 @@ pub const KINDS: &[Kind] = &[
             attribute("own", Type::Text, "the ordinal of a GPU that it did work on, or `N`"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "gpu-shared",
         about: "each GPU on which processes that one process started have contexts at the same time",
         attributes: &[
@@ -171,7 +171,7 @@ pub const KINDS: &[Kind] = &[
             attribute("bytes", Type::Bytes, "the memory of the contexts that might have been elsewhere"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "forked",
         about: "each child that was forked after `cuInit`",
         attributes: &[
@@ -185,7 +185,7 @@ pub const KINDS: &[Kind] = &[
             attribute("status", Type::Text, "the status that it returned"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "forked-unseen",
         about: "each line at which a process of Python forked after `cuInit`, and no call of a child was seen to be refused",
         attributes: &[
@@ -200,7 +200,7 @@ pub const KINDS: &[Kind] = &[
             ),
         ],
     },
-    Kind {
+    ClueKind {
         name: "limit-set",
         about: "each limit that was set, or was to be set",
         attributes: &[
@@ -211,7 +211,7 @@ pub const KINDS: &[Kind] = &[
             attribute("status", Type::Text, "what it returned"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "initialised",
         about: "each process that initialised CUDA",
         attributes: &[
@@ -226,7 +226,7 @@ pub const KINDS: &[Kind] = &[
             attribute("got", Type::List, "the GPUs that the process got"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "memory-of-init",
         about: "each process whose `cuInit` took memory on GPUs on which it then made no context",
         attributes: &[
@@ -236,7 +236,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-impl Kind {
+impl ClueKind {
     /// The attribute of a name.
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         let attributes: &'static [Attribute] = self.attributes;
@@ -266,69 +266,69 @@ impl Type {
 
 impl Attribute {
     /// A value in words.
-    fn words(&self, value: &Value) -> String {
+    fn words(&self, value: &ClueValue) -> String {
         match (self.of, value) {
-            (Type::Bytes, Value::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
-            (Type::Duration, Value::Number(ns)) => units::duration(ns.unsigned_abs()),
-            (_, Value::Number(number)) => number.to_string(),
-            (_, Value::Flag(flag)) => flag.to_string(),
-            (_, Value::Text(text)) => text.clone(),
-            (_, Value::List(list)) => list.join(", "),
+            (Type::Bytes, ClueValue::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
+            (Type::Duration, ClueValue::Number(ns)) => units::duration(ns.unsigned_abs()),
+            (_, ClueValue::Number(number)) => number.to_string(),
+            (_, ClueValue::Flag(flag)) => flag.to_string(),
+            (_, ClueValue::Text(text)) => text.clone(),
+            (_, ClueValue::List(list)) => list.join(", "),
         }
     }
 }
 
-impl Value {
+impl ClueValue {
     /// Whether it has the type of an attribute.
     fn is(&self, of: Type) -> bool {
         match self {
-            Value::Flag(_) => of == Type::Flag,
-            Value::Number(_) => matches!(of, Type::Count | Type::Bytes | Type::Duration),
-            Value::Text(_) => of == Type::Text,
-            Value::List(_) => of == Type::List,
+            ClueValue::Flag(_) => of == Type::Flag,
+            ClueValue::Number(_) => matches!(of, Type::Count | Type::Bytes | Type::Duration),
+            ClueValue::Text(_) => of == Type::Text,
+            ClueValue::List(_) => of == Type::List,
         }
     }
 }
 
-impl From<bool> for Value {
-    fn from(flag: bool) -> Value {
-        Value::Flag(flag)
+impl From<bool> for ClueValue {
+    fn from(flag: bool) -> ClueValue {
+        ClueValue::Flag(flag)
     }
 }
 
-impl From<i64> for Value {
-    fn from(number: i64) -> Value {
-        Value::Number(number)
+impl From<i64> for ClueValue {
+    fn from(number: i64) -> ClueValue {
+        ClueValue::Number(number)
     }
 }
 
-impl From<u64> for Value {
-    fn from(number: u64) -> Value {
-        Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+impl From<u64> for ClueValue {
+    fn from(number: u64) -> ClueValue {
+        ClueValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<usize> for Value {
-    fn from(number: usize) -> Value {
-        Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+impl From<usize> for ClueValue {
+    fn from(number: usize) -> ClueValue {
+        ClueValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Value {
-        Value::Text(text)
+impl From<String> for ClueValue {
+    fn from(text: String) -> ClueValue {
+        ClueValue::Text(text)
     }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_owned())
+impl From<&str> for ClueValue {
+    fn from(text: &str) -> ClueValue {
+        ClueValue::Text(text.to_owned())
     }
 }
 
-impl From<Vec<String>> for Value {
-    fn from(list: Vec<String>) -> Value {
-        Value::List(list)
+impl From<Vec<String>> for ClueValue {
+    fn from(list: Vec<String>) -> ClueValue {
+        ClueValue::List(list)
     }
 }
 
@@ -351,7 +351,7 @@ impl<'a> Clue<'a> {
     }
 
     /// The clue with a value.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Clue<'a> {
+    pub(super) fn with(mut self, name: &str, value: impl Into<ClueValue>) -> Clue<'a> {
         let value = value.into();
         let attribute = self.kind.attribute(name);
         debug_assert!(attribute.is_some_and(|it| value.is(it.of)), "{} has no `{name}` of this type", self.kind.name);
@@ -362,7 +362,7 @@ impl<'a> Clue<'a> {
     }
 
     /// The clue with a value, where it is known.
-    pub(super) fn with_known(self, name: &str, value: Option<impl Into<Value>>) -> Clue<'a> {
+    pub(super) fn with_known(self, name: &str, value: Option<impl Into<ClueValue>>) -> Clue<'a> {
         match value {
             Some(value) => self.with(name, value),
             None => self,
@@ -370,14 +370,14 @@ impl<'a> Clue<'a> {
     }
 
     /// The value of an attribute; none where it is not known.
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+    pub(super) fn get(&self, name: &str) -> Option<&ClueValue> {
         self.values.get(name)
     }
 
     /// What tells this clue from others of its rule: texts, for numbers and times differ between two
     /// turns of one loop.
-    pub(super) fn texts(&self) -> Vec<Value> {
-        self.values.values().filter(|value| matches!(value, Value::Text(_) | Value::List(_))).cloned().collect()
+    pub(super) fn texts(&self) -> Vec<ClueValue> {
+        self.values.values().filter(|value| matches!(value, ClueValue::Text(_) | ClueValue::List(_))).cloned().collect()
     }
 
     /// A sentence with each `{attribute}` replaced by its value.

@@ -1,12 +1,12 @@
 //! A rule: what it asks of a clue, and what it says if the answer is yes.
 
-use super::clue::{Clue, Kind, Value};
+use super::clue::{Clue, ClueKind, ClueValue};
 use super::{Finding, Severity};
 use cuda_pitfalls_core::scenario::framework;
 
 /// One file of `scenarios/diagnoses/`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct DiagnosisRule {
     /// The file's name without `.toml`, by which the command line knows it.
     pub name: String,
     /// A few words, as they stand beside an event.
@@ -20,7 +20,7 @@ pub struct Rule {
     /// The committed report in which it was measured.
     pub evidence: String,
     /// One of these must hold.
-    pub when: Vec<When>,
+    pub when: Vec<RuleCondition>,
     /// What happened, with `{attribute}` for what the clue knows.
     pub says: String,
     /// The rules that say less about the same events.
@@ -30,12 +30,12 @@ pub struct Rule {
     /// What to write instead, by framework or by function; `any` is among them.
     pub workaround: Vec<(String, String)>,
     /// Where a workaround was run, by the same names.
-    pub shown: Vec<(String, Vec<Shown>)>,
+    pub shown: Vec<(String, Vec<WorkaroundRun>)>,
 }
 
 /// Where a workaround was run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum WorkaroundRun {
     /// A case of a scenario: `framework/cupy-with-device-3` and `control`.
     Case(String, String),
     /// A program that was traced, by its name below `reports/traces/programs` without the ending.
@@ -44,11 +44,11 @@ pub enum Shown {
 
 /// What a rule asks; all of it must hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct When {
+pub struct RuleCondition {
     /// The kind of clue.
-    pub clue: &'static Kind,
+    pub clue: &'static ClueKind,
     /// Attributes, each with the values of which it must have one.
-    pub is: Vec<(&'static str, Vec<Value>)>,
+    pub is: Vec<(&'static str, Vec<ClueValue>)>,
     /// Functions of which one must be on the stack; nothing is asked if it is empty.
     pub stack_has: Vec<String>,
     /// Packages of which one must have made the call; nothing is asked if it is empty.
@@ -64,11 +64,11 @@ pub(super) fn is_function(key: &str) -> bool {
     package.and_then(framework::of_package).is_some()
 }
 
-impl When {
+impl RuleCondition {
     /// Whether a clue answers yes to all that is asked. What is not known is no yes.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
-        let is = |value: &Value, wanted: &[Value]| match value {
-            Value::List(list) => list.iter().any(|one| wanted.contains(&Value::Text(one.clone()))),
+        let is = |value: &ClueValue, wanted: &[ClueValue]| match value {
+            ClueValue::List(list) => list.iter().any(|one| wanted.contains(&ClueValue::Text(one.clone()))),
             value => wanted.contains(value),
         };
         let stack = clue.stacks.first();
@@ -81,7 +81,7 @@ impl When {
     }
 }
 
-impl Rule {
+impl DiagnosisRule {
     /// What the rule says of a clue; none if it does not hold.
     pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
         self.when.iter().any(|when| when.holds(clue)).then(|| Finding {
@@ -116,12 +116,12 @@ impl Rule {
 
     /// Whether it asks for an attribute of this kind of clue.
     pub fn asks(&self, clue: &str, attribute: &str) -> bool {
-        let asks = |when: &When| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
+        let asks = |when: &RuleCondition| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
         self.when.iter().any(asks)
     }
 
     /// Where the workaround of a framework or function was run; empty if it was not.
-    pub fn shown(&self, key: &str) -> &[Shown] {
+    pub fn shown(&self, key: &str) -> &[WorkaroundRun] {
         self.shown.iter().find(|(name, _)| name == key).map_or(&[], |(_, shown)| shown.as_slice())
     }
 

@@ -1,18 +1,18 @@
 //! The contexts of a trace, each from its making to its end.
 
-use crate::{ContextChange, Counts, Event, Trace, Uses, What};
+use crate::{ContextChange, EventKind, ProcessCounts, Trace, TraceEvent, Uses};
 
 /// One context: where it was made, where it ended, and what was done in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
     /// The event that made it.
-    pub made: &'a Event,
+    pub made: &'a TraceEvent,
     /// That event, by its index in the trace.
     pub event: usize,
     /// The program that made it, by its index in the history.
     pub program: usize,
     /// The event that ended it; none if it stayed until its program ended.
-    pub ended: Option<&'a Event>,
+    pub ended: Option<&'a TraceEvent>,
     /// How the memory of its own GPU changed while it was made, in bytes. Where that is not its own alone: what
     /// NVML accounts to its process, or an equal share of what several contexts took together. None where neither
     /// is known.
@@ -51,13 +51,13 @@ pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'
     let neighbours = Neighbours::of(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
     for ((index, event), program) in trace.events.iter().enumerate().zip(programs) {
-        let What::Context { change, handle, .. } = event.what else { continue };
+        let EventKind::Context { change, handle, .. } = event.what else { continue };
         match change {
             ContextChange::Made => lives.push(neighbours.life(trace, (index, event), *program)),
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
                 let is_it = |life: &&mut ContextLife| {
-                    let What::Context { handle: of, .. } = life.made.what else { return false };
+                    let EventKind::Context { handle: of, .. } = life.made.what else { return false };
                     life.ended.is_none()
                         && life.program == *program
                         && (of == handle || (handle == 0 && life.made.gpu == event.gpu))
@@ -73,25 +73,25 @@ pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'
 
 /// The events of contexts in the order of time.
 struct Neighbours<'a> {
-    events: Vec<&'a Event>,
+    events: Vec<&'a TraceEvent>,
     /// The longest that one of them took.
     longest_ns: u64,
 }
 
 impl<'a> Neighbours<'a> {
     fn of(trace: &'a Trace) -> Neighbours<'a> {
-        let is_context = |event: &&Event| matches!(event.what, What::Context { .. });
-        let mut events: Vec<&Event> = trace.events.iter().filter(is_context).collect();
+        let is_context = |event: &&TraceEvent| matches!(event.what, EventKind::Context { .. });
+        let mut events: Vec<&TraceEvent> = trace.events.iter().filter(is_context).collect();
         events.sort_by_key(|event| event.t_ns);
         let longest_ns = events.iter().filter_map(|event| event.elapsed_ns).max().unwrap_or(0);
         Neighbours { events, longest_ns }
     }
 
     /// A context that begins with an event, and that nothing has ended.
-    fn life(&self, trace: &Trace, (index, event): (usize, &'a Event), program: usize) -> ContextLife<'a> {
+    fn life(&self, trace: &Trace, (index, event): (usize, &'a TraceEvent), program: usize) -> ContextLife<'a> {
         let gpu = trace.gpu_index(event.gpu.as_deref());
         let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
-        let others: Vec<&Event> = self.beside(event).collect();
+        let others: Vec<&TraceEvent> = self.beside(event).collect();
         let is_own = others.iter().all(|other| other.pid != event.pid);
         let own = || event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?));
         let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
@@ -106,7 +106,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The contexts that came or went on the GPU of this one while it was made.
-    fn beside(&self, made: &Event) -> impl Iterator<Item = &'a Event> {
+    fn beside(&self, made: &TraceEvent) -> impl Iterator<Item = &'a TraceEvent> {
         let from = self.events.partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
         let to = self.events.partition_point(|event| event.t_ns <= until(made));
         let near = self.events.get(from..to).unwrap_or_default().iter().copied();
@@ -115,8 +115,8 @@ impl<'a> Neighbours<'a> {
 
     /// An equal share of what all contexts took that were made on a GPU at the same time as this one: contexts
     /// on one GPU take the same. None if one went meanwhile.
-    fn share(&self, made: &'a Event, index: usize) -> Option<i64> {
-        let mut group: Vec<&Event> = vec![made];
+    fn share(&self, made: &'a TraceEvent, index: usize) -> Option<i64> {
+        let mut group: Vec<&TraceEvent> = vec![made];
         // Each may bring in others that began before it or ended after it.
         let mut at = 0;
         while let Some(of) = group.get(at).copied() {
@@ -127,8 +127,9 @@ impl<'a> Neighbours<'a> {
             }
             at += 1;
         }
-        let is_made = |event: &&Event| matches!(event.what, What::Context { change: ContextChange::Made, .. });
-        let used = |event: &Event| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
+        let is_made =
+            |event: &&TraceEvent| matches!(event.what, EventKind::Context { change: ContextChange::Made, .. });
+        let used = |event: &TraceEvent| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
         let first = group.iter().min_by_key(|event| event.t_ns)?;
         let last = group.iter().max_by_key(|event| until(event))?;
         let before = used(first)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
@@ -137,10 +138,10 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-fn until(event: &Event) -> u64 {
+fn until(event: &TraceEvent) -> u64 {
     event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
 }
 
-fn uses_of(counts: &[Counts], pid: u32, gpu: &str) -> Option<Uses> {
+fn uses_of(counts: &[ProcessCounts], pid: u32, gpu: &str) -> Option<Uses> {
     counts.iter().find(|counts| counts.pid == pid).map(|counts| counts.gpus.get(gpu).copied().unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MASK;
-use crate::{Event, What, Witness};
+use crate::{EventKind, TraceEvent, Witness};
 
 /// One `cuInit`: that it began, what it read, and what it returned. Calls of several threads at once are one.
 #[derive(Clone, Debug)]
@@ -11,11 +11,11 @@ pub struct Init<'a> {
     /// Its events by their index in the trace, in the order of time.
     pub events: Vec<usize>,
     /// Its beginning as each witness saw it, with the index of the event.
-    pub begun: Vec<(usize, &'a Event)>,
+    pub begun: Vec<(usize, &'a TraceEvent)>,
     /// Its return, with the index of the event; that of the call that succeeded if there are several.
-    pub returned: Option<(usize, &'a Event)>,
+    pub returned: Option<(usize, &'a TraceEvent)>,
     /// The first event, whatever it is.
-    pub first: &'a Event,
+    pub first: &'a TraceEvent,
     /// What libcuda got when it asked for the mask; the last time, because a hook may change it between two.
     mask: Option<Option<&'a str>>,
     returns: usize,
@@ -23,15 +23,15 @@ pub struct Init<'a> {
 
 impl<'a> Init<'a> {
     /// Every `cuInit` among the events of one program, in the order of time.
-    pub(super) fn all(events: &[(usize, &'a Event)]) -> Vec<Init<'a>> {
+    pub(super) fn all(events: &[(usize, &'a TraceEvent)]) -> Vec<Init<'a>> {
         let mut inits: Vec<Init<'a>> = Vec::new();
         for &(index, event) in events {
             let last = inits.last_mut();
             let own = match &event.what {
-                What::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
+                EventKind::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
                 // What asks for the mask after a `cuInit` that succeeded changes nothing.
-                What::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
-                What::InitDone { .. } => last.filter(|init| init.lacks_return()),
+                EventKind::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
+                EventKind::InitDone { .. } => last.filter(|init| init.lacks_return()),
                 _ => continue,
             };
             match own {
@@ -42,7 +42,7 @@ impl<'a> Init<'a> {
         inits
     }
 
-    fn new(index: usize, event: &'a Event) -> Init<'a> {
+    fn new(index: usize, event: &'a TraceEvent) -> Init<'a> {
         let (events, begun, returned, mask, returns) = Default::default();
         let mut init = Init { events, begun, returned, first: event, mask, returns };
         init.take(index, event);
@@ -62,12 +62,12 @@ impl<'a> Init<'a> {
         self.returns < self.begun.iter().filter(|(_, event)| is_by(event, Witness::Forwarding)).count().max(1)
     }
 
-    fn take(&mut self, index: usize, event: &'a Event) {
+    fn take(&mut self, index: usize, event: &'a TraceEvent) {
         self.events.push(index);
         match &event.what {
-            What::Init { .. } => self.begun.push((index, event)),
-            What::MaskRead { value, .. } if self.lacks_mask() => self.mask = Some(value.as_deref()),
-            What::InitDone { visible, .. } => {
+            EventKind::Init { .. } => self.begun.push((index, event)),
+            EventKind::MaskRead { value, .. } if self.lacks_mask() => self.mask = Some(value.as_deref()),
+            EventKind::InitDone { visible, .. } => {
                 self.returns += 1;
                 if self.returned.is_none() || (visible.is_some() && !self.has_succeeded()) {
                     self.returned = Some((index, event));
@@ -85,7 +85,7 @@ impl<'a> Init<'a> {
 
     /// Whether it returned success.
     pub fn has_succeeded(&self) -> bool {
-        self.returned.is_some_and(|(_, event)| matches!(event.what, What::InitDone { visible: Some(_), .. }))
+        self.returned.is_some_and(|(_, event)| matches!(event.what, EventKind::InitDone { visible: Some(_), .. }))
     }
 
     /// Whether it returned an error. Where its return was not seen it has neither succeeded nor failed.
@@ -106,7 +106,7 @@ impl<'a> Init<'a> {
     /// The variables that CUDA reads, as they were when it began; none where that was not seen.
     pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
         self.begun.iter().rev().find_map(|(_, event)| match &event.what {
-            What::Init { variables, .. } => Some(variables),
+            EventKind::Init { variables, .. } => Some(variables),
             _ => None,
         })
     }
@@ -121,12 +121,12 @@ impl<'a> Init<'a> {
     /// How many GPUs it made visible, and their UUIDs in the program's own order; none where it did not succeed.
     pub fn visible(&self) -> Option<(u32, &'a [String])> {
         match &self.returned?.1.what {
-            What::InitDone { visible, gpus } => Some(((*visible)?, gpus)),
+            EventKind::InitDone { visible, gpus } => Some(((*visible)?, gpus)),
             _ => None,
         }
     }
 }
 
-fn is_by(event: &Event, by: Witness) -> bool {
-    matches!(event.what, What::Init { witness, .. } if witness == by)
+fn is_by(event: &TraceEvent, by: Witness) -> bool {
+    matches!(event.what, EventKind::Init { witness, .. } if witness == by)
 }

@@ -1,27 +1,27 @@
 //! One program of a trace.
 
 use super::{ContextLife, Init};
-use crate::{Event, Process};
+use crate::{TraceEvent, TraceProcess};
 
 /// A program: a process from its start, or its last `exec`, to the next.
 #[derive(Clone, Debug)]
-pub struct Program<'a> {
+pub struct ProgramHistory<'a> {
     /// Its PID, which it shares with the programs before and after an `exec`.
     pub pid: u32,
     /// Its line in the trace; none where there is none.
-    pub process: Option<&'a Process>,
+    pub process: Option<&'a TraceProcess>,
     /// What it did, with the index of each event, in the order of time.
-    pub events: Vec<(usize, &'a Event)>,
+    pub events: Vec<(usize, &'a TraceEvent)>,
     /// The contexts that it made, each with the index of the event that made it.
     pub contexts: Vec<(usize, ContextLife<'a>)>,
     /// Every `cuInit` that it called, in the order of time.
     pub inits: Vec<Init<'a>>,
 }
 
-impl<'a> Program<'a> {
-    pub(super) fn new(pid: u32, process: Option<&'a Process>) -> Program<'a> {
+impl<'a> ProgramHistory<'a> {
+    pub(super) fn new(pid: u32, process: Option<&'a TraceProcess>) -> ProgramHistory<'a> {
         let (events, contexts, inits) = Default::default();
-        Program { pid, process, events, contexts, inits }
+        ProgramHistory { pid, process, events, contexts, inits }
     }
 
     /// The `cuInit` that counts: the first that succeeded, or else the first whose return was not seen, or else the

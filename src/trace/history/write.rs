@@ -1,7 +1,7 @@
 //! Writes of variables, and which of them came too late.
 
-use super::{History, MASK, Program, is_read_by_cuinit};
-use crate::{Process, Trace, What};
+use super::{History, MASK, ProgramHistory, is_read_by_cuinit};
+use crate::{EventKind, Trace, TraceProcess};
 use cuda_pitfalls_core::mask;
 
 /// A write or removal of a variable that CUDA or a framework reads.
@@ -40,7 +40,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
     let mut writes = Vec::new();
     for (number, program) in history.programs.iter().enumerate() {
         for &(index, event) in &program.events {
-            let What::Variable { name, value, .. } = &event.what else { continue };
+            let EventKind::Variable { name, value, .. } = &event.what else { continue };
             let value = value.as_deref();
             let init = program.init_before(event.t_ns);
             let after_context = program.first_context_ns().is_some_and(|made| made < event.t_ns);
@@ -63,7 +63,13 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
 }
 
 /// Whether two values mean something else. Masks may be written in several ways.
-fn is_other(trace: &Trace, program: &Program<'_>, name: &str, latched: Option<&str>, value: Option<&str>) -> bool {
+fn is_other(
+    trace: &Trace,
+    program: &ProgramHistory<'_>,
+    name: &str,
+    latched: Option<&str>,
+    value: Option<&str>,
+) -> bool {
     if name != MASK || latched == value {
         return latched != value;
     }
@@ -90,7 +96,7 @@ fn reaches_child(history: &History<'_>, writer: u32, name: &str, value: Option<&
 
 /// Whether a process may be a descendant of a writer: it is, or a parent on the way made no CUDA call
 /// and is not in the trace.
-fn may_descend(trace: &Trace, process: &Process, writer: u32) -> bool {
+fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     if process.pid == writer {
         return true;
     }

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::diagnosis::rules;
-use crate::{Event, Trace};
+use crate::{Trace, TraceEvent};
 use cuda_pitfalls_core::source::diagnostic::nearest;
 use cuda_pitfalls_core::source::size;
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// What is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum PolicyWord {
     /// Initialising CUDA.
     Init,
     /// Any context.
@@ -85,30 +85,30 @@ pub enum WordError {
     },
 }
 
-impl Word {
+impl PolicyWord {
     /// The word in a text.
     ///
     /// # Errors
     /// There is no such word; the known ones, and what was probably meant.
-    pub fn parse(text: &str) -> Result<Word, WordError> {
+    pub fn parse(text: &str) -> Result<PolicyWord, WordError> {
         match text {
-            "cuinit" => return Ok(Word::Init),
-            "context" => return Ok(Word::Context),
-            "stray" => return Ok(Word::Stray),
-            "error" => return Ok(Word::Error),
-            "fork" => return Ok(Word::Rule(FORK.to_owned())),
+            "cuinit" => return Ok(PolicyWord::Init),
+            "context" => return Ok(PolicyWord::Context),
+            "stray" => return Ok(PolicyWord::Stray),
+            "error" => return Ok(PolicyWord::Error),
+            "fork" => return Ok(PolicyWord::Rule(FORK.to_owned())),
             _ => {}
         }
         if let Some(device) = text.strip_prefix("context:") {
             if let Some(number) = device.strip_prefix("cuda:") {
                 let ordinal = number.parse().map_err(|_| WordError::Ordinal(text.to_owned()))?;
-                return Ok(Word::ContextOnOrdinal(ordinal));
+                return Ok(PolicyWord::ContextOnOrdinal(ordinal));
             }
             let gpu = GpuWord::parse(device);
-            return gpu.map(Word::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
+            return gpu.map(PolicyWord::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
         }
         match rules().iter().find(|rule| rule.name == text) {
-            Some(rule) => Ok(Word::Rule(rule.name.clone())),
+            Some(rule) => Ok(PolicyWord::Rule(rule.name.clone())),
             None => Err(unknown(text)),
         }
     }
@@ -147,7 +147,7 @@ impl GpuWord {
     }
 
     /// Whether an event is about this GPU; none where the trace does not say.
-    pub(super) fn is_of(&self, trace: &Trace, event: &Event) -> Option<bool> {
+    pub(super) fn is_of(&self, trace: &Trace, event: &TraceEvent) -> Option<bool> {
         let uuid = event.gpu.as_deref()?;
         match self {
             // A UUID says which GPU it is, whether NVML could be asked or not.
@@ -176,17 +176,17 @@ impl fmt::Display for GpuWord {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for PolicyWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Word::Init => f.write_str("cuinit"),
-            Word::Context => f.write_str("context"),
-            Word::ContextOn(gpu) => write!(f, "context:{gpu}"),
-            Word::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
-            Word::Stray => f.write_str("stray"),
-            Word::Error => f.write_str("error"),
-            Word::Rule(name) if name == FORK => f.write_str("fork"),
-            Word::Rule(name) => f.write_str(name),
+            PolicyWord::Init => f.write_str("cuinit"),
+            PolicyWord::Context => f.write_str("context"),
+            PolicyWord::ContextOn(gpu) => write!(f, "context:{gpu}"),
+            PolicyWord::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
+            PolicyWord::Stray => f.write_str("stray"),
+            PolicyWord::Error => f.write_str("error"),
+            PolicyWord::Rule(name) if name == FORK => f.write_str("fork"),
+            PolicyWord::Rule(name) => f.write_str(name),
         }
     }
 }

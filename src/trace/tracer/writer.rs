@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::TracerError;
-use crate::{Line, redacted};
+use crate::{TraceLine, redacted};
 
 /// More events are counted and left out: a program that makes and destroys contexts for a day would
 /// fill the disk, and its trace could not be read back.
@@ -53,10 +53,10 @@ impl Writer {
         let _ = self.path.parent().map(remove_dir);
     }
 
-    pub(super) fn write(&mut self, line: Line) {
+    pub(super) fn write(&mut self, line: TraceLine) {
         let count = match &line {
-            Line::Event(_) => Some((&mut self.events, MOST_EVENTS)),
-            Line::Memory(memory) => {
+            TraceLine::Event(_) => Some((&mut self.events, MOST_EVENTS)),
+            TraceLine::Memory(memory) => {
                 let peak = self.peaks.entry(memory.index).or_default();
                 *peak = (*peak).max(memory.used_bytes);
                 Some((&mut self.memory, MOST_MEMORY))
@@ -75,7 +75,7 @@ impl Writer {
         }
         let line = if self.redact { redacted(line) } else { line };
         let written = serde_json::to_string(&line).map_err(std::io::Error::from).and_then(|text| {
-            let is_end = matches!(line, Line::End(_));
+            let is_end = matches!(line, TraceLine::End(_));
             if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
                 self.left_out += 1;
                 return Ok(());

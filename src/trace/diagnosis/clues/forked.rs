@@ -2,8 +2,8 @@
 
 use super::super::clue::Clue;
 use super::{about, line, through};
-use crate::history::{Fork, Program};
-use crate::{Event, History, Language, Trace, status_name};
+use crate::history::{Fork, ProgramHistory};
+use crate::{FrameLanguage, History, Trace, TraceEvent, status_name};
 
 /// A clue for each child.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
@@ -45,7 +45,7 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
 }
 
 /// The first call of a child that returned an error.
-fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
     fork.child.events.iter().copied().find(|(at, event)| *at > fork.event.0 && event.has_failed())
 }
 
@@ -89,20 +89,21 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 
 /// Whether a framework of Python may refuse CUDA by itself in the child.
 fn is_of_python(fork: Fork<'_, '_>) -> bool {
-    let runs_python = |program: &Program<'_>| {
+    let runs_python = |program: &ProgramHistory<'_>| {
         program.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
     };
-    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == Language::Python)
+    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == FrameLanguage::Python)
 }
 
 /// Whether the child was seen to become another program, which initialises CUDA for itself.
-fn runs_another(programs: &[Program<'_>], fork: Fork<'_, '_>) -> bool {
-    let is_later = |program: &Program<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
+fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
+    let is_later =
+        |program: &ProgramHistory<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
     programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
 }
 
 /// Whether PyTorch's DataLoader forked.
-fn is_of_loader(event: &Event) -> bool {
+fn is_of_loader(event: &TraceEvent) -> bool {
     let is_it = |file: &str| file.starts_with("torch/utils/data/");
     event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::super::clue::Clue;
 use super::{about, gpu_name, sum};
-use crate::history::Program;
+use crate::history::ProgramHistory;
 use crate::{ContextLife, History, Trace};
 
 /// The first context of one process on a GPU.
 struct Holder<'p, 'a> {
-    program: &'p Program<'a>,
+    program: &'p ProgramHistory<'a>,
     index: usize,
     life: &'p ContextLife<'a>,
 }

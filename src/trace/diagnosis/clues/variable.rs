@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::super::clue::Clue;
 use super::{UNSET, about};
-use crate::history::{Program, VariableWrite, is_read_by_cuinit};
-use crate::{History, What};
+use crate::history::{ProgramHistory, VariableWrite, is_read_by_cuinit};
+use crate::{EventKind, History};
 
 /// A clue for each write.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
@@ -46,10 +46,10 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 }
 
 /// A variable as it was at a time after `cuInit`; the outer value is none where that is not known.
-fn value_at<'a>(program: &Program<'a>, write: &VariableWrite<'a>, t_ns: u64) -> Option<Option<&'a str>> {
+fn value_at<'a>(program: &ProgramHistory<'a>, write: &VariableWrite<'a>, t_ns: u64) -> Option<Option<&'a str>> {
     let init_ns = program.init()?.t_ns();
     let written = program.events.iter().rev().find_map(|(_, event)| match &event.what {
-        What::Variable { name, value, .. } if name == write.name && (init_ns..=t_ns).contains(&event.t_ns) => {
+        EventKind::Variable { name, value, .. } if name == write.name && (init_ns..=t_ns).contains(&event.t_ns) => {
             Some(value.as_deref())
         }
         _ => None,
