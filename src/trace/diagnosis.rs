@@ -77,7 +77,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The rules about whose pitfall nothing is known because of this.
+    /// The rules whose answer is unknown because of this finding.
     pub fn leaves_open(&self) -> &'static [String] {
         rules().iter().find(|rule| rule.name == self.rule).map_or(&[], |rule| rule.leaves_open.as_slice())
     }
@@ -87,7 +87,7 @@ impl Finding {
 pub fn rules() -> &'static [DiagnosisRule] {
     static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
         let rules = embedded();
-        // A trace without its rules would say that a program met no pitfall.
+        // Without its rules a trace would show no pitfall.
         #[expect(clippy::expect_used, reason = "the rules are part of the program, and a test reads them")]
         rules.expect("the rules that come with the program are valid")
     });
@@ -111,7 +111,7 @@ pub fn findings(trace: &Trace) -> Vec<Finding> {
 fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
     let clues = clues::all(trace);
     let mut found = Vec::new();
-    // The events about which a rule need not speak, because a better one does.
+    // The events that a more specific rule explains.
     let mut covered: HashMap<&str, HashSet<usize>> = HashMap::new();
     for rule in rules {
         let mut said = HashSet::new();
@@ -120,7 +120,7 @@ fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
             for name in &rule.instead_of {
                 covered.entry(name).or_default().extend(&finding.events);
             }
-            // A loop that does the same at one line is one mistake.
+            // A loop that repeats one line is one mistake.
             if said.insert((clue.pid, clue.gpu.clone(), clue.texts())) {
                 found.push((clue.t_ns, rule, finding));
             }

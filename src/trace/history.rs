@@ -1,4 +1,4 @@
-//! The history of a trace: what the traced program did, said once for all readers.
+//! The history of a trace: what the traced program did, computed once for all readers.
 //!
 //! Text, pages, `--json`, `compare`, the rules, policies and `survey python` read it: which programs there were, which
 //! `cuInit` of each counts, what that read, which contexts were made, which writes of variables came too late, and
@@ -24,7 +24,7 @@ pub use latch::{MASK, READ_BY_CUINIT, is_read_by_cuinit};
 pub use program::ProgramHistory;
 pub use write::VariableWrite;
 
-/// From this minor version on, a later line of a process means that it has become another program.
+/// From this minor version on, a second line of a process means that it has executed another program.
 const EXEC_IS_KNOWN: u32 = 2;
 
 /// What a traced program did.
@@ -32,7 +32,7 @@ const EXEC_IS_KNOWN: u32 = 2;
 pub struct History<'a> {
     /// The trace.
     pub trace: &'a Trace,
-    /// The programs in the order of their first events, and after them those that have no event.
+    /// The programs in the order of their first events; those without events come last.
     pub programs: Vec<ProgramHistory<'a>>,
     /// Every context that was made, in the order of time.
     pub contexts: Vec<ContextLife<'a>>,
@@ -91,17 +91,17 @@ impl<'a> History<'a> {
         self.programs.extend(silent.into_iter().map(|line| ProgramHistory::new(line.pid, Some(line))));
     }
 
-    /// The index of the program that an event is of.
+    /// The index of the program of an event.
     pub fn program_of(&self, event: usize) -> Option<usize> {
         self.program_of.get(event).copied()
     }
 
-    /// The program that began with a line of the trace; none where the line only says that a command line has changed.
+    /// The program that started with a line of the trace. None if the line only reports a changed command line.
     pub fn begun_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
         self.programs.iter().find(|program| program.process.is_some_and(|own| std::ptr::eq(own, process)))
     }
 
-    /// The index of the program that a process was at a time, or of its first one if that began later.
+    /// The index of the program that a process ran at a time, or of its first one if that started later.
     pub fn program_at(&self, pid: u32, t_ns: u64) -> Option<usize> {
         let own = || self.programs.iter().enumerate().filter(|(_, program)| program.pid == pid);
         let began = |program: &ProgramHistory| program.process.map_or(0, |process| process.t_ns);
@@ -109,15 +109,15 @@ impl<'a> History<'a> {
         before.or_else(|| own().min_by_key(|(_, program)| began(program))).map(|(index, _)| index)
     }
 
-    /// The write of a variable that an event is.
+    /// The write of a variable that an event records.
     pub fn write(&self, event: usize) -> Option<&VariableWrite<'a>> {
         self.writes.binary_search_by_key(&event, |write| write.event).ok().and_then(|at| self.writes.get(at))
     }
 }
 
-/// The lines of each process at which a program begins, in the order of time. In old traces a process that has only
-/// changed its command line, as `setproctitle` does, has another line too: another program would run another file, or
-/// initialise CUDA for itself.
+/// The lines of each process at which a program starts, in the order of time. Old traces have a second line also for a
+/// process that only changed its command line, as `setproctitle` does. There, a new program is one that runs another
+/// file or initialises CUDA again.
 fn lines(trace: &Trace) -> HashMap<u32, Vec<&TraceProcess>> {
     let mut lines: HashMap<u32, Vec<&TraceProcess>> = HashMap::new();
     for process in &trace.processes {

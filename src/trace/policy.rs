@@ -48,7 +48,7 @@ pub struct Violation {
 pub struct PolicyOutcome {
     /// What the program did against it, in the order of the policy.
     pub violations: Vec<Violation>,
-    /// What cannot be decided, because the trace saw less; each a sentence without a full stop.
+    /// Why a part of the policy cannot be decided, one sentence without a full stop each.
     pub undecided: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Policy {
         file::read(file, source)
     }
 
-    /// Both policies. What this one and the other say of the same thing is as the other says.
+    /// Both policies. The other one wins where both have a value.
     #[must_use]
     pub fn merge(mut self, other: Policy) -> Policy {
         let new: Vec<PolicyWord> = other.forbid.into_iter().filter(|word| !self.forbid.contains(word)).collect();
@@ -91,7 +91,7 @@ impl Policy {
         self
     }
 
-    /// Whether it asks nothing.
+    /// Whether it forbids and expects nothing.
     pub fn is_empty(&self) -> bool {
         *self == Policy::default()
     }
@@ -101,7 +101,7 @@ impl Policy {
         check::outcome(self, trace, findings)
     }
 
-    /// What a program did against it. What cannot be decided is not among it: see [`Policy::check`].
+    /// What a program did against it, without the undecided parts: see [`Policy::check`].
     pub fn violations(&self, trace: &Trace, findings: &[Finding]) -> Vec<Violation> {
         self.check(trace, findings).violations
     }

@@ -28,7 +28,7 @@ pub struct Trace {
     pub end: Option<End>,
 }
 
-/// Why a trace could not be read.
+/// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be read.
@@ -39,7 +39,7 @@ pub enum TraceError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// It is no trace.
+    /// It is not a trace.
     #[error("{}, line {line}: {why}", terminal(&path.to_string_lossy()))]
     Format {
         /// Which one.
@@ -54,7 +54,7 @@ pub enum TraceError {
 /// What is wrong with a line of a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// It is no line that this version knows.
+    /// This version does not know the line.
     #[error("this is no line of a trace: {0}")]
     Unknown(serde_json::Error),
     /// The first line is of another kind.
@@ -79,15 +79,15 @@ pub enum LineError {
     Provenance(String),
 }
 
-/// The file that is meant by a path: the trace of a folder, or the path itself.
+/// The trace in a folder, or the path itself.
 fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE) } else { path.to_path_buf() }
 }
 
-/// Whether a path is that of a trace, by its first line.
+/// Whether a file is a trace, by its first line.
 pub fn is_trace(path: &Path) -> bool {
     let path = file_of(path);
-    // A pipe would wait for its writer, and what is taken from it is gone.
+    // A pipe would block, and what is read from it is gone.
     if !std::fs::metadata(&path).is_ok_and(|data| data.is_file()) {
         return false;
     }
@@ -111,8 +111,7 @@ pub fn lines(path: &Path, mut take: impl FnMut(TraceLine)) -> Result<(), TraceEr
     })
 }
 
-/// Reads line by line. Text after the last complete line is left out, as a writer leaves it that was
-/// killed.
+/// Reads line by line. Leaves out text after the last complete line, which a killed writer leaves behind.
 fn each(
     mut text: impl BufRead,
     path: &Path,
@@ -144,8 +143,7 @@ fn each(
 }
 
 impl Trace {
-    /// Reads a trace: a file, or the folder that it is in. Text after the last complete line is left
-    /// out, as a writer leaves it that was killed.
+    /// Reads a trace: a file, or the folder that it is in. Leaves out text after the last complete line.
     ///
     /// # Errors
     /// Which line of which file is no line of a trace.
@@ -177,7 +175,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// A trace that has only begun.
+    /// A trace with its first line alone.
     ///
     /// # Errors
     /// It is of another schema.

@@ -1,4 +1,4 @@
-//! A trace without what tells who made it: paths, arguments, environment.
+//! Redaction: a trace without paths, arguments and environment, which identify its author.
 
 use std::collections::BTreeMap;
 

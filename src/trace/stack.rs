@@ -211,13 +211,13 @@ impl Stack {
     pub fn entry(&self) -> Option<&Frame> {
         let own = self.frames.iter().position(|frame| frame.owner == FrameOwner::Program).unwrap_or(self.frames.len());
         let below = self.frames.get(..own)?;
-        let of = |language| {
+        let outermost = |language| {
             let all = below.iter().rev().filter(move |frame| {
                 frame.owner == FrameOwner::Package && frame.language == language && !frame.function.is_empty()
             });
             all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.clone().next())
         };
-        of(FrameLanguage::Python).or_else(|| of(FrameLanguage::Native))
+        outermost(FrameLanguage::Python).or_else(|| outermost(FrameLanguage::Native))
     }
 
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
@@ -231,13 +231,13 @@ impl Stack {
     /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
     /// libraries lie in packages too, and each call goes through them: they are not who made it.
     pub fn package(&self) -> Option<&str> {
-        let of = |language| {
+        let package_in = |language| {
             self.frames
                 .iter()
                 .filter(move |frame| frame.language == language && frame.owner != FrameOwner::Cuda)
                 .find_map(|frame| frame.package.as_deref())
         };
-        of(FrameLanguage::Python).or_else(|| of(FrameLanguage::Native))
+        package_in(FrameLanguage::Python).or_else(|| package_in(FrameLanguage::Native))
     }
 
     /// Whether a function of this name is on the stack; the name is whole, with or without what
@@ -398,13 +398,13 @@ mod tests {
 
     #[test]
     fn native_code_is_the_drivers_a_packages_the_systems_or_the_users() {
-        let of = |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
-        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"), FrameOwner::Cuda);
-        assert_eq!(of("/x/site-packages/nvidia/cu13/lib/libcudart.so.13"), FrameOwner::Cuda);
-        assert_eq!(of("/x/site-packages/torch/lib/libc10_cuda.so"), FrameOwner::Package);
-        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libc.so.6"), FrameOwner::System);
-        assert_eq!(of("/home/me/a.out"), FrameOwner::Program);
-        assert_eq!(of("/usr/bin/python3.12"), FrameOwner::System);
+        let owner = |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
+        assert_eq!(owner("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"), FrameOwner::Cuda);
+        assert_eq!(owner("/x/site-packages/nvidia/cu13/lib/libcudart.so.13"), FrameOwner::Cuda);
+        assert_eq!(owner("/x/site-packages/torch/lib/libc10_cuda.so"), FrameOwner::Package);
+        assert_eq!(owner("/usr/lib/x86_64-linux-gnu/libc.so.6"), FrameOwner::System);
+        assert_eq!(owner("/home/me/a.out"), FrameOwner::Program);
+        assert_eq!(owner("/usr/bin/python3.12"), FrameOwner::System);
         let linked = Frame::native("libcudart_static_ad92", Some("/home/me/a.out"), None, Some("/home/me/a.out"));
         let header = Some(("/cuda/include/cuda_runtime.h".to_owned(), Some(879)));
         let inlined = Frame::native("cudaMalloc<float>", Some("/home/me/a.out"), header, Some("/home/me/a.out"));

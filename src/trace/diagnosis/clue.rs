@@ -10,13 +10,13 @@ use cuda_pitfalls_core::text::units;
 pub struct ClueKind {
     /// Its name in rules.
     pub name: &'static str,
-    /// What there is one for.
+    /// Which facts get a clue of this kind.
     pub about: &'static str,
-    /// What is known of it, beside [`COMMON`].
+    /// Its attributes, beside [`COMMON`].
     pub attributes: &'static [Attribute],
 }
 
-/// Something that is known of a clue.
+/// An attribute of a kind of clue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Attribute {
     /// Its name in rules.
@@ -57,7 +57,7 @@ pub enum ClueValue {
     List(Vec<String>),
 }
 
-/// One fact of a trace. An attribute that is not known has no value, and no condition on it holds.
+/// One fact of a trace. An unknown attribute has no value, so no condition on it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Clue<'a> {
     pub(super) kind: &'static ClueKind,
@@ -68,7 +68,7 @@ pub(super) struct Clue<'a> {
     pub(super) events: Vec<usize>,
     /// When it went wrong.
     pub(super) t_ns: u64,
-    /// Where in the program: the place of the first event, then of others that explain it.
+    /// The stack of the first event, then those of other events that explain it.
     pub(super) stacks: Vec<&'a Stack>,
     /// The UUID of the GPU that is concerned.
     pub(super) gpu: Option<String>,
@@ -80,7 +80,7 @@ const fn attribute(name: &'static str, of: Type, about: &'static str) -> Attribu
     Attribute { name, of, about }
 }
 
-/// What every clue says.
+/// The attributes of every clue.
 pub const COMMON: &[Attribute] = &[
     attribute("line", Type::Text, "the user's own line, such as `train.py:12`, or the process where it is not known"),
     attribute("call", Type::Text, "the C function that was called"),
@@ -333,7 +333,7 @@ impl From<Vec<String>> for ClueValue {
 }
 
 impl<'a> Clue<'a> {
-    /// A clue of the kind of this name, of which nothing is known yet; none if there is no such kind.
+    /// A clue without attributes. None if no kind has this name.
     pub(super) fn new(kind: &str, pid: u32, t_ns: u64) -> Option<Clue<'a>> {
         let kind = KINDS.iter().find(|known| known.name == kind);
         debug_assert!(kind.is_some(), "there is no such kind of clue");
@@ -361,7 +361,7 @@ impl<'a> Clue<'a> {
         self
     }
 
-    /// The clue with a value, where it is known.
+    /// The clue with a value, if it is known.
     pub(super) fn with_known(self, name: &str, value: Option<impl Into<ClueValue>>) -> Clue<'a> {
         match value {
             Some(value) => self.with(name, value),
@@ -369,13 +369,13 @@ impl<'a> Clue<'a> {
         }
     }
 
-    /// The value of an attribute; none where it is not known.
+    /// The value of an attribute, if it is known.
     pub(super) fn get(&self, name: &str) -> Option<&ClueValue> {
         self.values.get(name)
     }
 
-    /// What tells this clue from others of its rule: texts, for numbers and times differ between two
-    /// turns of one loop.
+    /// The texts that tell this clue from others of its rule. Numbers and times do not count: they differ between two
+    /// iterations of one loop.
     pub(super) fn texts(&self) -> Vec<ClueValue> {
         self.values.values().filter(|value| matches!(value, ClueValue::Text(_) | ClueValue::List(_))).cloned().collect()
     }
@@ -402,14 +402,13 @@ impl<'a> Clue<'a> {
 
 /// A part of a sentence in a rule.
 pub(super) enum Part<'t> {
-    /// What stands as it is.
+    /// Literal text.
     Words(&'t str),
     /// The name between braces.
     Placeholder(&'t str),
 }
 
-/// The parts of a sentence. A brace without its other half, or around something that is no name,
-/// stands for itself.
+/// The parts of a sentence. An unmatched brace, or a pair around something that is not a name, is literal text.
 pub(super) fn parts(template: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = template;

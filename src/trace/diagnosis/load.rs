@@ -14,13 +14,13 @@ const KEYS: [&str; 10] =
     ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "leaves_open", "workaround", "shown"];
 /// The folder of programs that were traced.
 const PROGRAMS: &str = "reports/traces/programs/";
-/// What `when` can ask of every kind of clue, beside its attributes.
+/// The keys of `when` that are not attributes.
 const OF_STACKS: [&str; 2] = ["stack_has", "package"];
 
 /// Turns the text of a file into a rule, or into every error of the file, sorted by place.
 ///
-/// `name` is what the rule will be called, and `file` what messages call the file. Whether the
-/// scenario and the report exist is not asked: a test does.
+/// `name` is the name of the rule, and `file` that of the file in messages. A test, not this function, checks that the
+/// scenario and the report exist.
 ///
 /// # Errors
 /// What is wrong with the file.
@@ -171,7 +171,7 @@ fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(Str
     Some(all)
 }
 
-/// What stands between braces must be known of every kind of clue that the rule asks about.
+/// Each name between braces must be an attribute of every kind of clue that the rule asks about.
 fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'static ClueKind]) {
     let names = parts(text).into_iter().filter_map(|part| match part {
         Part::Placeholder(name) => Some(name),

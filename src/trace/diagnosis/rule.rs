@@ -25,7 +25,7 @@ pub struct DiagnosisRule {
     pub says: String,
     /// The rules that say less about the same events.
     pub instead_of: Vec<String>,
-    /// The rules about whose pitfall nothing is known where this one finds something.
+    /// The rules whose answer is unknown if this one finds something.
     pub leaves_open: Vec<String>,
     /// What to write instead, by framework or by function; `any` is among them.
     pub workaround: Vec<(String, String)>,
@@ -55,7 +55,7 @@ pub struct RuleCondition {
     pub package: Vec<String>,
 }
 
-/// The key of the workaround that holds whatever made the call.
+/// The key of the workaround for any caller.
 pub const ANY: &str = "any";
 
 /// Whether a workaround's key names a function, such as `torch.cuda.is_available`, of a framework.
@@ -65,15 +65,15 @@ pub(super) fn is_function(key: &str) -> bool {
 }
 
 impl RuleCondition {
-    /// Whether a clue answers yes to all that is asked. What is not known is no yes.
+    /// Whether a clue meets the whole condition. An unknown attribute does not.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
-        let is = |value: &ClueValue, wanted: &[ClueValue]| match value {
+        let meets = |value: &ClueValue, wanted: &[ClueValue]| match value {
             ClueValue::List(list) => list.iter().any(|one| wanted.contains(&ClueValue::Text(one.clone()))),
             value => wanted.contains(value),
         };
         let stack = clue.stacks.first();
         self.clue == clue.kind
-            && self.is.iter().all(|(name, wanted)| clue.get(name).is_some_and(|value| is(value, wanted)))
+            && self.is.iter().all(|(name, wanted)| clue.get(name).is_some_and(|value| meets(value, wanted)))
             && (self.stack_has.is_empty()
                 || stack.is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
             && (self.package.is_empty()
@@ -82,7 +82,7 @@ impl RuleCondition {
 }
 
 impl DiagnosisRule {
-    /// What the rule says of a clue; none if it does not hold.
+    /// The finding for a clue, if the rule holds.
     pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
         self.when.iter().any(|when| when.holds(clue)).then(|| Finding {
             rule: self.name.clone(),
@@ -98,8 +98,8 @@ impl DiagnosisRule {
         })
     }
 
-    /// The workaround for a function on the stack, if the rule has one for it; or else in the words of the framework
-    /// that is nearest to the user's line: who calls accelerate does not call the PyTorch below it.
+    /// The workaround for a function on the stack; else the one for the framework nearest to the user's line, because a
+    /// user of accelerate does not call the PyTorch below it; else the one for any caller.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
         let is_there = |name: &str| is_function(name) && clue.stacks.iter().any(|stack| stack.has(name));
         if let Some((_, text)) = self.workaround.iter().find(|(name, _)| is_there(name)) {

@@ -1,8 +1,8 @@
-//! The contexts of a trace, each from its making to its end.
+//! The contexts of a trace, from creation to end.
 
 use crate::{ContextChange, EventKind, ProcessCounts, Trace, TraceEvent, Uses};
 
-/// One context: where it was made, where it ended, and what was done in it.
+/// One context: its creation, its end and its use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
     /// The event that made it.
@@ -13,25 +13,25 @@ pub struct ContextLife<'a> {
     pub program: usize,
     /// The event that ended it; none if it stayed until its program ended.
     pub ended: Option<&'a TraceEvent>,
-    /// How the memory of its own GPU changed while it was made, in bytes. Where that is not its own alone: what
-    /// NVML accounts to its process, or an equal share of what several contexts took together. None where neither
-    /// is known.
+    /// The memory that it takes on its GPU, in bytes: the change while it was created. If something else changed the
+    /// memory too: the part that NVML accounts to its process, or else an equal share among the contexts that were
+    /// created together. None if neither is known.
     pub bytes: Option<i64>,
-    /// Whose memory the change of its GPU's memory holds besides.
+    /// Who else changed its GPU's memory meanwhile.
     pub beside: Beside,
-    /// What its process did on that GPU; none where the counts of the process are not known.
+    /// How often its process used that GPU. None if the trace has no counts of the process.
     pub uses: Option<Uses>,
 }
 
-/// Who changed the memory of a context's GPU too, while the context was made.
+/// Who else changed the memory of a context's GPU while the context was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Nobody, as far as NVML shows.
     Nobody,
-    /// Another context of the trace, which came or went.
+    /// Another context of the trace was created or destroyed.
     Context,
-    /// Another process, by something else than a context of the trace: the GPU's memory changed by more or less than
-    /// NVML accounts to the process that made this one.
+    /// Another process did, without a context in the trace: the GPU's memory changed by more or less than NVML accounts
+    /// to the process of this context.
     Process,
 }
 
@@ -40,13 +40,13 @@ pub enum Beside {
 const UNACCOUNTED_BYTES: u64 = 16 << 20;
 
 impl ContextLife<'_> {
-    /// Whether nothing was done in it, as far as it is known.
+    /// Whether the counts say that nothing was done in it.
     pub fn is_unused(&self) -> bool {
         self.uses.is_some_and(|uses| uses.is_none())
     }
 }
 
-/// Every context that was made, in the order of time; `programs` has the program of each event.
+/// Every context, in the order of creation; `programs` has the program of each event.
 pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'a>> {
     let neighbours = Neighbours::of(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'
 /// The events of contexts in the order of time.
 struct Neighbours<'a> {
     events: Vec<&'a TraceEvent>,
-    /// The longest that one of them took.
+    /// The longest duration of one of these calls.
     longest_ns: u64,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Neighbours<'a> {
         Neighbours { events, longest_ns }
     }
 
-    /// A context that begins with an event, and that nothing has ended.
+    /// The context that an event created, still without an end.
     fn life(&self, trace: &Trace, (index, event): (usize, &'a TraceEvent), program: usize) -> ContextLife<'a> {
         let gpu = trace.gpu_index(event.gpu.as_deref());
         let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
@@ -105,7 +105,7 @@ impl<'a> Neighbours<'a> {
         ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses }
     }
 
-    /// The contexts that came or went on the GPU of this one while it was made.
+    /// The other contexts that were created or destroyed on the same GPU at the same time.
     fn beside(&self, made: &TraceEvent) -> impl Iterator<Item = &'a TraceEvent> {
         let from = self.events.partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
         let to = self.events.partition_point(|event| event.t_ns <= until(made));
@@ -113,11 +113,11 @@ impl<'a> Neighbours<'a> {
         near.filter(move |other| !std::ptr::eq(made, *other) && other.gpu == made.gpu && until(other) >= made.t_ns)
     }
 
-    /// An equal share of what all contexts took that were made on a GPU at the same time as this one: contexts
-    /// on one GPU take the same. None if one went meanwhile.
+    /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
+    /// one GPU take the same. None if one was destroyed meanwhile.
     fn share(&self, made: &'a TraceEvent, index: usize) -> Option<i64> {
         let mut group: Vec<&TraceEvent> = vec![made];
-        // Each may bring in others that began before it or ended after it.
+        // Each neighbour may overlap with further ones.
         let mut at = 0;
         while let Some(of) = group.get(at).copied() {
             for other in self.beside(of) {

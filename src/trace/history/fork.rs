@@ -3,7 +3,7 @@
 use super::{History, ProgramHistory};
 use crate::{EventKind, TraceEvent};
 
-/// A fork after `cuInit`, as the child told it.
+/// A fork after `cuInit`, as the child reported it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fork<'h, 'a> {
     /// The child.
@@ -31,7 +31,7 @@ impl<'a> History<'a> {
         self.programs.iter().filter_map(Fork::of)
     }
 
-    /// The beginning of the `cuInit` that the child inherited: that of the nearest process above which made one.
+    /// The start of the `cuInit` that the child inherited: the one of its nearest ancestor that called it.
     pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
         let (mut pid, mut index) = (fork.parent, fork.event.0);
         loop {
@@ -43,7 +43,7 @@ impl<'a> History<'a> {
             if let Some(begun) = begun.filter(|(at, _)| *at < index) {
                 return Some(begun);
             }
-            // Each step goes back in time, so that a document which names processes in a circle comes to an end.
+            // Each step goes back in time, so the walk ends even if the document has a cycle of parents.
             let own = Fork::of(parent).filter(|own| own.event.0 < index)?;
             (pid, index) = (own.parent, own.event.0);
         }

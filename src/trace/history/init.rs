@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use super::MASK;
 use crate::{EventKind, TraceEvent, Witness};
 
-/// One `cuInit`: that it began, what it read, and what it returned. Calls of several threads at once are one.
+/// One `cuInit`: its start, the variables it read, and its status. Concurrent calls of several threads count as one.
 #[derive(Clone, Debug)]
 pub struct Init<'a> {
     /// Its events by their index in the trace, in the order of time.
     pub events: Vec<usize>,
-    /// Its beginning as each witness saw it, with the index of the event.
+    /// The event in which each witness saw it start, with its index.
     pub begun: Vec<(usize, &'a TraceEvent)>,
-    /// Its return, with the index of the event; that of the call that succeeded if there are several.
+    /// The event of its return, with its index. If several calls returned, the one that succeeded.
     pub returned: Option<(usize, &'a TraceEvent)>,
     /// The first event, whatever it is.
     pub first: &'a TraceEvent,
-    /// What libcuda got when it asked for the mask; the last time, because a hook may change it between two.
+    /// The mask that libcuda read. The last read counts, because a hook may change the mask in between.
     mask: Option<Option<&'a str>>,
     returns: usize,
 }
@@ -29,7 +29,7 @@ impl<'a> Init<'a> {
             let last = inits.last_mut();
             let own = match &event.what {
                 EventKind::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
-                // What asks for the mask after a `cuInit` that succeeded changes nothing.
+                // A read of the mask after a successful `cuInit` has no effect.
                 EventKind::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
                 EventKind::InitDone { .. } => last.filter(|init| init.lacks_return()),
                 _ => continue,
@@ -49,7 +49,7 @@ impl<'a> Init<'a> {
         init
     }
 
-    /// Whether a witness can still tell of this call: an event may come late, because its thread waited.
+    /// Whether an event of this witness still belongs to this call. Events arrive late if their thread waited.
     fn lacks(&self, witness: Witness) -> bool {
         self.returned.is_none() || !self.begun.iter().any(|(_, event)| is_by(event, witness))
     }
@@ -77,8 +77,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// When it read the variables: at the last beginning that was seen, because the driver calls the injection hook
-    /// right before. All lateness counts from here.
+    /// When it read the variables. The last start counts, because the driver calls the injection hook right before it
+    /// reads. Lateness is measured from here.
     pub fn t_ns(&self) -> u64 {
         self.begun.last().map_or(self.first.t_ns, |(_, event)| event.t_ns)
     }
@@ -88,22 +88,22 @@ impl<'a> Init<'a> {
         self.returned.is_some_and(|(_, event)| matches!(event.what, EventKind::InitDone { visible: Some(_), .. }))
     }
 
-    /// Whether it returned an error. Where its return was not seen it has neither succeeded nor failed.
+    /// Whether it returned an error. Without a recorded return it has neither succeeded nor failed.
     pub fn has_failed(&self) -> bool {
         self.returned.is_some() && !self.has_succeeded()
     }
 
-    /// Whether this witness saw it begin.
+    /// Whether this witness saw it start.
     pub fn is_seen_by(&self, witness: Witness) -> bool {
         self.begun.iter().any(|(_, event)| is_by(event, witness))
     }
 
-    /// Whether libcuda was seen to ask for the mask.
+    /// Whether a read of the mask by libcuda was recorded.
     pub fn has_read_mask(&self) -> bool {
         self.mask.is_some()
     }
 
-    /// The variables that CUDA reads, as they were when it began; none where that was not seen.
+    /// The variables that CUDA reads, as they were at its start. None if nobody saw the start.
     pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
         self.begun.iter().rev().find_map(|(_, event)| match &event.what {
             EventKind::Init { variables, .. } => Some(variables),
@@ -111,14 +111,13 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// The value of a variable that it read; none where that is not known, and the inner value none where the variable
-    /// was not set.
+    /// The value of a variable that it read: `None` if unknown, `Some(None)` if the variable was not set.
     pub fn value(&self, name: &str) -> Option<Option<&'a str>> {
         let read = self.mask.filter(|_| name == MASK);
         read.or_else(|| Some(self.variables()?.get(name).map(String::as_str)))
     }
 
-    /// How many GPUs it made visible, and their UUIDs in the program's own order; none where it did not succeed.
+    /// The number of visible GPUs, and their UUIDs by CUDA ordinal. None unless it succeeded.
     pub fn visible(&self) -> Option<(u32, &'a [String])> {
         match &self.returned?.1.what {
             EventKind::InitDone { visible, gpus } => Some(((*visible)?, gpus)),

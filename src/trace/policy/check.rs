@@ -33,7 +33,7 @@ struct PolicyCheck<'a> {
     outcome: PolicyOutcome,
 }
 
-/// What a question needs to have been seen.
+/// What a trace must cover to decide a question.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     /// The processes and their `cuInit`: the injection hook shows it.
@@ -57,7 +57,7 @@ impl PolicyCheck<'_> {
         }
     }
 
-    /// Says why a question cannot be decided. Nothing is said where a violation has decided it.
+    /// Records why a question is undecided, unless a violation has already decided it.
     fn require(&mut self, forbidden: &str, needs: Coverage) {
         if self.outcome.violations.iter().any(|violation| violation.forbidden == forbidden) {
             return;
@@ -94,7 +94,7 @@ impl PolicyCheck<'_> {
         self.require(name, Coverage::Init);
     }
 
-    /// Contexts that are forbidden, where it is known whether one is.
+    /// Checks each context. `is` returns whether it is forbidden, or none if unknown.
     fn contexts(&mut self, name: &str, is: impl Fn(&Trace, &ContextLife<'_>) -> Option<bool>) {
         let trace = self.trace;
         for life in &self.history.contexts {
@@ -107,7 +107,7 @@ impl PolicyCheck<'_> {
         self.require(name, Coverage::Calls);
     }
 
-    /// A GPU that this machine does not have cannot be meant.
+    /// Leaves a question open if its GPU is not on this machine.
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
@@ -220,7 +220,7 @@ impl PolicyCheck<'_> {
             if gpu.index(trace).is_some()
                 && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
             {
-                // Where calls are not seen, a context may be there all the same.
+                // If the trace lacks calls, it may lack the context too.
                 if missing(trace, Coverage::Calls).is_empty() {
                     self.violated(&name, format!("no context is made on {gpu}"), None);
                 }
@@ -240,12 +240,12 @@ impl PolicyCheck<'_> {
     }
 }
 
-/// Memory that was not read for longer may have grown and shrunk meanwhile. It is read fifty times a second.
+/// In a longer gap memory may have grown and shrunk. It is normally read fifty times a second.
 const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
 const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
 
-/// Why a trace cannot show all that a question is about.
+/// Why a trace does not cover a question.
 fn missing(trace: &Trace, needs: Coverage) -> Vec<String> {
     let mut why = Vec::new();
     match &trace.end {
@@ -266,7 +266,7 @@ fn missing(trace: &Trace, needs: Coverage) -> Vec<String> {
     why
 }
 
-/// The function that a user's line called.
+/// The function that the user's line calls.
 fn through(event: &TraceEvent) -> String {
     event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name())
 }

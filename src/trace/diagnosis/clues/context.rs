@@ -1,4 +1,4 @@
-//! Contexts, and what each process did with those that it made.
+//! Contexts, and how each process used them.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use super::{about, gpu_name, leaves_guard, line, sum};
 use crate::history::ProgramHistory;
 use crate::{ContextLife, EventKind, Frame, History, Trace, TraceEvent};
 
-/// What stands for the ordinal of a GPU that is not known.
+/// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
 
 /// A clue for each context.
@@ -57,7 +57,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// The context of the process on another GPU on which it did work.
+/// A context of the process on another GPU, with work.
 fn worked_on<'p, 'a>(program: &'p ProgramHistory<'a>, but: Option<&str>) -> Option<&'p ContextLife<'a>> {
     let mut others = program.contexts.iter().map(|(_, life)| life).filter(|life| life.made.gpu.as_deref() != but);
     others.find(|life| life.uses.is_some_and(|uses| !uses.is_none()))
@@ -71,7 +71,7 @@ fn is_host_memory(event: &TraceEvent) -> bool {
     matches!(event.what, EventKind::HostMemory { .. })
 }
 
-/// What the thread did next, but for loading code, which comes with a context.
+/// The next event of the thread, except loading code, which comes with a context.
 fn next_of_thread<'a>(
     program: &ProgramHistory<'a>,
     index: usize,
@@ -81,8 +81,8 @@ fn next_of_thread<'a>(
     after.copied().find(|(_, event)| !matches!(event.what, EventKind::Module))
 }
 
-/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Every call
-/// after it returns the same: what went wrong lies before it.
+/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Later calls
+/// return it too; the cause lies before the first.
 fn fault_after<'a>(program: &ProgramHistory<'a>, index: usize, made: &TraceEvent) -> Option<(usize, &'a TraceEvent)> {
     const ILLEGAL_ADDRESS: i64 = 700;
     let first = program.events.iter().copied().find(|(_, event)| event.status == Some(ILLEGAL_ADDRESS))?;
@@ -91,8 +91,7 @@ fn fault_after<'a>(program: &ProgramHistory<'a>, index: usize, made: &TraceEvent
     between.into_iter().any(|(_, event)| is_use(event)).then_some(first)
 }
 
-/// Whether a user's line lies before another in the same function: the program came back to the
-/// beginning of a block, as `with` does when it leaves one.
+/// Whether a user's line is above another in the same function: `with` returns to its first line when it ends.
 fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
     let users = |event: &TraceEvent| -> Option<(String, String, u32)> {
         let frame: &Frame = event.stack.users()?;
@@ -112,7 +111,7 @@ fn of_process<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue
     let gpus = program.gpus();
     let unused: Vec<&(usize, ContextLife)> =
         program.contexts.iter().filter(|(_, life)| program.used(life.made.gpu.as_deref()) == Some(false)).collect();
-    // The clue stands where the first of them was made; a process without one has it at its first.
+    // The clue is at the first of them, or at the first context if there are none.
     let (index, life) = unused.first().map(|(index, life)| (*index, life)).or_else(|| gpus.first().copied())?;
     let mut clue = about("process-contexts", index, life.made)?;
     let uses: Option<Vec<bool>> = gpus.iter().map(|(_, life)| program.used(life.made.gpu.as_deref())).collect();

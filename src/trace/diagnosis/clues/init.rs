@@ -1,4 +1,4 @@
-//! What each process got from `cuInit`, and what that took.
+//! The GPUs that each process got from `cuInit`, and the memory that it took.
 
 use super::super::clue::Clue;
 use super::{UNSET, about, gpu_name};
@@ -6,9 +6,9 @@ use crate::history::{MASK, ProgramHistory};
 use crate::{EventKind, History, Trace, TraceEvent};
 use cuda_pitfalls_core::mask;
 
-/// What `cuInit` takes on a GPU is more than this: less is noise.
+/// The least memory of `cuInit` on a GPU; less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
-/// And less than this, which is less than any context takes.
+/// The most memory of `cuInit` on a GPU; every context takes more.
 const CONTEXT_BYTES: i64 = 100 << 20;
 
 /// The clues about `cuInit`.
@@ -56,8 +56,8 @@ fn initialised<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clu
     Some(clue)
 }
 
-/// Whether another process of the program initialised CUDA, or made or ended a context, while `cuInit` ran: what it
-/// took is in the same figures then.
+/// Whether another process initialised CUDA, or created or destroyed a context, while `cuInit` ran. The change of memory
+/// then includes both.
 fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     let (began, until) = span(done);
     trace.events.iter().any(|other| {
@@ -67,7 +67,7 @@ fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     })
 }
 
-/// From when until when the call of an event ran: `cuInit` is told when it is done, a context by when it began.
+/// When the call of an event began and ended. The stamp of `cuInit` is its end, that of a context its start.
 fn span(event: &TraceEvent) -> (u64, u64) {
     let elapsed = event.elapsed_ns.unwrap_or(0);
     match event.what {
@@ -76,7 +76,7 @@ fn span(event: &TraceEvent) -> (u64, u64) {
     }
 }
 
-/// What `cuInit` took where no context followed.
+/// The memory of `cuInit` on GPUs without a later context.
 fn memory<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let init = program.init()?;
     let returned = init.returned.filter(|_| init.has_succeeded());
