@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::traced::{has, traced};
 use common::{Scratch, root};
 use cuda_pitfalls::diagnosis::{self, Finding};
-use cuda_pitfalls::policy::{Outcome, Policy};
+use cuda_pitfalls::policy::{Policy, PolicyOutcome};
 use cuda_pitfalls::render::trace as render;
 use cuda_pitfalls::trace::{History, Trace};
 use cuda_pitfalls::{compare, text};
@@ -42,7 +42,7 @@ fn trace(program: &str) -> Trace {
 }
 
 fn forms(trace: &Trace, found: &[Finding]) -> [(&'static str, String); 3] {
-    let outcome = Outcome::default();
+    let outcome = PolicyOutcome::default();
     [
         ("text", render::text(trace, found, &outcome, 10_000)),
         ("html", render::html(trace, found, &outcome)),
@@ -52,7 +52,7 @@ fn forms(trace: &Trace, found: &[Finding]) -> [(&'static str, String); 3] {
 
 /// `--json`, text and pages: the processes that initialised CUDA, and their masks.
 fn masks_agree(expected: &Expected, trace: &Trace, found: &[Finding]) {
-    let json = render::json(trace, found, &Outcome::default());
+    let json = render::json(trace, found, &PolicyOutcome::default());
     let processes = json["processes"].as_array().expect("a list").iter();
     let masks = processes.filter(|it| it["initialised"] == true);
     let masks: Vec<&str> = masks.map(|it| it["mask"]["value"].as_str().unwrap_or("(unset)")).collect();

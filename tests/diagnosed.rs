@@ -8,7 +8,7 @@ use std::fs;
 use common::traced::{Node, has, lines_of, traced};
 use common::{Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
-use cuda_pitfalls::policy::{Outcome, Policy};
+use cuda_pitfalls::policy::{Policy, PolicyOutcome};
 use cuda_pitfalls::trace::Trace;
 
 /// A program, and the pitfall that a trace of it has, with the label of the line that is at fault; none if it has none.
@@ -87,13 +87,13 @@ fn a_policy_is_violated_kept_or_undecided() {
     if !is_there("spawn.py") {
         return;
     }
-    let check = |name: &str, forbid: &[&str], most: &[&str]| -> Outcome {
+    let check = |name: &str, forbid: &[&str], most: &[&str]| -> PolicyOutcome {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let policy = Policy::parse(&texts(forbid), &texts(most)).expect("a policy");
         let trace = trace(name);
         policy.check(&trace, &findings(&trace))
     };
-    let said = |outcome: &Outcome| -> Vec<(String, String)> {
+    let said = |outcome: &PolicyOutcome| -> Vec<(String, String)> {
         outcome.violations.iter().map(|it| (it.forbidden.clone(), it.says.clone())).collect()
     };
     let stray = check("stray_context.py", &["context:gpu0", "stray", "late-mask"], &["gpu0=64MiB", "gpu1=2GiB"]);

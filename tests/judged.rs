@@ -213,7 +213,7 @@ fn so_are_surveys_and_traces() {
             assert!(ran.stderr.contains("contradicts itself"), "{arguments:?}: {}", ran.stderr);
         }
     };
-    let survey = common::root().join("reports/survey-calls-h200-x2-rest/survey-calls.json");
+    let survey = common::root().join("reports/survey-calls-h200-x2/rest/survey-calls.json");
     let mut survey: Value = serde_json::from_str(&fs::read_to_string(survey).expect("it is committed")).expect("JSON");
     survey["survey"]["on"] = json!("sim:h200-x2");
     refused("survey.json", survey.to_string(), true);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::counts;
 use common::traced::{Node, PROGRAMS, Program, events, has, lines_of, traced};
 use common::{PROGRAM, Ran, Scratch, root};
-use cuda_pitfalls::trace::{ContextChange, Event, Trace, Usage, What, Witness};
+use cuda_pitfalls::trace::{ContextChange, EventKind, Trace, TraceEvent, Usage, Witness};
 
 /// A command under `trace` on the simulated machine, not yet started.
 fn tracing(scratch: &Scratch, options: &[&str], command: &[&str]) -> Command {
@@ -58,20 +58,20 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
 }
 
 /// Whether an event is what a program says it shows, in the words of tests/traced/README.md.
-fn is_shown(said: &str, event: &Event) -> bool {
+fn is_shown(said: &str, event: &TraceEvent) -> bool {
     let (kind, rest) = said.split_once([',', ' ']).unwrap_or((said, ""));
     let rest = rest.trim();
     let gpu = || rest.split("on GPU ").nth(1)?.chars().next()?.to_digit(10).map(|digit| digit as i32);
     match (kind, &event.what) {
-        ("init", What::Init { variables, .. }) => {
+        ("init", EventKind::Init { variables, .. }) => {
             let mask = rest.trim_start_matches("mask ").split(',').next().unwrap_or_default();
             variables.get("CUDA_VISIBLE_DEVICES").map_or("(unset)", String::as_str) == mask
         }
-        ("context", What::Context { change, .. }) => {
+        ("context", EventKind::Context { change, .. }) => {
             let changed = if rest.starts_with("made") { ContextChange::Made } else { ContextChange::Released };
             *change == changed && event.device == gpu()
         }
-        ("first_use", What::FirstUse { usage }) => {
+        ("first_use", EventKind::FirstUse { usage }) => {
             let wanted = match rest.split(' ').next() {
                 Some("launch") => Usage::Launch,
                 Some("copy") => Usage::Copy,
@@ -79,18 +79,18 @@ fn is_shown(said: &str, event: &Event) -> bool {
             };
             *usage == wanted && event.device == gpu()
         }
-        ("host_memory", What::HostMemory { bytes }) => rest == format!("{bytes} bytes"),
-        ("variable", What::Variable { name, value, .. }) => {
+        ("host_memory", EventKind::HostMemory { bytes }) => rest == format!("{bytes} bytes"),
+        ("variable", EventKind::Variable { name, value, .. }) => {
             rest.starts_with(&format!("{name} = {}", value.as_deref().unwrap_or("(unset)")))
         }
-        ("limit", What::Limit { limit, value, after_launch }) => {
+        ("limit", EventKind::Limit { limit, value, after_launch }) => {
             let when = if *after_launch { "after" } else { "before" };
             let status = rest.split("status ").nth(1).unwrap_or("0");
             rest.starts_with(&format!("{limit} = {value}, {when} a launch")) && event.status == status.parse().ok()
         }
-        ("module", What::Module) => event.status == Some(0),
-        ("forked", What::Forked { contexts, .. }) => rest.starts_with(&contexts.to_string()),
-        ("error", What::InitDone { visible: None, .. }) => rest.contains(&event.call) && event.status != Some(0),
+        ("module", EventKind::Module) => event.status == Some(0),
+        ("forked", EventKind::Forked { contexts, .. }) => rest.starts_with(&contexts.to_string()),
+        ("error", EventKind::InitDone { visible: None, .. }) => rest.contains(&event.call) && event.status != Some(0),
         _ => false,
     }
 }
@@ -115,11 +115,11 @@ fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
                 assert!(!end.not_seen.is_empty(), "{name}: what was not seen is not said");
                 continue;
             }
-            let line_of = |event: &&Event| {
+            let line_of = |event: &&TraceEvent| {
                 let frame = event.stack.users().or_else(|| event.stack.users_meanwhile());
                 frame.and_then(|frame| frame.line)
             };
-            let alike: Vec<&Event> = trace.events.iter().filter(|event| is_shown(&said, event)).collect();
+            let alike: Vec<&TraceEvent> = trace.events.iter().filter(|event| is_shown(&said, event)).collect();
             assert!(!alike.is_empty(), "{name}: {label}: {said} is not in the trace: {:#?}", trace.events);
             if let Some(line) = lines.get(&label) {
                 // Of many children some may not have been looked at in time; that is said in their events.
@@ -145,13 +145,13 @@ fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
         .events
         .iter()
         .filter_map(|event| match event.what {
-            What::Init { witness, .. } => Some(witness),
+            EventKind::Init { witness, .. } => Some(witness),
             _ => None,
         })
         .collect();
     assert_eq!(witnesses, [Witness::Forwarding, Witness::Injection]);
     let read = trace.events.iter().find_map(|event| match &event.what {
-        What::MaskRead { value, after_hook } => Some((value.clone(), *after_hook)),
+        EventKind::MaskRead { value, after_hook } => Some((value.clone(), *after_hook)),
         _ => None,
     });
     assert_eq!(read, Some((None, true)));
@@ -167,7 +167,7 @@ fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
     let ran = scratch.start(tracing(&scratch, &[], &command)).wait(Duration::from_secs(60));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let trace = stored(&scratch);
-    let hooked = |event: &Event| matches!(event.what, What::Init { witness: Witness::Injection, .. });
+    let hooked = |event: &TraceEvent| matches!(event.what, EventKind::Init { witness: Witness::Injection, .. });
     assert!(trace.events.iter().any(hooked), "{:#?}", trace.events);
     let not_seen = trace.end.expect("a whole trace").not_seen;
     assert!(not_seen.iter().any(|why| why.contains("by another way than by name")), "{not_seen:?}");
@@ -248,7 +248,7 @@ fn writes_that_are_told_no_more_are_said_to_be_unseen() {
     let script = "import os\nfor n in range(300): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let writes = trace.events.iter().filter(|event| matches!(event.what, What::Variable { .. })).count();
+    let writes = trace.events.iter().filter(|event| matches!(event.what, EventKind::Variable { .. })).count();
     let not_seen = trace.end.expect("a whole trace").not_seen;
     assert!(writes == 256 && not_seen.iter().any(|why| why.contains("writes variables")), "{writes}, {not_seen:?}");
 }
@@ -266,7 +266,7 @@ fn a_simulated_driver_is_never_taken_for_a_real_one_whatever_was_asked_for() {
     assert!(ran.stderr.contains("SIMULATED"), "{}", ran.stderr);
     let trace = stored(&scratch);
     assert_eq!(trace.start.provenance, cuda_pitfalls::verdict::Provenance::Simulated);
-    assert!(trace.events.iter().any(|event| matches!(event.what, What::Context { .. })), "{:?}", trace.events);
+    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Context { .. })), "{:?}", trace.events);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
     };
     for (name, shared) in [("first", false), ("second", true)] {
         let trace = open(name);
-        let made = trace.events.iter().filter(|event| matches!(event.what, What::Context { .. })).count();
+        let made = trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. })).count();
         assert_eq!((made, trace.processes.len()), (1, 1), "{name}");
         assert_eq!(trace.start.limits.iter().any(|limit| limit.contains("shared")), shared, "{:?}", trace.start.limits);
     }
@@ -304,7 +304,7 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
     let (_, trace) = trace(&[], &["python3", "-c", script]);
-    let init = trace.events.iter().find(|event| matches!(event.what, What::Init { .. })).expect("an init");
+    let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("an init");
     let users = init.stack.users().map(|frame| (frame.function.as_str(), frame.line));
     assert_eq!(users, Some(("work", Some(3))), "{:?}", init.stack);
 }
@@ -314,8 +314,8 @@ fn without_a_preload_writes_are_not_seen_and_that_is_said() {
     let script = root().join(traced("late_mask.py"));
     let (ran, trace) = trace(&["--no-preload"], &["python3", &script.to_string_lossy()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(!trace.events.iter().any(|event| matches!(event.what, What::Variable { .. })));
-    assert!(trace.events.iter().any(|event| matches!(event.what, What::Context { .. })));
+    assert!(!trace.events.iter().any(|event| matches!(event.what, EventKind::Variable { .. })));
+    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Context { .. })));
     assert!(trace.start.limits.iter().any(|limit| limit.contains("--no-preload")), "{:?}", trace.start.limits);
 }
 
@@ -436,7 +436,7 @@ fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
     appears(&done);
     let trace = stored(&scratch);
     assert!(trace.end.is_none());
-    assert!(trace.events.iter().any(|event| matches!(event.what, What::Init { .. })), "{:?}", trace.events);
+    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Init { .. })), "{:?}", trace.events);
 }
 
 #[test]

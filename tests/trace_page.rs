@@ -12,17 +12,17 @@ use serde_json::Value;
 
 use common::Scratch;
 use common::browser::{browser, opened};
-use policy::Outcome;
-use trace::{Line, Trace};
+use policy::PolicyOutcome;
+use trace::{Trace, TraceLine};
 
 /// The document of a trace.
 fn document(trace: &Trace) -> String {
-    let mut lines = vec![Line::Start(Box::new(trace.start.clone()))];
-    lines.extend(trace.processes.iter().cloned().map(Line::Process));
-    lines.extend(trace.events.iter().cloned().map(|event| Line::Event(Box::new(event))));
-    lines.extend(trace.memory.iter().copied().map(Line::Memory));
-    lines.extend(trace.counts.iter().cloned().map(Line::Counts));
-    lines.extend(trace.end.iter().cloned().map(Line::End));
+    let mut lines = vec![TraceLine::Start(Box::new(trace.start.clone()))];
+    lines.extend(trace.processes.iter().cloned().map(TraceLine::Process));
+    lines.extend(trace.events.iter().cloned().map(|event| TraceLine::Event(Box::new(event))));
+    lines.extend(trace.memory.iter().copied().map(TraceLine::Memory));
+    lines.extend(trace.counts.iter().cloned().map(TraceLine::Counts));
+    lines.extend(trace.end.iter().cloned().map(TraceLine::End));
     lines.iter().map(|line| serde_json::to_string(line).expect("a line is JSON") + "\n").collect()
 }
 
@@ -121,7 +121,7 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let scratch = Scratch::new();
     let (findings, outcome) = fixture::hostile_findings();
     let hostile = render::trace::html(&fixture::hostile(), &findings, &outcome);
-    let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &Outcome::default());
+    let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &PolicyOutcome::default());
     for page in [hostile, large] {
         let seen = opened(&browser, &scratch, &page, 360, false, MARKS);
         assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
@@ -139,7 +139,7 @@ fn pages_to_look_at() {
     let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
     let (of_hostile, against) = fixture::hostile_findings();
     let (hostile, large) = (fixture::hostile(), fixture::large(100, 2_000, 10_000));
-    let none = Outcome::default();
+    let none = PolicyOutcome::default();
     for (name, trace, findings, outcome) in [
         ("usual", &trace, &findings[..], &outcome),
         ("hostile", &hostile, &of_hostile, &against),

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{bless, evidence, root};
-use cuda_pitfalls::diagnosis::{Finding, Shown, findings, rules};
+use cuda_pitfalls::diagnosis::{Finding, WorkaroundRun, findings, rules};
 use cuda_pitfalls::policy::Policy;
 use cuda_pitfalls::text::escape;
-use cuda_pitfalls::trace::{FILE, History, Trace, What};
+use cuda_pitfalls::trace::{EventKind, FILE, History, Trace};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{compare, diagnosis, policy, render};
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn committed_traces_show_what_they_showed() {
         assert_eq!(trace.start.provenance, Provenance::Measured, "{name}");
         assert!(trace.end.is_some(), "{name} is not whole");
         let hooked = trace.events.iter().filter_map(|event| match event.what {
-            What::MaskRead { after_hook, .. } => Some(after_hook),
+            EventKind::MaskRead { after_hook, .. } => Some(after_hook),
             _ => None,
         });
         let hooked: Vec<bool> = hooked.collect();
@@ -75,9 +75,9 @@ fn committed_traces_show_what_they_showed() {
         assert!(saw_less || uses_cuda != hooked.is_empty(), "{name}: nothing was seen, and the trace does not say so");
         let _ = writeln!(said, "{name}");
         let findings = diagnosis::findings(&trace);
-        pinned(&mut said, &render::trace::json(&trace, &findings, &policy::Outcome::default()));
+        pinned(&mut said, &render::trace::json(&trace, &findings, &policy::PolicyOutcome::default()));
         // Every form of it can be made.
-        let outcome = policy::Outcome::default();
+        let outcome = policy::PolicyOutcome::default();
         for text in [
             render::trace::text(&trace, &findings, &outcome, 80),
             render::trace::html(&trace, &findings, &outcome),
@@ -102,7 +102,7 @@ fn nameless(finding: &Finding) -> String {
 /// The terminal, the page, the summary, `compare` and a policy say the same of one trace.
 #[test]
 fn all_readers_of_a_committed_trace_agree() {
-    let outcome = policy::Outcome::default();
+    let outcome = policy::PolicyOutcome::default();
     for folder in committed() {
         let name = folder.display();
         let trace = Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"));
@@ -196,7 +196,8 @@ fn a_program_that_shows_a_workaround_does_not_have_the_finding() {
         let program = folder.file_name().expect("a name").to_string_lossy().into_owned();
         let found = findings(&Trace::open(&folder).unwrap_or_else(|error| panic!("{error}")));
         for rule in rules() {
-            let shows = |(_, shown): &&(String, Vec<Shown>)| shown.contains(&Shown::Program(program.clone()));
+            let shows =
+                |(_, shown): &&(String, Vec<WorkaroundRun>)| shown.contains(&WorkaroundRun::Program(program.clone()));
             let Some((framework, _)) = rule.shown.iter().find(shows) else { continue };
             let finding = found.iter().find(|finding| finding.rule == rule.name);
             assert!(

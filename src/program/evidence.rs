@@ -84,9 +84,9 @@ impl Listed {
         }
     }
 
-    /// The folder of a file of this name that lies in a folder of its own below `reports/`.
+    /// The folder below `reports/` of a file of this name.
     pub fn folder_of(&self, file: &str) -> Option<&str> {
-        self.name.split_once('/').filter(|(_, rest)| *rest == file).map(|(folder, _)| folder)
+        self.name.strip_suffix(file)?.strip_suffix('/')
     }
 }
 
@@ -134,6 +134,6 @@ mod tests {
         assert!(matches!(one.find(folder.path()), Err(EvidenceError::Changed { .. })));
         one.name = "a/b/report.json".to_owned();
         assert!(matches!(one.find(folder.path()), Err(EvidenceError::Missing { .. })));
-        assert_eq!(one.folder_of("report.json"), None, "a run in a committed folder has none of its own");
+        assert_eq!(one.folder_of("report.json"), Some("a/b"));
     }
 }

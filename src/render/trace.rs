@@ -15,13 +15,13 @@ mod totals;
 mod unseen;
 
 pub use summary::{
-    ContextSummary, FindingSummary, Mask, Position, ProcessSummary, ProgramExit, Summary, ViolationSummary, schema,
+    ContextSummary, FindingSummary, Mask, Position, ProcessSummary, ProgramExit, TraceSummary, ViolationSummary, schema,
 };
 
 use super::Format;
 use cuda_pitfalls_core::text::lines;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::policy::{Outcome, Violation};
+use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
 use cuda_pitfalls_trace::{History, Trace};
 
 /// A trace and what was made of it.
@@ -35,7 +35,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a Outcome) -> Seen<'a> {
+    fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a PolicyOutcome) -> Seen<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
         Seen { trace, history: History::of(trace), findings, violations, undecided }
     }
@@ -59,37 +59,43 @@ fn alike(finding: &Finding) -> (&str, String, &str) {
 }
 
 /// The trace as the terminal shows it, in lines of at most `width` columns, but for fewer than 40.
-pub fn text(trace: &Trace, findings: &[Finding], outcome: &Outcome, width: usize) -> String {
+pub fn text(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, width: usize) -> String {
     text::text(&Seen::new(trace, findings, outcome), width)
 }
 
 /// The trace as one page, without scripts and without links to anything outside.
-pub fn html(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> String {
+pub fn html(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
     html::page(&Seen::new(trace, findings, outcome))
 }
 
 /// Test results, as CI systems read them; `name` is what the trace is called.
-pub fn junit(trace: &Trace, findings: &[Finding], outcome: &Outcome, name: &str) -> String {
+pub fn junit(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, name: &str) -> String {
     junit::file(&Seen::new(trace, findings, outcome), name)
 }
 
 /// Annotations of a GitHub Actions log.
-pub fn github(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> String {
+pub fn github(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
     github::lines(&Seen::new(trace, findings, outcome))
 }
 
 /// A page for an issue or a job summary.
-pub fn markdown(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> String {
+pub fn markdown(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
     markdown::page(&Seen::new(trace, findings, outcome))
 }
 
 /// The summary, as `trace --json` prints it; its schema is [`schema`].
-pub fn json(trace: &Trace, findings: &[Finding], outcome: &Outcome) -> serde_json::Value {
+pub fn json(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> serde_json::Value {
     serde_json::to_value(summary::summary(&Seen::new(trace, findings, outcome))).unwrap_or_default()
 }
 
 /// The trace in a form, none if traces do not have it; `name` is what the trace is called, such as its path.
-pub fn as_format(trace: &Trace, findings: &[Finding], outcome: &Outcome, format: Format, name: &str) -> Option<String> {
+pub fn as_format(
+    trace: &Trace,
+    findings: &[Finding],
+    outcome: &PolicyOutcome,
+    format: Format,
+    name: &str,
+) -> Option<String> {
     match format {
         Format::Text => Some(text(trace, findings, outcome, lines::WIDTH)),
         Format::Html => Some(html(trace, findings, outcome)),

@@ -2,7 +2,7 @@
 //! and the workaround in the words of the framework on the stack.
 //!
 //! [`clue`] has the facts that are computed from a trace, and what each kind of them knows. A rule is
-//! a file of `scenarios/diagnoses/` ([`load`], [`Rule`]): it asks about one kind of clue, and says what follows.
+//! a file of `scenarios/diagnoses/` ([`load`], [`DiagnosisRule`]): it asks about one kind of clue, and says what follows.
 //! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
 //! a file, the environment or a process.
 
@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use clues::{gpu_name, line};
 pub use load::load;
-pub use rule::{ANY, Rule, Shown, When};
+pub use rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -77,17 +77,17 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The rules about whose pitfall nothing is known because of this.
+    /// The rules whose answer is unknown because of this finding.
     pub fn leaves_open(&self) -> &'static [String] {
         rules().iter().find(|rule| rule.name == self.rule).map_or(&[], |rule| rule.leaves_open.as_slice())
     }
 }
 
 /// The rules that come with the program, by name.
-pub fn rules() -> &'static [Rule] {
-    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+pub fn rules() -> &'static [DiagnosisRule] {
+    static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
         let rules = embedded();
-        // A trace without its rules would say that a program met no pitfall.
+        // Without its rules a trace would show no pitfall.
         #[expect(clippy::expect_used, reason = "the rules are part of the program, and a test reads them")]
         rules.expect("the rules that come with the program are valid")
     });
@@ -95,7 +95,7 @@ pub fn rules() -> &'static [Rule] {
 }
 
 /// Reads the rules that come with the program, by name; or the errors of the first file that has any.
-fn embedded() -> Result<Vec<Rule>, Vec<Diagnostic>> {
+fn embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
     let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::beside("diagnoses")
         .filter_map(|(path, text)| Some((path.strip_suffix(".toml")?, text)))
         .collect();
@@ -108,10 +108,10 @@ pub fn findings(trace: &Trace) -> Vec<Finding> {
     find(rules(), trace)
 }
 
-fn find(rules: &[Rule], trace: &Trace) -> Vec<Finding> {
+fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
     let clues = clues::all(trace);
     let mut found = Vec::new();
-    // The events about which a rule need not speak, because a better one does.
+    // The events that a more specific rule explains.
     let mut covered: HashMap<&str, HashSet<usize>> = HashMap::new();
     for rule in rules {
         let mut said = HashSet::new();
@@ -120,7 +120,7 @@ fn find(rules: &[Rule], trace: &Trace) -> Vec<Finding> {
             for name in &rule.instead_of {
                 covered.entry(name).or_default().extend(&finding.events);
             }
-            // A loop that does the same at one line is one mistake.
+            // A loop that repeats one line is one mistake.
             if said.insert((clue.pid, clue.gpu.clone(), clue.texts())) {
                 found.push((clue.t_ns, rule, finding));
             }

@@ -5,8 +5,8 @@ pub mod programs;
 use std::collections::BTreeMap;
 
 use super::{
-    CallCount, ContextChange, Counts, End, Event, Frame, MAJOR, MINOR, Memory, Process, SCHEMA, Stack, Start, Trace,
-    Usage, Uses, What, Witness,
+    CallCount, ContextChange, End, EventKind, Frame, MAJOR, MINOR, Memory, ProcessCounts, SCHEMA, Stack, Start, Trace,
+    TraceEvent, TraceProcess, Usage, Uses, Witness,
 };
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Gpu;
@@ -26,7 +26,7 @@ pub fn uuid(index: usize) -> String {
 }
 
 /// A trace that is being made up. Each event comes 10 ms after the last.
-pub struct Made {
+pub struct TraceBuilder {
     trace: Trace,
     t_ns: u64,
     pid: u32,
@@ -44,14 +44,14 @@ pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
     Stack { frames: frames.iter().rev().map(frame).collect(), ..Stack::default() }
 }
 
-impl Made {
+impl TraceBuilder {
     /// A trace of a machine with this many equal GPUs, with one process.
-    pub fn on(gpus: usize) -> Made {
-        Made::with_models(&vec!["NVIDIA H200"; gpus])
+    pub fn on(gpus: usize) -> TraceBuilder {
+        TraceBuilder::with_models(&vec!["NVIDIA H200"; gpus])
     }
 
     /// A trace of a machine with these GPUs.
-    pub fn with_models(models: &[&str]) -> Made {
+    pub fn with_models(models: &[&str]) -> TraceBuilder {
         let gpu = |(index, model): (usize, &&str)| Gpu {
             uuid: uuid(index),
             name: Some((*model).to_owned()),
@@ -84,7 +84,7 @@ impl Made {
             limits: Vec::new(),
         };
         let trace = Trace::begin(start).expect("this version's own schema");
-        let made = Made { trace, t_ns: 0, pid: PID, tid: PID, stack: Stack::default() };
+        let made = TraceBuilder { trace, t_ns: 0, pid: PID, tid: PID, stack: Stack::default() };
         made.process(PID, 1)
     }
 
@@ -98,42 +98,50 @@ impl Made {
     }
 
     /// A process begins, or runs another program, and does what follows.
-    pub fn process(mut self, pid: u32, parent: u32) -> Made {
+    pub fn process(mut self, pid: u32, parent: u32) -> TraceBuilder {
         self.t_ns += MS;
         let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
         let t_ns = self.t_ns;
-        self.trace.processes.push(Process { t_ns, pid, parent, program, arguments, python: None, no_python: None });
+        self.trace.processes.push(TraceProcess {
+            t_ns,
+            pid,
+            parent,
+            program,
+            arguments,
+            python: None,
+            no_python: None,
+        });
         self.by(pid)
     }
 
     /// A process that is known does what follows.
-    pub fn by(mut self, pid: u32) -> Made {
+    pub fn by(mut self, pid: u32) -> TraceBuilder {
         (self.pid, self.tid) = (pid, pid);
         self
     }
 
     /// Another thread of the process does what follows.
-    pub fn thread(mut self, tid: u32) -> Made {
+    pub fn thread(mut self, tid: u32) -> TraceBuilder {
         self.tid = tid;
         self
     }
 
     /// What follows happens at the line of the user's own file, through functions of packages.
-    pub fn at(mut self, frames: &[(&str, &str, u32)]) -> Made {
+    pub fn at(mut self, frames: &[(&str, &str, u32)]) -> TraceBuilder {
         self.stack = stack(frames);
         self
     }
 
     /// What follows happens on this stack.
-    pub fn on_stack(mut self, stack: Stack) -> Made {
+    pub fn on_stack(mut self, stack: Stack) -> TraceBuilder {
         self.stack = stack;
         self
     }
 
     /// Any event.
-    pub fn event(mut self, call: &str, what: What, change: impl FnOnce(&mut Event)) -> Made {
+    pub fn event(mut self, call: &str, what: EventKind, change: impl FnOnce(&mut TraceEvent)) -> TraceBuilder {
         self.t_ns += 10 * MS;
-        let mut event = Event {
+        let mut event = TraceEvent {
             t_ns: self.t_ns,
             pid: self.pid,
             tid: self.tid,
@@ -154,14 +162,14 @@ impl Made {
     }
 
     /// `cuInit` begins and succeeds: the variables at that time, and the GPUs that it makes visible.
-    pub fn init(self, variables: &[(&str, &str)], visible: &[usize]) -> Made {
+    pub fn init(self, variables: &[(&str, &str)], visible: &[usize]) -> TraceBuilder {
         let gpus = self.trace.start.gpus.len();
-        let memory = |event: &mut Event| {
+        let memory = |event: &mut TraceEvent| {
             let grown = |index| Some(if visible.contains(&index) { INIT } else { 0 });
             event.memory_bytes = (0..gpus).map(grown).collect();
             event.status = Some(0);
         };
-        let what = What::InitDone {
+        let what = EventKind::InitDone {
             visible: u32::try_from(visible.len()).ok(),
             gpus: visible.iter().map(|index| uuid(*index)).collect(),
         };
@@ -169,36 +177,36 @@ impl Made {
     }
 
     /// `cuInit` begins and fails with a status.
-    pub fn init_fails(self, variables: &[(&str, &str)], status: i64) -> Made {
-        let what = What::InitDone { visible: None, gpus: Vec::new() };
+    pub fn init_fails(self, variables: &[(&str, &str)], status: i64) -> TraceBuilder {
+        let what = EventKind::InitDone { visible: None, gpus: Vec::new() };
         self.init_begins(variables).event("cuInit", what, |event| event.status = Some(status))
     }
 
     /// `cuInit` begins.
-    pub fn init_begins(self, variables: &[(&str, &str)]) -> Made {
+    pub fn init_begins(self, variables: &[(&str, &str)]) -> TraceBuilder {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.event("cuInit", What::Init { witness: Witness::Injection, variables }, |_| {})
+        self.event("cuInit", EventKind::Init { witness: Witness::Injection, variables }, |_| {})
     }
 
     /// A variable is set.
-    pub fn setenv(self, name: &str, value: &str) -> Made {
-        let what = What::Variable { name: name.to_owned(), before: None, value: Some(value.to_owned()) };
+    pub fn setenv(self, name: &str, value: &str) -> TraceBuilder {
+        let what = EventKind::Variable { name: name.to_owned(), before: None, value: Some(value.to_owned()) };
         self.event("setenv", what, |_| {})
     }
 
     /// A variable is removed.
-    pub fn unsetenv(self, name: &str) -> Made {
-        self.event("unsetenv", What::Variable { name: name.to_owned(), before: None, value: None }, |_| {})
+    pub fn unsetenv(self, name: &str) -> TraceBuilder {
+        self.event("unsetenv", EventKind::Variable { name: name.to_owned(), before: None, value: None }, |_| {})
     }
 
     /// A primary context is made on a GPU that the process knows by an ordinal.
-    pub fn context(mut self, gpu: usize, ordinal: i32) -> Made {
+    pub fn context(mut self, gpu: usize, ordinal: i32) -> TraceBuilder {
         let before = self.trace.memory.iter().rev().find(|memory| memory.index == gpu).map_or(0, |it| it.used_bytes);
         let gpus = self.trace.start.gpus.len();
         let handle = u64::from(self.pid) << 8 | gpu as u64;
         self = self.event(
             "cuDevicePrimaryCtxRetain",
-            What::Context { change: ContextChange::Made, primary: true, handle },
+            EventKind::Context { change: ContextChange::Made, primary: true, handle },
             |event| {
                 event.device = Some(ordinal);
                 event.gpu = Some(uuid(gpu));
@@ -210,35 +218,35 @@ impl Made {
     }
 
     /// A context ends.
-    pub fn context_ends(self, gpu: usize) -> Made {
+    pub fn context_ends(self, gpu: usize) -> TraceBuilder {
         let handle = u64::from(self.pid) << 8 | gpu as u64;
-        let what = What::Context { change: ContextChange::Released, primary: true, handle };
+        let what = EventKind::Context { change: ContextChange::Released, primary: true, handle };
         self.event("cuDevicePrimaryCtxRelease_v2", what, |event| event.gpu = Some(uuid(gpu)))
     }
 
     /// The memory of a GPU is read.
-    pub fn memory(mut self, index: usize, used_bytes: u64) -> Made {
+    pub fn memory(mut self, index: usize, used_bytes: u64) -> TraceBuilder {
         self.t_ns += MS;
         self.trace.memory.push(Memory { t_ns: self.t_ns, index, used_bytes });
         self
     }
 
     /// A kernel is launched on a GPU, for the first time.
-    pub fn launch(self, gpu: usize) -> Made {
-        self.event("cuLaunchKernel", What::FirstUse { usage: Usage::Launch }, |event| event.gpu = Some(uuid(gpu)))
+    pub fn launch(self, gpu: usize) -> TraceBuilder {
+        self.event("cuLaunchKernel", EventKind::FirstUse { usage: Usage::Launch }, |event| event.gpu = Some(uuid(gpu)))
     }
 
     /// A call returns an error.
-    pub fn error(self, call: &str, status: i64) -> Made {
-        self.event(call, What::Error, |event| event.status = Some(status))
+    pub fn error(self, call: &str, status: i64) -> TraceBuilder {
+        self.event(call, EventKind::Error, |event| event.status = Some(status))
     }
 
     /// The process ends, having launched kernels on these GPUs and done nothing on others.
-    pub fn ends(mut self, worked_on: &[usize]) -> Made {
+    pub fn ends(mut self, worked_on: &[usize]) -> TraceBuilder {
         let uses = Uses { launches: 1000, ..Uses::default() };
         let gpus = worked_on.iter().map(|index| (uuid(*index), uses)).collect();
         let calls = [("cuInit".to_owned(), CallCount { calls: 1, errors: 0 })].into();
-        self.trace.counts.push(Counts { t_ns: 0, pid: self.pid, calls, gpus });
+        self.trace.counts.push(ProcessCounts { t_ns: 0, pid: self.pid, calls, gpus });
         self
     }
 }

@@ -1,4 +1,4 @@
-//! The history of a trace: what the traced program did, said once for all readers.
+//! The history of a trace: what the traced program did, computed once for all readers.
 //!
 //! Text, pages, `--json`, `compare`, the rules, policies and `survey python` read it: which programs there were, which
 //! `cuInit` of each counts, what that read, which contexts were made, which writes of variables came too late, and
@@ -15,16 +15,16 @@ mod write;
 
 use std::collections::HashMap;
 
-use super::{Event, Process, Trace, What};
+use super::{EventKind, Trace, TraceEvent, TraceProcess};
 
 pub use contexts::{Beside, ContextLife};
 pub use fork::Fork;
 pub use init::Init;
 pub use latch::{MASK, READ_BY_CUINIT, is_read_by_cuinit};
-pub use program::Program;
+pub use program::ProgramHistory;
 pub use write::VariableWrite;
 
-/// From this minor version on, a later line of a process means that it has become another program.
+/// From this minor version on, a second line of a process means that it has executed another program.
 const EXEC_IS_KNOWN: u32 = 2;
 
 /// What a traced program did.
@@ -32,8 +32,8 @@ const EXEC_IS_KNOWN: u32 = 2;
 pub struct History<'a> {
     /// The trace.
     pub trace: &'a Trace,
-    /// The programs in the order of their first events, and after them those that have no event.
-    pub programs: Vec<Program<'a>>,
+    /// The programs in the order of their first events; those without events come last.
+    pub programs: Vec<ProgramHistory<'a>>,
     /// Every context that was made, in the order of time.
     pub contexts: Vec<ContextLife<'a>>,
     /// Every write of a variable, in the order of time.
@@ -75,51 +75,51 @@ impl<'a> History<'a> {
             let number = own.iter().skip(1).filter(|line| line.t_ns <= event.t_ns).count();
             let place = *places.entry((event.pid, number)).or_insert(self.programs.len());
             if place == self.programs.len() {
-                self.programs.push(Program::new(event.pid, own.get(number).copied()));
+                self.programs.push(ProgramHistory::new(event.pid, own.get(number).copied()));
             }
             if let Some(program) = self.programs.get_mut(place) {
                 program.events.push((index, event));
             }
             self.program_of.push(place);
         }
-        let mut silent: Vec<&Process> = Vec::new();
+        let mut silent: Vec<&TraceProcess> = Vec::new();
         for (pid, lines) in &lines {
             let without_events = lines.iter().enumerate().filter(|(number, _)| !places.contains_key(&(*pid, *number)));
             silent.extend(without_events.map(|(_, line)| *line));
         }
         silent.sort_by_key(|line| (line.t_ns, line.pid));
-        self.programs.extend(silent.into_iter().map(|line| Program::new(line.pid, Some(line))));
+        self.programs.extend(silent.into_iter().map(|line| ProgramHistory::new(line.pid, Some(line))));
     }
 
-    /// The index of the program that an event is of.
+    /// The index of the program of an event.
     pub fn program_of(&self, event: usize) -> Option<usize> {
         self.program_of.get(event).copied()
     }
 
-    /// The program that began with a line of the trace; none where the line only says that a command line has changed.
-    pub fn begun_by(&self, process: &Process) -> Option<&Program<'a>> {
+    /// The program that started with a line of the trace. None if the line only reports a changed command line.
+    pub fn begun_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
         self.programs.iter().find(|program| program.process.is_some_and(|own| std::ptr::eq(own, process)))
     }
 
-    /// The index of the program that a process was at a time, or of its first one if that began later.
+    /// The index of the program that a process ran at a time, or of its first one if that started later.
     pub fn program_at(&self, pid: u32, t_ns: u64) -> Option<usize> {
         let own = || self.programs.iter().enumerate().filter(|(_, program)| program.pid == pid);
-        let began = |program: &Program| program.process.map_or(0, |process| process.t_ns);
+        let began = |program: &ProgramHistory| program.process.map_or(0, |process| process.t_ns);
         let before = own().filter(|(_, program)| began(program) <= t_ns).max_by_key(|(_, program)| began(program));
         before.or_else(|| own().min_by_key(|(_, program)| began(program))).map(|(index, _)| index)
     }
 
-    /// The write of a variable that an event is.
+    /// The write of a variable that an event records.
     pub fn write(&self, event: usize) -> Option<&VariableWrite<'a>> {
         self.writes.binary_search_by_key(&event, |write| write.event).ok().and_then(|at| self.writes.get(at))
     }
 }
 
-/// The lines of each process at which a program begins, in the order of time. In old traces a process that has only
-/// changed its command line, as `setproctitle` does, has another line too: another program would run another file, or
-/// initialise CUDA for itself.
-fn lines(trace: &Trace) -> HashMap<u32, Vec<&Process>> {
-    let mut lines: HashMap<u32, Vec<&Process>> = HashMap::new();
+/// The lines of each process at which a program starts, in the order of time. Old traces have a second line also for a
+/// process that only changed its command line, as `setproctitle` does. There, a new program is one that runs another
+/// file or initialises CUDA again.
+fn lines(trace: &Trace) -> HashMap<u32, Vec<&TraceProcess>> {
+    let mut lines: HashMap<u32, Vec<&TraceProcess>> = HashMap::new();
     for process in &trace.processes {
         lines.entry(process.pid).or_default().push(process);
     }
@@ -130,7 +130,7 @@ fn lines(trace: &Trace) -> HashMap<u32, Vec<&Process>> {
         return lines;
     }
     for (pid, lines) in lines.iter_mut().filter(|(_, lines)| lines.len() > 1) {
-        let is_init = |event: &&Event| event.pid == *pid && matches!(event.what, What::Init { .. });
+        let is_init = |event: &&TraceEvent| event.pid == *pid && matches!(event.what, EventKind::Init { .. });
         let inits: Vec<u64> = trace.events.iter().filter(is_init).map(|event| event.t_ns).collect();
         let all = std::mem::take(lines);
         for (place, line) in all.iter().enumerate() {

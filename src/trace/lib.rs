@@ -1,7 +1,7 @@
 //! The trace: what an unmodified program did with CUDA, call by call, with stacks and with memory
 //! as NVML showed it from outside.
 //!
-//! The document is one JSON value per line ([`Line`]), written while the program runs: a day of
+//! The document is one JSON value per line ([`TraceLine`]), written while the program runs: a day of
 //! training does not grow the parent, and a trace whose writer was killed can be read up to there.
 //! Integers are bytes and nanoseconds with the unit in the name. Stamps are `CLOCK_MONOTONIC`; GPUs
 //! are named by UUID, and by their index in NVML order where a list has an entry for each.
@@ -22,7 +22,7 @@ pub mod tracer;
 pub use history::{Beside, ContextLife, History};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
-pub use stack::{Frame, Language, Owner, Stack};
+pub use stack::{Frame, FrameLanguage, FrameOwner, Stack};
 pub use status::{NOT_READY, is_error, limit_name, status_name};
 
 use std::collections::BTreeMap;
@@ -46,18 +46,19 @@ pub const FILE: &str = "trace.ndjson";
 /// One line of the document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "line", rename_all = "snake_case")]
-pub enum Line {
+#[schemars(rename = "Line")]
+pub enum TraceLine {
     /// The first line: what was traced, where, and how.
     Start(Box<Start>),
     /// A process that made a CUDA call or changed a CUDA variable, before its first event; again
     /// after it has become another program.
-    Process(Process),
+    Process(TraceProcess),
     /// Something that a process did.
-    Event(Box<Event>),
+    Event(Box<TraceEvent>),
     /// The memory of one GPU, whenever it has changed.
     Memory(Memory),
     /// What a process did altogether, once it has ended.
-    Counts(Counts),
+    Counts(ProcessCounts),
     /// The last line. A document without it is incomplete.
     End(End),
 }
@@ -108,7 +109,8 @@ pub struct Start {
 
 /// A process of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Process {
+#[schemars(rename = "Process")]
+pub struct TraceProcess {
     /// When it was noticed.
     pub t_ns: u64,
     /// Its PID.
@@ -127,7 +129,7 @@ pub struct Process {
     pub no_python: Option<String>,
 }
 
-impl Process {
+impl TraceProcess {
     /// The program, and the script or module that its Python runs: `python3.12 train.py`.
     pub fn name(&self) -> String {
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
@@ -159,7 +161,8 @@ fn yes() -> bool {
 
 /// Something that a process did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Event {
+#[schemars(rename = "Event")]
+pub struct TraceEvent {
     /// When the call was made.
     pub t_ns: u64,
     /// The process.
@@ -168,7 +171,7 @@ pub struct Event {
     pub tid: u32,
     /// What it did.
     #[serde(flatten)]
-    pub what: What,
+    pub what: EventKind,
     /// The C function, such as `cuDevicePrimaryCtxRetain`.
     pub call: String,
     /// What it returned, as the number of its library; absent for what has no status.
@@ -202,7 +205,7 @@ pub struct Event {
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// The driver is about to initialise: it reads its variables after this, and never again in
     /// this process if it succeeds.
     Init {
@@ -331,7 +334,8 @@ pub struct Memory {
 
 /// What a process did altogether.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
+#[schemars(rename = "Counts")]
+pub struct ProcessCounts {
     /// When its end was noticed, at most about a second after it; or the end of the trace.
     #[serde(default)]
     pub t_ns: u64,
@@ -397,19 +401,19 @@ pub struct End {
 
 /// The JSON Schema of one line of the document.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Line)).unwrap_or_default()
+    serde_json::to_value(schemars::schema_for!(TraceLine)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Process;
+    use super::TraceProcess;
 
     #[test]
     fn a_python_process_is_named_by_its_script() {
         let named = |program: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
             let (t_ns, pid, parent) = (0, 1, 0);
-            Process { t_ns, pid, parent, program: program.into(), arguments, python: None, no_python: None }.name()
+            TraceProcess { t_ns, pid, parent, program: program.into(), arguments, python: None, no_python: None }.name()
         };
         assert_eq!(named("/usr/bin/python3.12", &["python", "-u", "/me/train.py", "-m"]), "python3.12 train.py");
         assert_eq!(named("/usr/bin/python3", &["python", "-X", "dev", "-m", "pytest"]), "python3 -m pytest");

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use self::word::{GpuWord, Word, WordError, words};
+pub use self::word::{GpuWord, PolicyWord, WordError, words};
 use crate::Trace;
 use crate::diagnosis::Finding;
 use cuda_pitfalls_core::source::Diagnostic;
@@ -23,7 +23,7 @@ use cuda_pitfalls_core::source::Diagnostic;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// What must not happen.
-    pub forbid: Vec<Word>,
+    pub forbid: Vec<PolicyWord>,
     /// The most that the memory of a GPU may grow, in bytes.
     pub max_bytes: BTreeMap<GpuWord, u64>,
     /// The GPUs that get contexts: these, and no others.
@@ -45,14 +45,14 @@ pub struct Violation {
 
 /// A policy compared with a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Outcome {
+pub struct PolicyOutcome {
     /// What the program did against it, in the order of the policy.
     pub violations: Vec<Violation>,
-    /// What cannot be decided, because the trace saw less; each a sentence without a full stop.
+    /// Why a part of the policy cannot be decided, one sentence without a full stop each.
     pub undecided: Vec<String>,
 }
 
-impl Outcome {
+impl PolicyOutcome {
     /// Whether the program is known to have done nothing against the policy.
     pub fn is_kept(&self) -> bool {
         self.violations.is_empty() && self.undecided.is_empty()
@@ -66,7 +66,7 @@ impl Policy {
     /// A word that is not known, with those that are; a value that is no GPU and size.
     pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, WordError> {
         let words = forbid.iter().flat_map(|words| words.split(',')).map(str::trim);
-        let forbid: Result<Vec<Word>, WordError> = words.map(Word::parse).collect();
+        let forbid: Result<Vec<PolicyWord>, WordError> = words.map(PolicyWord::parse).collect();
         let max_bytes: Result<BTreeMap<GpuWord, u64>, WordError> =
             max_bytes.iter().map(|value| word::bound(value)).collect();
         Ok(Policy { forbid: forbid?, max_bytes: max_bytes?, ..Policy::default() })
@@ -80,10 +80,10 @@ impl Policy {
         file::read(file, source)
     }
 
-    /// Both policies. What this one and the other say of the same thing is as the other says.
+    /// Both policies. The other one wins where both have a value.
     #[must_use]
     pub fn merge(mut self, other: Policy) -> Policy {
-        let new: Vec<Word> = other.forbid.into_iter().filter(|word| !self.forbid.contains(word)).collect();
+        let new: Vec<PolicyWord> = other.forbid.into_iter().filter(|word| !self.forbid.contains(word)).collect();
         self.forbid.extend(new);
         self.max_bytes.extend(other.max_bytes);
         self.contexts = other.contexts.or(self.contexts);
@@ -91,17 +91,17 @@ impl Policy {
         self
     }
 
-    /// Whether it asks nothing.
+    /// Whether it forbids and expects nothing.
     pub fn is_empty(&self) -> bool {
         *self == Policy::default()
     }
 
     /// Compares it with what a program did. `findings` are those of the same trace.
-    pub fn check(&self, trace: &Trace, findings: &[Finding]) -> Outcome {
+    pub fn check(&self, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
         check::outcome(self, trace, findings)
     }
 
-    /// What a program did against it. What cannot be decided is not among it: see [`Policy::check`].
+    /// What a program did against it, without the undecided parts: see [`Policy::check`].
     pub fn violations(&self, trace: &Trace, findings: &[Finding]) -> Vec<Violation> {
         self.check(trace, findings).violations
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Counts, End, Event, FILE, Line, MAJOR, Memory, Process, SCHEMA, Start};
+use super::{End, FILE, MAJOR, Memory, ProcessCounts, SCHEMA, Start, TraceEvent, TraceLine, TraceProcess};
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// The longest line that is read: a stack has some kilobytes.
@@ -17,18 +17,18 @@ pub struct Trace {
     /// The first line.
     pub start: Start,
     /// The processes, in the order in which they were noticed.
-    pub processes: Vec<Process>,
+    pub processes: Vec<TraceProcess>,
     /// What they did, in the order of time.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
     /// Memory of the GPUs, as changes.
     pub memory: Vec<Memory>,
     /// What each process did altogether.
-    pub counts: Vec<Counts>,
+    pub counts: Vec<ProcessCounts>,
     /// The last line; none if the trace was cut short.
     pub end: Option<End>,
 }
 
-/// Why a trace could not be read.
+/// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be read.
@@ -39,7 +39,7 @@ pub enum TraceError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// It is no trace.
+    /// It is not a trace.
     #[error("{}, line {line}: {why}", terminal(&path.to_string_lossy()))]
     Format {
         /// Which one.
@@ -54,7 +54,7 @@ pub enum TraceError {
 /// What is wrong with a line of a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// It is no line that this version knows.
+    /// This version does not know the line.
     #[error("this is no line of a trace: {0}")]
     Unknown(serde_json::Error),
     /// The first line is of another kind.
@@ -79,15 +79,15 @@ pub enum LineError {
     Provenance(String),
 }
 
-/// The file that is meant by a path: the trace of a folder, or the path itself.
+/// The trace in a folder, or the path itself.
 fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE) } else { path.to_path_buf() }
 }
 
-/// Whether a path is that of a trace, by its first line.
+/// Whether a file is a trace, by its first line.
 pub fn is_trace(path: &Path) -> bool {
     let path = file_of(path);
-    // A pipe would wait for its writer, and what is taken from it is gone.
+    // A pipe would block, and what is read from it is gone.
     if !std::fs::metadata(&path).is_ok_and(|data| data.is_file()) {
         return false;
     }
@@ -102,7 +102,7 @@ pub fn is_trace(path: &Path) -> bool {
 ///
 /// # Errors
 /// As for [`Trace::open`].
-pub fn lines(path: &Path, mut take: impl FnMut(Line)) -> Result<(), TraceError> {
+pub fn lines(path: &Path, mut take: impl FnMut(TraceLine)) -> Result<(), TraceError> {
     let path = file_of(path);
     let file = std::fs::File::open(&path).map_err(|source| TraceError::File { path: path.clone(), source })?;
     each(BufReader::new(file), &path, |line| {
@@ -111,12 +111,11 @@ pub fn lines(path: &Path, mut take: impl FnMut(Line)) -> Result<(), TraceError> 
     })
 }
 
-/// Reads line by line. Text after the last complete line is left out, as a writer leaves it that was
-/// killed.
+/// Reads line by line. Leaves out text after the last complete line, which a killed writer leaves behind.
 fn each(
     mut text: impl BufRead,
     path: &Path,
-    mut take: impl FnMut(Line) -> Result<(), LineError>,
+    mut take: impl FnMut(TraceLine) -> Result<(), LineError>,
 ) -> Result<(), TraceError> {
     let mut is_newer = false;
     for number in 1.. {
@@ -130,9 +129,9 @@ fn each(
         if bytes.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match serde_json::from_slice::<Line>(&bytes) {
+        match serde_json::from_slice::<TraceLine>(&bytes) {
             Ok(line) => {
-                is_newer |= matches!(&line, Line::Start(start) if start.schema.minor > super::MINOR);
+                is_newer |= matches!(&line, TraceLine::Start(start) if start.schema.minor > super::MINOR);
                 take(line).map_err(wrong)?;
             }
             // A newer minor may have lines that this version does not know.
@@ -144,8 +143,7 @@ fn each(
 }
 
 impl Trace {
-    /// Reads a trace: a file, or the folder that it is in. Text after the last complete line is left
-    /// out, as a writer leaves it that was killed.
+    /// Reads a trace: a file, or the folder that it is in. Leaves out text after the last complete line.
     ///
     /// # Errors
     /// Which line of which file is no line of a trace.
@@ -163,9 +161,9 @@ impl Trace {
     pub fn read(text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
-            (None, Line::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
+            (None, TraceLine::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
             (None, _) => Err(LineError::NoStart),
-            (Some(_), Line::Start(_)) => Err(LineError::SecondStart),
+            (Some(_), TraceLine::Start(_)) => Err(LineError::SecondStart),
             (Some(trace), line) => {
                 trace.take(line);
                 Ok(())
@@ -177,7 +175,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// A trace that has only begun.
+    /// A trace with its first line alone.
     ///
     /// # Errors
     /// It is of another schema.
@@ -193,19 +191,19 @@ impl Trace {
     }
 
     /// Adds a line.
-    pub fn take(&mut self, line: Line) {
+    pub fn take(&mut self, line: TraceLine) {
         fn push<T>(all: &mut Vec<T>, one: T) {
             if all.len() < MOST_LINES {
                 all.push(one);
             }
         }
         match line {
-            Line::Start(_) => {}
-            Line::Process(process) => push(&mut self.processes, process),
-            Line::Event(event) => push(&mut self.events, *event),
-            Line::Memory(memory) => push(&mut self.memory, memory),
-            Line::Counts(counts) => push(&mut self.counts, counts),
-            Line::End(end) => self.end = Some(end),
+            TraceLine::Start(_) => {}
+            TraceLine::Process(process) => push(&mut self.processes, process),
+            TraceLine::Event(event) => push(&mut self.events, *event),
+            TraceLine::Memory(memory) => push(&mut self.memory, memory),
+            TraceLine::Counts(counts) => push(&mut self.counts, counts),
+            TraceLine::End(end) => self.end = Some(end),
         }
     }
 

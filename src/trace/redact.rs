@@ -1,33 +1,33 @@
-//! A trace without what tells who made it: paths, arguments, environment.
+//! Redaction: a trace without paths, arguments and environment, which identify its author.
 
 use std::collections::BTreeMap;
 
-use super::{Line, Stack, What};
+use super::{EventKind, Stack, TraceLine};
 use cuda_pitfalls_core::text::redact::{GONE, keep_package, short};
 
 /// A line of a trace without folders, arguments and the values of variables other than masks. Names
 /// of files, functions and lines stay: without them a trace says nothing.
-pub fn redacted(line: Line) -> Line {
+pub fn redacted(line: TraceLine) -> TraceLine {
     match line {
-        Line::Start(mut start) => {
+        TraceLine::Start(mut start) => {
             start.command =
                 start.command.first().map(|program| vec![short(program), GONE.to_owned()]).unwrap_or_default();
             start.folder = GONE.to_owned();
             start.libcuda = start.libcuda.as_deref().map(short);
             redact_variables(&mut start.environment);
-            Line::Start(start)
+            TraceLine::Start(start)
         }
-        Line::Process(mut process) => {
+        TraceLine::Process(mut process) => {
             process.program = short(&process.program);
             process.arguments = vec![GONE.to_owned()];
-            Line::Process(process)
+            TraceLine::Process(process)
         }
-        Line::Event(mut event) => {
+        TraceLine::Event(mut event) => {
             redact_stack(&mut event.stack);
-            if let What::Init { variables, .. } = &mut event.what {
+            if let EventKind::Init { variables, .. } = &mut event.what {
                 redact_variables(variables);
             }
-            Line::Event(event)
+            TraceLine::Event(event)
         }
         other => other,
     }

@@ -24,7 +24,7 @@ pub struct Stack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// In which language the function is written.
-    pub language: Language,
+    pub language: FrameLanguage,
     /// The function's name; empty where it has none.
     pub function: String,
     /// The source file, if it is known.
@@ -37,7 +37,7 @@ pub struct Frame {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
     /// Whose code it is.
-    pub owner: Owner,
+    pub owner: FrameOwner,
     /// The installed package that it belongs to, such as `torch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
@@ -46,7 +46,8 @@ pub struct Frame {
 /// The language of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Language {
+#[schemars(rename = "Language")]
+pub enum FrameLanguage {
     /// Python.
     Python,
     /// Machine code: C, C++, Rust and the like.
@@ -56,7 +57,8 @@ pub enum Language {
 /// Whose code a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Owner {
+#[schemars(rename = "Owner")]
+pub enum FrameOwner {
     /// The user's own.
     Program,
     /// An installed package.
@@ -79,12 +81,12 @@ impl Frame {
         let package = package_of(file);
         let is_file = Path::new(file).is_absolute() || !(file.starts_with('<') || is_frozen(file));
         let owner = match &package {
-            Some(_) => Owner::Package,
-            None if !is_file || is_of_python(file) => Owner::System,
-            None => Owner::Program,
+            Some(_) => FrameOwner::Package,
+            None if !is_file || is_of_python(file) => FrameOwner::System,
+            None => FrameOwner::Program,
         };
         Frame {
-            language: Language::Python,
+            language: FrameLanguage::Python,
             function: function.to_owned(),
             file: Some(file.to_owned()),
             line: Some(line).filter(|line| *line > 0),
@@ -105,16 +107,16 @@ impl Frame {
         let package = module.and_then(package_of);
         let name = module.map(file_name).unwrap_or_default();
         let owner = match module {
-            _ if is_cuda(name) || is_of_runtime(function, source.as_ref()) => Owner::Cuda,
-            Some(_) if package.is_some() => Owner::Package,
-            Some(module) if is_of_system(module) || is_interpreter(name) => Owner::System,
-            Some(module) if Some(module) == program || source.is_some() || !name.contains(".so") => Owner::Program,
-            Some(_) => Owner::Package,
-            None => Owner::System,
+            _ if is_cuda(name) || is_of_runtime(function, source.as_ref()) => FrameOwner::Cuda,
+            Some(_) if package.is_some() => FrameOwner::Package,
+            Some(module) if is_of_system(module) || is_interpreter(name) => FrameOwner::System,
+            Some(module) if Some(module) == program || source.is_some() || !name.contains(".so") => FrameOwner::Program,
+            Some(_) => FrameOwner::Package,
+            None => FrameOwner::System,
         };
         let (file, line) = source.map_or((None, None), |(file, line)| (Some(file), line));
         Frame {
-            language: Language::Native,
+            language: FrameLanguage::Native,
             function: function.to_owned(),
             file,
             line,
@@ -129,9 +131,9 @@ impl Frame {
     pub fn name(&self) -> String {
         let function = if self.function.is_empty() { "?" } else { self.function.as_str() };
         match (&self.language, self.file.as_deref().and_then(dotted)) {
-            (Language::Python, Some(module)) if function == "<module>" => module,
-            (Language::Python, Some(module)) => format!("{module}.{function}"),
-            (Language::Native, _) => native_name(function),
+            (FrameLanguage::Python, Some(module)) if function == "<module>" => module,
+            (FrameLanguage::Python, Some(module)) => format!("{module}.{function}"),
+            (FrameLanguage::Native, _) => native_name(function),
             _ => function.to_owned(),
         }
     }
@@ -140,16 +142,16 @@ impl Frame {
     /// package's.
     pub fn package_file(&self) -> Option<&str> {
         let file = match self.language {
-            Language::Python => self.file.as_deref(),
-            Language::Native => self.module.as_deref(),
+            FrameLanguage::Python => self.file.as_deref(),
+            FrameLanguage::Native => self.module.as_deref(),
         };
         file.and_then(below_packages)
     }
 
     /// Whether it is a function of a package's Python that is meant for users.
     pub fn is_public(&self) -> bool {
-        self.owner == Owner::Package
-            && self.language == Language::Python
+        self.owner == FrameOwner::Package
+            && self.language == FrameLanguage::Python
             && !self.is_wrapper()
             && !self.function.rsplit('.').next().unwrap_or_default().starts_with(['_', '<'])
     }
@@ -157,7 +159,7 @@ impl Frame {
     /// Whether it only passes a call on, as the function inside a decorator does.
     fn is_wrapper(&self) -> bool {
         let last = self.function.rsplit('.').next().unwrap_or_default();
-        self.language == Language::Python && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
+        self.language == FrameLanguage::Python && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
     }
 
     /// Whether it is code that was given to Python as text, with `-c` or on stdin.
@@ -183,23 +185,22 @@ impl Stack {
 
     /// The innermost frame of the user's own code on this thread.
     pub fn users(&self) -> Option<&Frame> {
-        self.frames
-            .iter()
-            .find(|frame| frame.owner == Owner::Program && frame.file.is_some())
-            .or_else(|| self.frames.iter().find(|frame| frame.owner == Owner::Program && !frame.function.is_empty()))
+        self.frames.iter().find(|frame| frame.owner == FrameOwner::Program && frame.file.is_some()).or_else(|| {
+            self.frames.iter().find(|frame| frame.owner == FrameOwner::Program && !frame.function.is_empty())
+        })
     }
 
     /// The innermost frame of the user's own code on another thread meanwhile.
     pub fn users_meanwhile(&self) -> Option<&Frame> {
-        self.meanwhile.iter().find(|frame| frame.owner == Owner::Program)
+        self.meanwhile.iter().find(|frame| frame.owner == FrameOwner::Program)
     }
 
     /// The user's own frames, outermost first.
     pub fn users_all(&self) -> Vec<&Frame> {
-        let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == Owner::Program).collect();
+        let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == FrameOwner::Program).collect();
         own.reverse();
         // A child of multiprocessing begins with a line of text that nobody wrote.
-        if own.iter().any(|frame| frame.language == Language::Python && !frame.is_given()) {
+        if own.iter().any(|frame| frame.language == FrameLanguage::Python && !frame.is_given()) {
             own.retain(|frame| !frame.is_given());
         }
         own
@@ -208,21 +209,21 @@ impl Stack {
     /// The function of a package that the user's code called: the outermost below the user's line that does
     /// more than pass the call on.
     pub fn entry(&self) -> Option<&Frame> {
-        let own = self.frames.iter().position(|frame| frame.owner == Owner::Program).unwrap_or(self.frames.len());
+        let own = self.frames.iter().position(|frame| frame.owner == FrameOwner::Program).unwrap_or(self.frames.len());
         let below = self.frames.get(..own)?;
-        let of = |language| {
+        let outermost = |language| {
             let all = below.iter().rev().filter(move |frame| {
-                frame.owner == Owner::Package && frame.language == language && !frame.function.is_empty()
+                frame.owner == FrameOwner::Package && frame.language == language && !frame.function.is_empty()
             });
             all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.clone().next())
         };
-        of(Language::Python).or_else(|| of(Language::Native))
+        outermost(FrameLanguage::Python).or_else(|| outermost(FrameLanguage::Native))
     }
 
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
     /// entry may be no more than the package's own beginning.
     pub fn innermost(&self) -> Option<&Frame> {
-        let is_named = |frame: &&Frame| frame.owner == Owner::Package && frame.language == Language::Python;
+        let is_named = |frame: &&Frame| frame.owner == FrameOwner::Package && frame.language == FrameLanguage::Python;
         let is_public = |frame: &&Frame| !frame.is_wrapper() && !frame.function.starts_with(['_', '<']);
         self.frames.iter().filter(is_named).find(is_public)
     }
@@ -230,13 +231,13 @@ impl Stack {
     /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
     /// libraries lie in packages too, and each call goes through them: they are not who made it.
     pub fn package(&self) -> Option<&str> {
-        let of = |language| {
+        let package_in = |language| {
             self.frames
                 .iter()
-                .filter(move |frame| frame.language == language && frame.owner != Owner::Cuda)
+                .filter(move |frame| frame.language == language && frame.owner != FrameOwner::Cuda)
                 .find_map(|frame| frame.package.as_deref())
         };
-        of(Language::Python).or_else(|| of(Language::Native))
+        package_in(FrameLanguage::Python).or_else(|| package_in(FrameLanguage::Native))
     }
 
     /// Whether a function of this name is on the stack; the name is whole, with or without what
@@ -244,8 +245,8 @@ impl Stack {
     pub fn has(&self, name: &str) -> bool {
         self.frames.iter().any(|frame| {
             let function = match frame.language {
-                Language::Python => frame.function.clone(),
-                Language::Native => native_name(&frame.function),
+                FrameLanguage::Python => frame.function.clone(),
+                FrameLanguage::Native => native_name(&frame.function),
             };
             function == name || function.rsplit(['.', ':']).next() == Some(name) || frame.name() == name
         })
@@ -385,29 +386,29 @@ mod tests {
     #[test]
     fn a_frame_is_of_the_one_whose_file_it_is() {
         let own = Frame::python("setup", "/home/me/cli.py", 88);
-        assert_eq!((own.owner, own.line().as_deref()), (Owner::Program, Some("cli.py:88")));
+        assert_eq!((own.owner, own.line().as_deref()), (FrameOwner::Program, Some("cli.py:88")));
         let torch = Frame::python("is_available", "/usr/lib/python3.12/site-packages/torch/cuda/__init__.py", 1);
-        assert_eq!((torch.owner, torch.package.as_deref()), (Owner::Package, Some("torch")));
+        assert_eq!((torch.owner, torch.package.as_deref()), (FrameOwner::Package, Some("torch")));
         assert_eq!(torch.name(), "torch.cuda.is_available");
         let threading = Frame::python("run", "/usr/lib/python3.12/threading.py", 3);
-        assert_eq!(threading.owner, Owner::System);
-        assert_eq!(Frame::python("f", "<frozen importlib._bootstrap>", 3).owner, Owner::System);
-        assert_eq!(Frame::python("<module>", "<string>", 1).owner, Owner::System);
+        assert_eq!(threading.owner, FrameOwner::System);
+        assert_eq!(Frame::python("f", "<frozen importlib._bootstrap>", 3).owner, FrameOwner::System);
+        assert_eq!(Frame::python("<module>", "<string>", 1).owner, FrameOwner::System);
     }
 
     #[test]
     fn native_code_is_the_drivers_a_packages_the_systems_or_the_users() {
-        let of = |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
-        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"), Owner::Cuda);
-        assert_eq!(of("/x/site-packages/nvidia/cu13/lib/libcudart.so.13"), Owner::Cuda);
-        assert_eq!(of("/x/site-packages/torch/lib/libc10_cuda.so"), Owner::Package);
-        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libc.so.6"), Owner::System);
-        assert_eq!(of("/home/me/a.out"), Owner::Program);
-        assert_eq!(of("/usr/bin/python3.12"), Owner::System);
+        let owner = |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
+        assert_eq!(owner("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"), FrameOwner::Cuda);
+        assert_eq!(owner("/x/site-packages/nvidia/cu13/lib/libcudart.so.13"), FrameOwner::Cuda);
+        assert_eq!(owner("/x/site-packages/torch/lib/libc10_cuda.so"), FrameOwner::Package);
+        assert_eq!(owner("/usr/lib/x86_64-linux-gnu/libc.so.6"), FrameOwner::System);
+        assert_eq!(owner("/home/me/a.out"), FrameOwner::Program);
+        assert_eq!(owner("/usr/bin/python3.12"), FrameOwner::System);
         let linked = Frame::native("libcudart_static_ad92", Some("/home/me/a.out"), None, Some("/home/me/a.out"));
         let header = Some(("/cuda/include/cuda_runtime.h".to_owned(), Some(879)));
         let inlined = Frame::native("cudaMalloc<float>", Some("/home/me/a.out"), header, Some("/home/me/a.out"));
-        assert_eq!((linked.owner, inlined.owner), (Owner::Cuda, Owner::Cuda));
+        assert_eq!((linked.owner, inlined.owner), (FrameOwner::Cuda, FrameOwner::Cuda));
     }
 
     #[test]

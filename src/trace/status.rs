@@ -2,17 +2,17 @@
 
 use cuda_pitfalls_calls::{CallLibrary, Constants, status};
 
-use super::{ContextChange, Event, What};
+use super::{ContextChange, EventKind, TraceEvent};
 
 /// `CUDA_ERROR_NOT_READY`: work is still going on. It is no error.
 pub const NOT_READY: i64 = 600;
 
-/// The name of a status of the driver, or its number where it has no name.
+/// The name of a status of the driver, or its number if it has no name.
 pub fn status_name(code: i64) -> String {
     status::name(CallLibrary::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
-/// The name of a limit in `CUlimit`, such as `CU_LIMIT_STACK_SIZE`; none where it has none.
+/// The name of a limit in `CUlimit`, such as `CU_LIMIT_STACK_SIZE`, if it has one.
 pub fn limit_name(limit: i32) -> Option<&'static str> {
     let limits = Constants::all().iter().find(|constants| constants.name == "CUlimit")?;
     limits.values.iter().find(|(_, value)| *value == i64::from(limit)).map(|(name, _)| *name)
@@ -23,13 +23,13 @@ pub fn is_error(status: i64) -> bool {
     status != 0 && status != NOT_READY
 }
 
-impl Event {
+impl TraceEvent {
     /// Whether the call returned an error.
     pub fn has_failed(&self) -> bool {
         match self.what {
-            What::Error => self.status.is_none_or(is_error),
-            What::InitDone { visible, .. } => visible.is_none(),
-            What::Context { change, .. } => change == ContextChange::Failed,
+            EventKind::Error => self.status.is_none_or(is_error),
+            EventKind::InitDone { visible, .. } => visible.is_none(),
+            EventKind::Context { change, .. } => change == ContextChange::Failed,
             _ => self.status.is_some_and(is_error),
         }
     }

@@ -1,8 +1,8 @@
-//! Tracing an unmodified program: starts it with two small libraries in its way, answers each of their
-//! messages after a look at memory and stack, and writes the document.
+//! Traces an unmodified program: starts it behind two small libraries, answers their messages after it has read memory
+//! and stack, and writes the document.
 //!
-//! The program keeps its descriptors, its terminal and its process group. It is never waited for
-//! longer than a parked thread waits by itself (src/fake/shim/post.rs).
+//! The program keeps its descriptors, its terminal and its process group. No thread of it waits longer than its own
+//! limit for an answer (src/fake/shim/post.rs).
 
 mod answer;
 mod caller;
@@ -30,7 +30,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use crate::{Line, Memory};
+use crate::{Memory, TraceLine};
 use answer::Pending;
 use caller::Caller;
 use cuda_pitfalls_core::clock;
@@ -48,18 +48,18 @@ use writer::Writer;
 
 pub use program::Ended;
 
-/// The longest wait before the tracer looks around.
+/// The longest wait between two checks.
 const TICK_NS: u64 = 200_000_000;
-/// The same while a process runs that is not in the trace: it is caught with a libcuda, not by what it says.
+/// The same while a process outside the trace runs, because only polling shows that it maps libcuda.
 const SHORT_TICK_NS: u64 = 20_000_000;
-/// How often memory that was polled is written down, and processes are looked over.
+/// How often polled memory is written and processes are checked.
 const ROUND_NS: u64 = 1_000_000_000;
 /// How long the sampler rests between looks: a program runs for hours, and NVML contends with it.
 const REST_US: u64 = 20_000;
 
-/// How long an answer of the sampler is waited for while a thread is parked, in milliseconds.
+/// The longest wait for the sampler while a thread is parked, in milliseconds.
 const READING_MS: u64 = 1_500;
-/// Descriptors that are not for the counts of processes.
+/// Descriptors kept free of counts of processes.
 const OWN_FILES: u64 = 128 + gate::FILES;
 
 /// What to trace, and how.
@@ -69,7 +69,7 @@ pub struct TraceOptions {
     pub command: Vec<OsString>,
     /// The commit that the program was built from, if it is known.
     pub commit: Option<String>,
-    /// On which driver.
+    /// The driver: real or simulated.
     pub on: On,
     /// The folder that gets the document.
     pub folder: PathBuf,
@@ -77,31 +77,31 @@ pub struct TraceOptions {
     pub preload: bool,
     /// Whether paths and arguments are left out of the document.
     pub redact: bool,
-    /// Whether questions are counted, too, that frameworks ask before each small operation.
+    /// Whether to count the queries too that frameworks make before each small operation.
     pub all_calls: bool,
-    /// Whether the program runs apart from its caller; as its caller would start it if none.
+    /// How the program runs apart from its caller, if it does.
     pub apart: Option<Apart>,
 }
 
-/// A program apart from its caller: without input and output, and ended with all that it started.
+/// A program apart from its caller has no input and output, and ends with all of its children.
 #[derive(Clone, Copy, Debug)]
 pub struct Apart {
     /// How long it may run; then it is killed.
     pub limit: Duration,
 }
 
-/// A trace that came to its end.
+/// A finished trace.
 #[derive(Debug)]
 pub struct Traced {
     /// How the program ended.
     pub ended: Ended,
     /// Where the document is.
     pub document: PathBuf,
-    /// Why the document is not whole on disk, if it is not.
+    /// Why the document on disk is incomplete, if it is.
     pub lost: Option<String>,
 }
 
-/// Why a trace could not begin. The program was not started.
+/// Why a trace cannot start. The program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The command line does not fit this machine.
@@ -143,7 +143,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
     let environment = place.environment(simulated, options.preload);
     let started_ns = clock::now_ns();
-    // Before the program: what it leaves behind comes to us, and is known by that.
+    // Set before the program starts: orphans of the program become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
     let before = supervisor::children();
     let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.is_some()) {
@@ -155,7 +155,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     };
     caller::allow_files();
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    // It starts while the driver is asked about the GPUs: its first call waits until that is done.
+    // The program starts while NVML lists the GPUs; its first call waits for that.
     let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let mut tracer = Tracer {
         stacks,
@@ -190,7 +190,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
 struct Tracer {
     place: TraceFolder,
     gate: Gate,
-    /// Whether messages have come that were not taken yet.
+    /// Whether there are unread messages.
     is_behind: bool,
     sampler: SamplerClient,
     stacks: Stacks,
@@ -214,7 +214,7 @@ struct Tracer {
 }
 
 impl Tracer {
-    /// Answers messages until the program has ended, which comes before all that is told.
+    /// Answers messages until the program ends. The end takes precedence over messages.
     fn serve(&mut self, mut program: TracedProgram) -> Ended {
         loop {
             self.wait(&program);
@@ -239,7 +239,7 @@ impl Tracer {
         }
     }
 
-    /// Waits until something has come, or it is time to look around.
+    /// Waits for a message or for the next check.
     fn wait(&self, program: &TracedProgram) {
         let tick = match (self.is_behind, self.processes.has_lost()) {
             (true, _) => 0,
@@ -251,7 +251,7 @@ impl Tracer {
         let _ = poll(&mut fds, Some(&timespec(tick)));
     }
 
-    /// Takes the messages that have come, until the program has ended or it is time to look around.
+    /// Takes the waiting messages, until the program ends or the next check is due.
     fn answer(&mut self, program: &TracedProgram) {
         let until_ns = clock::now_ns() + TICK_NS;
         self.gate.heard();
@@ -265,8 +265,8 @@ impl Tracer {
         self.is_behind = false;
     }
 
-    /// Reads every GPU, as far as it can be read: what is in use there, and what NVML accounts to a process, which
-    /// is 0 where it is not listed.
+    /// Reads the memory in use on every GPU that can be read, and the part that NVML accounts to a process (0 if it is
+    /// not listed).
     fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
         let swept = self.sampler.sweep_within(READING_MS).ok().flatten();
         let Some(gpus) = swept.map(|sweep| sweep.gpus).filter(|gpus| !gpus.is_empty()) else {
@@ -281,13 +281,13 @@ impl Tracer {
         (used, gpus.iter().map(own).collect())
     }
 
-    /// As [`Tracer::read_memory`], for a thread that waits: what is read when it has moved on says nothing of its call.
+    /// As [`Tracer::read_memory`], for a parked thread: once it has moved on, a reading no longer shows its call.
     fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
         let read = self.read_memory(pid);
         if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
     }
 
-    /// What is done once a second: memory that was polled, counts of processes that have ended.
+    /// Writes polled memory, and the counts of processes that have ended.
     fn round(&mut self, program: u32) {
         self.round_ns = clock::now_ns();
         if let Ok(Some(run)) = self.sampler.stop_free_run_within(READING_MS) {
@@ -298,7 +298,7 @@ impl Tracer {
                 let is_same = self.written.get(&index).is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
                 if !is_same {
                     self.written.insert(index, used_bytes);
-                    self.writer.write(Line::Memory(Memory { t_ns, index, used_bytes }));
+                    self.writer.write(TraceLine::Memory(Memory { t_ns, index, used_bytes }));
                 }
             }
             let _ = self.sampler.free_run();
@@ -307,12 +307,12 @@ impl Tracer {
         for (pid, counts) in self.processes.gone() {
             self.stacks.forget(pid);
             self.pending.retain(|(of, _), _| *of != pid);
-            self.writer.write(Line::Counts(counts));
+            self.writer.write(TraceLine::Counts(counts));
         }
         self.processes.look_for_unseen(program, &self.place.libraries());
     }
 
-    /// Waits for processes that came to us when their parents ended, and have ended too.
+    /// Reaps orphans of the program.
     fn reap(&self, program: u32) {
         let known = |pid: &i32| {
             self.before.contains(pid) || u32::try_from(*pid) == Ok(program) || Some(*pid) == self.sampler.pid()

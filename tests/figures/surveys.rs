@@ -19,7 +19,7 @@ fn plain() -> Vec<CallRow> {
 
 /// What was refused or left out then, asked again in the same way with other arguments.
 fn again() -> Vec<CallRow> {
-    measured("survey-calls-h200-x2-again")
+    measured("survey-calls-h200-x2/again")
 }
 
 /// Both, a row that was asked twice as it was asked last.
@@ -149,7 +149,7 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
 fn rows_that_were_measured_are_counted() {
     let all = |folder: &str| document(&format!("{folder}/survey-calls.json"))["rows"].as_array().expect("rows").len();
     let (plain, first) = (plain().len(), all("survey-calls-h200-x2"));
-    let (again, second) = (again().len(), all("survey-calls-h200-x2-again"));
+    let (again, second) = (again().len(), all("survey-calls-h200-x2/again"));
     Page::open("docs/findings.md")
         .says(format!(
             "{plain} rows of first calls on 2 GPUs with libcudart 13.0 ({} more are of calls that are not exported there)",

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS, Value};
-use cuda_pitfalls::diagnosis::{ANY, Finding, Rule, Shown, When, rules};
+use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, ClueValue, KINDS};
+use cuda_pitfalls::diagnosis::{ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, rules};
 use cuda_pitfalls::text::escape::markdown;
 use cuda_pitfalls::text::units;
 use cuda_pitfalls::verdict::Kind;
@@ -43,7 +43,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    fn has(&self, rule: &Rule) -> bool {
+    fn has(&self, rule: &DiagnosisRule) -> bool {
         self.findings.iter().any(|finding| finding.rule == rule.name)
     }
 
@@ -82,7 +82,7 @@ pub fn page(traces: &[Traced], measured: &[Measurement]) -> String {
     text
 }
 
-fn section(rule: &Rule, traces: &[Traced], measured: &[Measurement]) -> String {
+fn section(rule: &DiagnosisRule, traces: &[Traced], measured: &[Measurement]) -> String {
     let mut text =
         format!("\n## {}\n\n**{}** ({})\n\n{}\n", rule.name, markdown(&rule.title), rule.severity.name(), rule.why);
     let when: Vec<String> = rule.when.iter().map(when).collect();
@@ -114,17 +114,17 @@ fn section(rule: &Rule, traces: &[Traced], measured: &[Measurement]) -> String {
 }
 
 /// Where a workaround was run, as far as committed reports and traces show it; empty if none does.
-fn runs(rule: &Rule, framework: &str, traces: &[Traced], measured: &[Measurement]) -> Vec<String> {
+fn runs(rule: &DiagnosisRule, framework: &str, traces: &[Traced], measured: &[Measurement]) -> Vec<String> {
     let shown = rule.shown(framework).iter();
     shown
         .filter_map(|shown| match shown {
-            Shown::Case(scenario, case) => {
+            WorkaroundRun::Case(scenario, case) => {
                 let reports = reports(measured, scenario, case);
                 let last = reports.last()?;
                 let link = format!("case `{case}` of [`{scenario}`](pitfalls/{scenario}.md)");
                 Some(format!("{link} ([`{last}`](../reports/{last}))"))
             }
-            Shown::Program(program) => {
+            WorkaroundRun::Program(program) => {
                 let without: Vec<String> = traces
                     .iter()
                     .filter(|trace| trace.program() == program && !trace.has(rule))
@@ -145,16 +145,16 @@ fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTree
 }
 
 /// What is asked, in words.
-fn when(when: &When) -> String {
+fn when(when: &RuleCondition) -> String {
     let mut asked = vec![format!("a clue [`{0}`](#{0}) was seen", when.clue.name)];
     for (name, wanted) in &when.is {
         let bytes = when.clue.attribute(name).map(|attribute| attribute.of.name()) == Some("bytes");
-        let word = |value: &Value| match value {
-            Value::Number(number) if bytes => format!("`{}`", units::bytes(number.unsigned_abs())),
-            Value::Number(number) => format!("`{number}`"),
-            Value::Flag(flag) => format!("`{flag}`"),
-            Value::Text(text) => format!("`{text}`"),
-            Value::List(list) => format!("`{}`", list.join(", ")),
+        let word = |value: &ClueValue| match value {
+            ClueValue::Number(number) if bytes => format!("`{}`", units::bytes(number.unsigned_abs())),
+            ClueValue::Number(number) => format!("`{number}`"),
+            ClueValue::Flag(flag) => format!("`{flag}`"),
+            ClueValue::Text(text) => format!("`{text}`"),
+            ClueValue::List(list) => format!("`{}`", list.join(", ")),
         };
         let words: Vec<String> = wanted.iter().map(word).collect();
         asked.push(format!("`{name}` is {}", words.join(" or ")));

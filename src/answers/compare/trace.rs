@@ -14,8 +14,10 @@ use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
-use cuda_pitfalls_trace::history::{MASK, Program};
-use cuda_pitfalls_trace::{ContextChange, ContextLife, Event, History, Process, Trace, What, status_name};
+use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
+use cuda_pitfalls_trace::{
+    ContextChange, ContextLife, EventKind, History, Trace, TraceEvent, TraceProcess, status_name,
+};
 
 /// Memory is the same where it differs by no more than this, or by no more than a hundredth.
 const NOISE_BYTES: u64 = FALLBACK_EPSILON_BYTES;
@@ -81,7 +83,7 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
     let histories = traces.map(History::of);
     let [in_a, in_b] = &histories;
     let did = [behaviour(in_a, findings[0], in_b), behaviour(in_b, findings[1], in_a)];
-    let is_unread = |event: &Event| event.stack.frames.is_empty() && event.stack.missing.is_some();
+    let is_unread = |event: &TraceEvent| event.stack.frames.is_empty() && event.stack.missing.is_some();
     let is_blind = traces.map(|trace| trace.events.iter().any(is_unread));
     let names: BTreeSet<&(u8, String)> = did.iter().flat_map(BTreeMap::keys).collect();
     for name in names {
@@ -185,7 +187,7 @@ fn once(did: &mut Behaviour, order: u8, name: String, fact: &'static str) {
 }
 
 /// What the programs at one position did to initialise CUDA.
-fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&Program]) {
+fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&ProgramHistory]) {
     let inits = programs.iter().filter_map(|program| program.init());
     let begun: Vec<_> = inits.filter_map(|init| Some((init, init.begun.last()?.1))).collect();
     if begun.is_empty() {
@@ -254,21 +256,21 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
 }
 
 /// What one event shows.
-fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &Event)) {
+fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &TraceEvent)) {
     let trace = history.trace;
     let named = |what: &str| tree.named(tree.position(history.program_of(index)), what);
     match &event.what {
-        What::Variable { name, value, .. } => {
+        EventKind::Variable { name, value, .. } => {
             if history.write(index).is_some_and(|write| write.is_late()) {
                 let value = value.as_deref().map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
                 let what = format!("write of {name}={value}, {}", place(event));
                 once(did, LATE, named(&what), "comes after cuInit");
             }
         }
-        What::Context { change: ContextChange::Failed, .. } => {
+        EventKind::Context { change: ContextChange::Failed, .. } => {
             once(did, ERROR, named(&format!("no context on {}, {}", gpu(trace, event), code(event))), "happens");
         }
-        What::Context { change: ContextChange::Reset, .. } => {
+        EventKind::Context { change: ContextChange::Reset, .. } => {
             once(
                 did,
                 OTHER,
@@ -276,7 +278,7 @@ fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (u
                 "happens",
             );
         }
-        What::Limit { limit, value, after_launch } => {
+        EventKind::Limit { limit, value, after_launch } => {
             let facts = vec![
                 Fact::text("set to", value.to_string()),
                 Fact::text("returned", code(event)),
@@ -284,17 +286,20 @@ fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (u
             ];
             did.insert((LIMIT, named(&format!("limit {limit}, {}", place(event)))), Thing { facts, absent: "not set" });
         }
-        What::Forked { .. } => once(did, FORK, named(&format!("fork after cuInit, {}", place(event))), "happens"),
-        What::Error => {
+        EventKind::Forked { .. } => once(did, FORK, named(&format!("fork after cuInit, {}", place(event))), "happens"),
+        EventKind::Error => {
             once(did, ERROR, named(&format!("{} by {}", code(event), shorten(&event.call, LONGEST))), "returned");
         }
-        What::HostMemory { .. } => {
+        EventKind::HostMemory { .. } => {
             once(did, OTHER, named(&format!("page-locked memory, {}", place(event))), "allocated")
         }
-        What::Peer => once(did, OTHER, named(&format!("peer access, {}", place(event))), "happens"),
-        What::Ipc => once(did, OTHER, named(&format!("handle between processes, {}", place(event))), "happens"),
-        What::Init { .. } | What::MaskRead { .. } | What::InitDone { .. } | What::Context { .. } => {}
-        What::FirstUse { .. } | What::Module => {}
+        EventKind::Peer => once(did, OTHER, named(&format!("peer access, {}", place(event))), "happens"),
+        EventKind::Ipc => once(did, OTHER, named(&format!("handle between processes, {}", place(event))), "happens"),
+        EventKind::Init { .. }
+        | EventKind::MaskRead { .. }
+        | EventKind::InitDone { .. }
+        | EventKind::Context { .. } => {}
+        EventKind::FirstUse { .. } | EventKind::Module => {}
     }
 }
 
@@ -334,7 +339,7 @@ fn calls(history: &History, tree: &Tree, did: &mut Behaviour, other: &History) {
     }
 }
 
-fn gpu(trace: &Trace, event: &Event) -> String {
+fn gpu(trace: &Trace, event: &TraceEvent) -> String {
     match (trace.gpu_index(event.gpu.as_deref()), event.device) {
         (Some(index), _) => format!("GPU {index}"),
         (None, Some(device)) => format!("device {device}"),
@@ -343,7 +348,7 @@ fn gpu(trace: &Trace, event: &Event) -> String {
 }
 
 /// What a call returned, by its name.
-fn code(event: &Event) -> String {
+fn code(event: &TraceEvent) -> String {
     match event.status {
         None => UNKNOWN.to_string(),
         Some(code) => status_name(code),
@@ -352,7 +357,7 @@ fn code(event: &Event) -> String {
 
 /// The user's own file and function, and what it called there; the line is left out, because an
 /// edit elsewhere in the file moves it.
-fn place(event: &Event) -> String {
+fn place(event: &TraceEvent) -> String {
     let own = event.stack.users().map(|frame| {
         let file = frame.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
         file.map_or_else(|| frame.name(), |file| format!("{file} {}", frame.name()))
@@ -377,7 +382,7 @@ fn nameless(trace: &Trace, value: &str) -> String {
 
 /// The programs of a trace by their position: the names of the programs from the first one down.
 struct Tree<'h, 'a> {
-    programs: &'h [Program<'a>],
+    programs: &'h [ProgramHistory<'a>],
     /// The position of each program; empty where nothing is known of its process.
     positions: Vec<String>,
     /// Whether there is more than one position, so that names have to say which.
@@ -399,8 +404,8 @@ impl<'h, 'a> Tree<'h, 'a> {
     }
 
     /// The programs at each position.
-    fn positions(&self) -> BTreeMap<&str, Vec<&'h Program<'a>>> {
-        let mut positions: BTreeMap<&str, Vec<&Program>> = BTreeMap::new();
+    fn positions(&self) -> BTreeMap<&str, Vec<&'h ProgramHistory<'a>>> {
+        let mut positions: BTreeMap<&str, Vec<&ProgramHistory>> = BTreeMap::new();
         for (position, program) in self.positions.iter().zip(self.programs) {
             positions.entry(position).or_default().push(program);
         }
@@ -414,7 +419,7 @@ impl<'h, 'a> Tree<'h, 'a> {
 
 /// The position of each program of a trace.
 fn positions(history: &History) -> Vec<String> {
-    let position = |program: &Program| {
+    let position = |program: &ProgramHistory| {
         let mut names: Vec<String> = Vec::new();
         let mut next = program.process;
         while let Some(process) = next.filter(|_| names.len() < DEEPEST) {
@@ -429,7 +434,7 @@ fn positions(history: &History) -> Vec<String> {
 }
 
 /// The name of a process without the version of its Python, which may be what differs.
-fn program_name(process: &Process) -> String {
+fn program_name(process: &TraceProcess) -> String {
     let name = process.name();
     match name.strip_prefix("python") {
         Some(rest) => format!("python{}", rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')),

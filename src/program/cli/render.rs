@@ -77,7 +77,7 @@ fn render_trace(path: &Path, form: Format) -> Exit {
         Ok(trace) => trace,
         Err(error) => return fail(error, Exit::Usage, false),
     };
-    let (findings, outcome) = (diagnosis::findings(&trace), policy::Outcome::default());
+    let (findings, outcome) = (diagnosis::findings(&trace), policy::PolicyOutcome::default());
     if form == Format::Text {
         return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
     }

@@ -15,7 +15,7 @@ use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::trace as render;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis::{self, Finding};
-use cuda_pitfalls_trace::policy::{Outcome, Policy};
+use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
 use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 
 /// A policy has a few lines.
@@ -103,7 +103,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
     let lost = lost.map(|why| format!("the trace is not whole on disk: {why}"));
     let (failed, outcome) = match shown(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
-        Err(why) => (lost.or(Some(why.to_string())), Outcome::default()),
+        Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
     };
     match failed {
         Some(why) if !policy.is_empty() => return refuse(&why, Exit::NotDurable, false),
@@ -112,8 +112,8 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         None => {}
     }
     match outcome {
-        Outcome { violations, .. } if !violations.is_empty() => named(Exit::Unexpected),
-        Outcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
+        PolicyOutcome { violations, .. } if !violations.is_empty() => named(Exit::Unexpected),
+        PolicyOutcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
         _ => end_as(ended),
     }
 }
@@ -139,11 +139,11 @@ fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
 ///
 /// # Errors
 /// What could not be read or written.
-fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<Outcome, CliError> {
+fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<PolicyOutcome, CliError> {
     let document = traced.document;
     let trace = Trace::open(&document)?;
     let findings = diagnosis::findings(&trace);
-    let outcome = if policy.is_empty() { Outcome::default() } else { policy.check(&trace, &findings) };
+    let outcome = if policy.is_empty() { PolicyOutcome::default() } else { policy.check(&trace, &findings) };
     let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
@@ -161,7 +161,7 @@ fn told(
     arguments: &TraceArguments,
     trace: &Trace,
     findings: &[Finding],
-    outcome: &Outcome,
+    outcome: &PolicyOutcome,
     [document, page]: [&Path; 2],
 ) -> String {
     let mut text = match arguments.json {

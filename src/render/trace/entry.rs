@@ -17,13 +17,13 @@ use super::place;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::policy::Violation;
-use cuda_pitfalls_trace::{Event, History};
+use cuda_pitfalls_trace::{History, TraceEvent};
 
 pub(super) use variable::{Late, late_write};
 
 /// What an entry is about. The order is that of importance: a group of marks has the first's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Init,
     Variable,
     Context,
@@ -35,41 +35,41 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl EntryKind {
     /// All of them.
-    pub(super) const ALL: [Kind; 9] = [
-        Kind::Init,
-        Kind::Variable,
-        Kind::Context,
-        Kind::Fork,
-        Kind::Error,
-        Kind::Limit,
-        Kind::HostMemory,
-        Kind::Sharing,
-        Kind::Other,
+    pub(super) const ALL: [EntryKind; 9] = [
+        EntryKind::Init,
+        EntryKind::Variable,
+        EntryKind::Context,
+        EntryKind::Fork,
+        EntryKind::Error,
+        EntryKind::Limit,
+        EntryKind::HostMemory,
+        EntryKind::Sharing,
+        EntryKind::Other,
     ];
 
     /// A few words for a legend.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Init => "cuInit",
-            Kind::Variable => "variable",
-            Kind::Context => "context",
-            Kind::Fork => "fork",
-            Kind::Error => "error",
-            Kind::Limit => "limit",
-            Kind::HostMemory => "page-locked memory",
-            Kind::Sharing => "peer access, IPC",
-            Kind::Other => "other",
+            EntryKind::Init => "cuInit",
+            EntryKind::Variable => "variable",
+            EntryKind::Context => "context",
+            EntryKind::Fork => "fork",
+            EntryKind::Error => "error",
+            EntryKind::Limit => "limit",
+            EntryKind::HostMemory => "page-locked memory",
+            EntryKind::Sharing => "peer access, IPC",
+            EntryKind::Other => "other",
         }
     }
 }
 
 /// An important event, or a group of equal ones.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct TraceEntry {
     /// What it is about.
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     /// What happened, without the GPU and its memory.
     label: String,
     /// The GPU of a context.
@@ -94,13 +94,13 @@ pub(super) struct Entry {
     pub(super) violations: Vec<usize>,
 }
 
-impl Entry {
-    fn new(kind: Kind, label: String, index: usize, event: &Event) -> Entry {
+impl TraceEntry {
+    fn new(kind: EntryKind, label: String, index: usize, event: &TraceEvent) -> TraceEntry {
         let (gpu, bytes, times, first) = (None, None, 1, index);
         let (pids, events) = (vec![event.pid], vec![index]);
         let (late, findings, violations) = Default::default();
         let details = place::meanwhile(event).into_iter().collect();
-        Entry { kind, label, gpu, bytes, times, pids, first, events, details, late, findings, violations }
+        TraceEntry { kind, label, gpu, bytes, times, pids, first, events, details, late, findings, violations }
     }
 
     /// What happened: `GPU 0  +524 MiB  context, never used afterwards`.
@@ -122,7 +122,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     /// In the order of time.
-    pub(super) all: Vec<Entry>,
+    pub(super) all: Vec<TraceEntry>,
     /// How many events of each sort have no entry, in words.
     pub(super) summed: BTreeMap<&'static str, usize>,
     /// Findings of which the trace has no event.
@@ -178,7 +178,7 @@ impl Entries {
 }
 
 /// `train.py:31`, with its path.
-pub(super) fn shown(place: &place::Place) -> String {
+pub(super) fn shown(place: &place::UserLine) -> String {
     let file = place::short(&place.file);
     place.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"))
 }

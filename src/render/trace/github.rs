@@ -3,7 +3,7 @@
 //! GitHub shows the first ten of each level, so equal ones are one.
 
 use super::junit::{own_place, where_it_was};
-use super::place::Place;
+use super::place::UserLine;
 use super::{Seen, alike, totals, unseen};
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
@@ -68,10 +68,10 @@ fn times(times: usize) -> String {
 }
 
 /// One command. A newline would end it, so the message's lines are joined by what stands for one.
-fn annotation(level: &str, place: Option<Place>, title: &str, lines: &[String]) -> String {
+fn annotation(level: &str, place: Option<UserLine>, title: &str, lines: &[String]) -> String {
     let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| github_message(line)).collect();
     let mut properties: Vec<String> = Vec::new();
-    if let Some(Place { file, line }) = place {
+    if let Some(UserLine { file, line }) = place {
         properties.push(format!("file={}", github_property(&file)));
         properties.extend(line.map(|line| format!("line={line}")));
     }

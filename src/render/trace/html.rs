@@ -8,13 +8,13 @@ mod timeline;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
-use super::entry::{Entries, Entry, entries, late_write, shown};
+use super::entry::{Entries, TraceEntry, entries, late_write, shown};
 use super::{Seen, alike, place, text, totals, unseen};
 use crate::html::{POLICY, STYLE};
 use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::{CallCount, Event, Owner, Trace, Uses};
+use cuda_pitfalls_trace::{CallCount, FrameOwner, Trace, TraceEvent, Uses};
 
 /// The style of what only a trace has.
 const OWN_STYLE: &str = include_str!("html/style.css");
@@ -76,7 +76,7 @@ fn listed(made: &Entries) -> HashSet<usize> {
     told.into_iter().chain(plain).take(MOST_ENTRIES).map(|(place, _)| place).collect()
 }
 
-fn is_told(entry: &Entry) -> bool {
+fn is_told(entry: &TraceEntry) -> bool {
     !entry.findings.is_empty() || !entry.violations.is_empty() || !entry.late.is_empty()
 }
 
@@ -210,7 +210,7 @@ fn events(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>
     }
 }
 
-fn event(out: &mut String, seen: &Seen, entry: &Entry, place: usize) {
+fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
     let Some(event) = seen.trace.events.get(entry.first) else { return };
     let who = match entry.pids.as_slice() {
         [pid] => format!("pid {pid}"),
@@ -249,7 +249,7 @@ fn event(out: &mut String, seen: &Seen, entry: &Entry, place: usize) {
 }
 
 /// A whole stack, folded.
-fn stack(out: &mut String, event: &Event, name: &str) {
+fn stack(out: &mut String, event: &TraceEvent, name: &str) {
     let stack = &event.stack;
     if let Some(missing) = &stack.missing {
         let _ = writeln!(out, "<p class=\"dim\">{name}: {}</p>", html(&place::short(missing)));
@@ -268,7 +268,7 @@ fn stack(out: &mut String, event: &Event, name: &str) {
         counted(many as u64, "frame")
     );
     for frame in stack.frames.iter().take(MOST_FRAMES) {
-        let class = if frame.owner == Owner::Program { " class=\"own\"" } else { "" };
+        let class = if frame.owner == FrameOwner::Program { " class=\"own\"" } else { "" };
         let (function, at) = place::frame(frame);
         let _ =
             writeln!(out, "<li{class}><code>{}</code> <span class=\"dim\">{}</span></li>", html(&function), html(&at));

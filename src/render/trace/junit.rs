@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
 
-use super::place::{self, Place};
+use super::place::{self, UserLine};
 use super::{Seen, totals, unseen};
 use cuda_pitfalls_core::text::escape::{shorten, xml};
 use cuda_pitfalls_core::text::units;
@@ -124,7 +124,7 @@ fn case(seen: &Seen, name: &str, status: TestCaseStatus, event: Option<usize>) -
         Provenance::Simulated => "cuda-pitfalls.simulated.trace",
     });
     case.set_time(Duration::ZERO);
-    if let Some(Place { file, line }) = own_place(seen, event) {
+    if let Some(UserLine { file, line }) = own_place(seen, event) {
         case.extra.insert("file".into(), xml(&file).into());
         if let Some(line) = line {
             case.extra.insert("line".into(), line.to_string().into());
@@ -134,7 +134,7 @@ fn case(seen: &Seen, name: &str, status: TestCaseStatus, event: Option<usize>) -
 }
 
 /// The user's own line of an event.
-pub(super) fn own_place(seen: &Seen, event: Option<usize>) -> Option<Place> {
+pub(super) fn own_place(seen: &Seen, event: Option<usize>) -> Option<UserLine> {
     place::place(seen.trace, seen.trace.events.get(event?)?)
 }
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::entry::{Entry, entries, late_write};
+use super::entry::{TraceEntry, entries, late_write};
 use super::{Seen, alike, place, text, totals, unseen};
 use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::text::escape::{html, markdown};
-use cuda_pitfalls_trace::Event;
+use cuda_pitfalls_trace::TraceEvent;
 use cuda_pitfalls_trace::diagnosis::Severity;
 
 /// An issue has room for 65,536 characters.
@@ -94,7 +94,7 @@ fn events(out: &mut String, seen: &Seen) {
     }
 }
 
-fn event(seen: &Seen, entry: &Entry) -> String {
+fn event(seen: &Seen, entry: &TraceEntry) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
     let who = match entry.pids.as_slice() {
         [pid] => format!("pid {pid}"),
@@ -115,7 +115,7 @@ fn event(seen: &Seen, entry: &Entry) -> String {
 }
 
 /// A whole stack, folded. In `<pre>` nothing is Markdown.
-fn stack(event: &Event) -> String {
+fn stack(event: &TraceEvent) -> String {
     let stack = &event.stack;
     let mut lines: Vec<String> =
         stack.missing.iter().map(|missing| html(&format!("({})", place::short(missing)))).collect();

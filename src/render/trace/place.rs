@@ -3,7 +3,7 @@
 
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_trace::{Event, Frame, Trace, limit_name, status_name};
+use cuda_pitfalls_trace::{Frame, Trace, TraceEvent, limit_name, status_name};
 
 /// Names of functions and values of variables are cut to this many bytes: a name of a C++ template
 /// has thousands.
@@ -13,7 +13,7 @@ const MOST_OWN: usize = 4;
 
 /// A line of the user's own code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct UserLine {
     /// The file, relative to the folder that the program was started in where it lies below it.
     pub(super) file: String,
     /// The line.
@@ -21,17 +21,17 @@ pub(super) struct Place {
 }
 
 /// The innermost line of the user's own code.
-pub(super) fn place(trace: &Trace, event: &Event) -> Option<Place> {
+pub(super) fn place(trace: &Trace, event: &TraceEvent) -> Option<UserLine> {
     let frame = event.stack.users().or_else(|| event.stack.users_meanwhile())?;
     let file = frame.file.as_deref()?;
     let folder = trace.start.folder.trim_end_matches('/');
     let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')).filter(|_| !folder.is_empty());
-    Some(Place { file: below.unwrap_or(file).to_owned(), line: frame.line })
+    Some(UserLine { file: below.unwrap_or(file).to_owned(), line: frame.line })
 }
 
 /// The way from the user's first line to the call, outermost first: `train.py:12 <module>`,
 /// `cli.py:88 setup`, `torch.cuda.is_available`, `cuInit`. What lies inside a framework is folded.
-pub(super) fn chain(event: &Event) -> Vec<String> {
+pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
     let stack = &event.stack;
     let own = stack.users_all();
     let mut parts: Vec<String> = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn chain(event: &Event) -> Vec<String> {
 }
 
 /// Where the user's own code stood meanwhile, on another thread; none where this one has frames of it.
-pub(super) fn meanwhile(event: &Event) -> Option<String> {
+pub(super) fn meanwhile(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let frames = event.stack.meanwhile.clone();
     let beside = cuda_pitfalls_trace::Stack { frames, ..cuda_pitfalls_trace::Stack::default() };
@@ -108,7 +108,7 @@ pub(super) fn seconds(seconds: f64) -> String {
 }
 
 /// `GPU 1` in NVML order, or what else is known of the GPU of an event.
-pub(super) fn gpu(trace: &Trace, event: &Event) -> String {
+pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
     match (trace.gpu_index(event.gpu.as_deref()), &event.gpu, event.device) {
         (Some(index), ..) => format!("GPU {index}"),
         (None, Some(uuid), _) => short(uuid),
@@ -135,7 +135,7 @@ pub(super) fn status(status: i64) -> String {
 }
 
 /// What the call of an event returned, where that is an error.
-pub(super) fn returned(event: &Event) -> String {
+pub(super) fn returned(event: &TraceEvent) -> String {
     event.status.map_or_else(|| "an error".to_owned(), status)
 }
 
@@ -158,7 +158,7 @@ mod tests {
         let init = trace.events.first().unwrap();
         let expected = ["train.py:12 <module>", "cli.py:88 setup", "torch.cuda.is_available", "cuInit"];
         assert_eq!(chain(init), expected);
-        assert_eq!(place(&trace, init), Some(Place { file: "cli.py".to_owned(), line: Some(88) }));
+        assert_eq!(place(&trace, init), Some(UserLine { file: "cli.py".to_owned(), line: Some(88) }));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::place::{self, place};
 use super::{Seen, unseen};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_trace::history::{MASK, Program};
-use cuda_pitfalls_trace::{ContextChange, ContextLife, Process, Trace, What};
+use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
+use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Trace, TraceProcess};
 
 /// The name of the schema.
 pub(super) const SCHEMA: &str = "cuda-pitfalls-trace-summary";
@@ -19,7 +19,8 @@ pub(super) const MINOR: u32 = 0;
 
 /// What a trace shows, without its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
+#[schemars(rename = "Summary")]
+pub struct TraceSummary {
     /// Which document this is.
     pub schema: SchemaId,
     /// Whether a real driver answered.
@@ -163,7 +164,7 @@ pub struct ViolationSummary {
 }
 
 /// The summary of a trace.
-pub(super) fn summary(seen: &Seen) -> Summary {
+pub(super) fn summary(seen: &Seen) -> TraceSummary {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let since = |t_ns: u64| t_ns.saturating_sub(start.t_ns);
     let event = |index: Option<usize>| index.and_then(|index| trace.events.get(index));
@@ -192,7 +193,7 @@ pub(super) fn summary(seen: &Seen) -> Summary {
         at: at(violation.event),
         event: violation.event,
     });
-    Summary {
+    TraceSummary {
         schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
         provenance: start.provenance,
         version: start.version.clone(),
@@ -211,7 +212,7 @@ pub(super) fn summary(seen: &Seen) -> Summary {
     }
 }
 
-fn process_summary(process: &Process, program: &Program) -> ProcessSummary {
+fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessSummary {
     ProcessSummary {
         pid: process.pid,
         parent: process.parent,
@@ -227,7 +228,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
         pid: life.made.pid,
         index: trace.gpu_index(life.made.gpu.as_deref()),
         gpu: life.made.gpu.clone(),
-        primary: matches!(life.made.what, What::Context { change: ContextChange::Made, primary: true, .. }),
+        primary: matches!(life.made.what, EventKind::Context { change: ContextChange::Made, primary: true, .. }),
         bytes: life.bytes,
         at: place(trace, life.made).map(|place| Position { file: place.file, line: place.line }),
         chain: place::chain(life.made),
@@ -238,7 +239,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
 
 /// The JSON Schema of the summary.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Summary)).unwrap_or_default()
+    serde_json::to_value(schemars::schema_for!(TraceSummary)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -263,7 +264,7 @@ mod tests {
         for summary in [summary, other] {
             let value = serde_json::to_value(&summary).unwrap();
             assert!(validator.is_valid(&value), "{:?}", validator.iter_errors(&value).next());
-            assert_eq!(serde_json::from_value::<Summary>(value).unwrap(), summary);
+            assert_eq!(serde_json::from_value::<TraceSummary>(value).unwrap(), summary);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::entry::{Entries, Entry, entries, late_write};
+use super::entry::{Entries, TraceEntry, entries, late_write};
 use super::{Seen, place, totals, unseen};
 use crate::tally;
 use cuda_pitfalls_core::text::escape::terminal;
@@ -28,7 +28,7 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
     let made = entries(&seen.history, seen.findings, seen.violations);
     let unseen = unseen::unseen(&seen.history);
     let one_process = seen.trace.events.iter().map(|event| event.pid).collect::<BTreeSet<_>>().len() <= 1;
-    let told = |entry: &&Entry| !entry.findings.is_empty() || !entry.violations.is_empty();
+    let told = |entry: &&TraceEntry| !entry.findings.is_empty() || !entry.violations.is_empty();
     let is_crowded = made.all.len() > MOST;
     let plain_room = MOST.saturating_sub(made.all.iter().filter(told).count());
     let (mut plain, mut shown) = (0, 0);
@@ -102,7 +102,7 @@ pub(super) fn forbidden(what: &str, says: &str) -> String {
     format!("forbidden, {}: {}", place::short(what), place::short(says))
 }
 
-fn entry(seen: &Seen, entry: &Entry, one_process: bool, width: usize) -> String {
+fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
     let mut right = place::since_start(seen.trace, event.t_ns);
     match entry.pids.as_slice() {

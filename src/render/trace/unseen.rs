@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_trace::{Event, History, Trace};
+use cuda_pitfalls_trace::{History, Trace, TraceEvent};
 
 /// What is said of a trace without an end.
 const INCOMPLETE: &str = "the trace is incomplete: it stops before the program ended";
@@ -46,7 +46,7 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
         format!("Python stacks of {whose}: {}", place::short(why))
     });
     all.extend(capped(lines.collect(), "more reasons for missing Python stacks"));
-    let reasons = trace.events.iter().filter_map(|event: &Event| event.stack.missing.as_deref());
+    let reasons = trace.events.iter().filter_map(|event: &TraceEvent| event.stack.missing.as_deref());
     let lines = alike(reasons).into_iter().map(|(why, times)| {
         format!(
             "{} of {}: {}",

@@ -7,16 +7,16 @@ use cuda_pitfalls_core::text::units;
 
 /// A kind of clue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct ClueKind {
     /// Its name in rules.
     pub name: &'static str,
-    /// What there is one for.
+    /// Which facts get a clue of this kind.
     pub about: &'static str,
-    /// What is known of it, beside [`COMMON`].
+    /// Its attributes, beside [`COMMON`].
     pub attributes: &'static [Attribute],
 }
 
-/// Something that is known of a clue.
+/// An attribute of a kind of clue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Attribute {
     /// Its name in rules.
@@ -46,7 +46,7 @@ pub enum Type {
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum ClueValue {
     /// Of a [`Type::Flag`].
     Flag(bool),
     /// Of a [`Type::Count`], [`Type::Bytes`] or [`Type::Duration`].
@@ -57,18 +57,18 @@ pub enum Value {
     List(Vec<String>),
 }
 
-/// One fact of a trace. An attribute that is not known has no value, and no condition on it holds.
+/// One fact of a trace. An unknown attribute has no value, so no condition on it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Clue<'a> {
-    pub(super) kind: &'static Kind,
-    values: BTreeMap<&'static str, Value>,
+    pub(super) kind: &'static ClueKind,
+    values: BTreeMap<&'static str, ClueValue>,
     /// The process.
     pub(super) pid: u32,
     /// The events that show it, by index; the first is where it went wrong.
     pub(super) events: Vec<usize>,
     /// When it went wrong.
     pub(super) t_ns: u64,
-    /// Where in the program: the place of the first event, then of others that explain it.
+    /// The stack of the first event, then those of other events that explain it.
     pub(super) stacks: Vec<&'a Stack>,
     /// The UUID of the GPU that is concerned.
     pub(super) gpu: Option<String>,
@@ -80,7 +80,7 @@ const fn attribute(name: &'static str, of: Type, about: &'static str) -> Attribu
     Attribute { name, of, about }
 }
 
-/// What every clue says.
+/// The attributes of every clue.
 pub const COMMON: &[Attribute] = &[
     attribute("line", Type::Text, "the user's own line, such as `train.py:12`, or the process where it is not known"),
     attribute("call", Type::Text, "the C function that was called"),
@@ -89,8 +89,8 @@ pub const COMMON: &[Attribute] = &[
 ];
 
 /// Every kind of clue.
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[ClueKind] = &[
+    ClueKind {
         name: "variable-written",
         about: "each write or removal of a variable that CUDA reads",
         attributes: &[
@@ -109,7 +109,7 @@ pub const KINDS: &[Kind] = &[
             attribute("late", Type::Duration, "the time since `cuInit`"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "context-made",
         about: "each context that was made",
         attributes: &[
@@ -146,7 +146,7 @@ pub const KINDS: &[Kind] = &[
             attribute("fault_call", Type::Text, "that call"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "process-contexts",
         about: "each process that made a context",
         attributes: &[
@@ -160,7 +160,7 @@ pub const KINDS: &[Kind] = &[
             attribute("own", Type::Text, "the ordinal of a GPU that it did work on, or `N`"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "gpu-shared",
         about: "each GPU on which processes that one process started have contexts at the same time",
         attributes: &[
@@ -171,7 +171,7 @@ pub const KINDS: &[Kind] = &[
             attribute("bytes", Type::Bytes, "the memory of the contexts that might have been elsewhere"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "forked",
         about: "each child that was forked after `cuInit`",
         attributes: &[
@@ -185,7 +185,7 @@ pub const KINDS: &[Kind] = &[
             attribute("status", Type::Text, "the status that it returned"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "forked-unseen",
         about: "each line at which a process of Python forked after `cuInit`, and no call of a child was seen to be refused",
         attributes: &[
@@ -200,7 +200,7 @@ pub const KINDS: &[Kind] = &[
             ),
         ],
     },
-    Kind {
+    ClueKind {
         name: "limit-set",
         about: "each limit that was set, or was to be set",
         attributes: &[
@@ -211,7 +211,7 @@ pub const KINDS: &[Kind] = &[
             attribute("status", Type::Text, "what it returned"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "initialised",
         about: "each process that initialised CUDA",
         attributes: &[
@@ -226,7 +226,7 @@ pub const KINDS: &[Kind] = &[
             attribute("got", Type::List, "the GPUs that the process got"),
         ],
     },
-    Kind {
+    ClueKind {
         name: "memory-of-init",
         about: "each process whose `cuInit` took memory on GPUs on which it then made no context",
         attributes: &[
@@ -236,7 +236,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-impl Kind {
+impl ClueKind {
     /// The attribute of a name.
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         let attributes: &'static [Attribute] = self.attributes;
@@ -266,74 +266,74 @@ impl Type {
 
 impl Attribute {
     /// A value in words.
-    fn words(&self, value: &Value) -> String {
+    fn words(&self, value: &ClueValue) -> String {
         match (self.of, value) {
-            (Type::Bytes, Value::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
-            (Type::Duration, Value::Number(ns)) => units::duration(ns.unsigned_abs()),
-            (_, Value::Number(number)) => number.to_string(),
-            (_, Value::Flag(flag)) => flag.to_string(),
-            (_, Value::Text(text)) => text.clone(),
-            (_, Value::List(list)) => list.join(", "),
+            (Type::Bytes, ClueValue::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
+            (Type::Duration, ClueValue::Number(ns)) => units::duration(ns.unsigned_abs()),
+            (_, ClueValue::Number(number)) => number.to_string(),
+            (_, ClueValue::Flag(flag)) => flag.to_string(),
+            (_, ClueValue::Text(text)) => text.clone(),
+            (_, ClueValue::List(list)) => list.join(", "),
         }
     }
 }
 
-impl Value {
+impl ClueValue {
     /// Whether it has the type of an attribute.
     fn is(&self, of: Type) -> bool {
         match self {
-            Value::Flag(_) => of == Type::Flag,
-            Value::Number(_) => matches!(of, Type::Count | Type::Bytes | Type::Duration),
-            Value::Text(_) => of == Type::Text,
-            Value::List(_) => of == Type::List,
+            ClueValue::Flag(_) => of == Type::Flag,
+            ClueValue::Number(_) => matches!(of, Type::Count | Type::Bytes | Type::Duration),
+            ClueValue::Text(_) => of == Type::Text,
+            ClueValue::List(_) => of == Type::List,
         }
     }
 }
 
-impl From<bool> for Value {
-    fn from(flag: bool) -> Value {
-        Value::Flag(flag)
+impl From<bool> for ClueValue {
+    fn from(flag: bool) -> ClueValue {
+        ClueValue::Flag(flag)
     }
 }
 
-impl From<i64> for Value {
-    fn from(number: i64) -> Value {
-        Value::Number(number)
+impl From<i64> for ClueValue {
+    fn from(number: i64) -> ClueValue {
+        ClueValue::Number(number)
     }
 }
 
-impl From<u64> for Value {
-    fn from(number: u64) -> Value {
-        Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+impl From<u64> for ClueValue {
+    fn from(number: u64) -> ClueValue {
+        ClueValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<usize> for Value {
-    fn from(number: usize) -> Value {
-        Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+impl From<usize> for ClueValue {
+    fn from(number: usize) -> ClueValue {
+        ClueValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Value {
-        Value::Text(text)
+impl From<String> for ClueValue {
+    fn from(text: String) -> ClueValue {
+        ClueValue::Text(text)
     }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_owned())
+impl From<&str> for ClueValue {
+    fn from(text: &str) -> ClueValue {
+        ClueValue::Text(text.to_owned())
     }
 }
 
-impl From<Vec<String>> for Value {
-    fn from(list: Vec<String>) -> Value {
-        Value::List(list)
+impl From<Vec<String>> for ClueValue {
+    fn from(list: Vec<String>) -> ClueValue {
+        ClueValue::List(list)
     }
 }
 
 impl<'a> Clue<'a> {
-    /// A clue of the kind of this name, of which nothing is known yet; none if there is no such kind.
+    /// A clue without attributes. None if no kind has this name.
     pub(super) fn new(kind: &str, pid: u32, t_ns: u64) -> Option<Clue<'a>> {
         let kind = KINDS.iter().find(|known| known.name == kind);
         debug_assert!(kind.is_some(), "there is no such kind of clue");
@@ -351,7 +351,7 @@ impl<'a> Clue<'a> {
     }
 
     /// The clue with a value.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Clue<'a> {
+    pub(super) fn with(mut self, name: &str, value: impl Into<ClueValue>) -> Clue<'a> {
         let value = value.into();
         let attribute = self.kind.attribute(name);
         debug_assert!(attribute.is_some_and(|it| value.is(it.of)), "{} has no `{name}` of this type", self.kind.name);
@@ -361,23 +361,23 @@ impl<'a> Clue<'a> {
         self
     }
 
-    /// The clue with a value, where it is known.
-    pub(super) fn with_known(self, name: &str, value: Option<impl Into<Value>>) -> Clue<'a> {
+    /// The clue with a value, if it is known.
+    pub(super) fn with_known(self, name: &str, value: Option<impl Into<ClueValue>>) -> Clue<'a> {
         match value {
             Some(value) => self.with(name, value),
             None => self,
         }
     }
 
-    /// The value of an attribute; none where it is not known.
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+    /// The value of an attribute, if it is known.
+    pub(super) fn get(&self, name: &str) -> Option<&ClueValue> {
         self.values.get(name)
     }
 
-    /// What tells this clue from others of its rule: texts, for numbers and times differ between two
-    /// turns of one loop.
-    pub(super) fn texts(&self) -> Vec<Value> {
-        self.values.values().filter(|value| matches!(value, Value::Text(_) | Value::List(_))).cloned().collect()
+    /// The texts that tell this clue from others of its rule. Numbers and times do not count: they differ between two
+    /// iterations of one loop.
+    pub(super) fn texts(&self) -> Vec<ClueValue> {
+        self.values.values().filter(|value| matches!(value, ClueValue::Text(_) | ClueValue::List(_))).cloned().collect()
     }
 
     /// A sentence with each `{attribute}` replaced by its value.
@@ -402,14 +402,13 @@ impl<'a> Clue<'a> {
 
 /// A part of a sentence in a rule.
 pub(super) enum Part<'t> {
-    /// What stands as it is.
+    /// Literal text.
     Words(&'t str),
     /// The name between braces.
     Placeholder(&'t str),
 }
 
-/// The parts of a sentence. A brace without its other half, or around something that is no name,
-/// stands for itself.
+/// The parts of a sentence. An unmatched brace, or a pair around something that is not a name, is literal text.
 pub(super) fn parts(template: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = template;

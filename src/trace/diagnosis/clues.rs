@@ -8,9 +8,9 @@ mod shared;
 mod variable;
 
 use super::clue::Clue;
-use crate::{Event, Frame, History, Language, Owner, Stack, Trace};
+use crate::{Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
 
-/// What stands for a variable that is not set.
+/// The text for a variable that is not set.
 const UNSET: &str = "(unset)";
 
 /// Every clue of a trace.
@@ -29,18 +29,17 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     each.chain(shared::clues(&history)).collect()
 }
 
-/// The user's own line of an event, such as `train.py:12`; a function where there is no line; where
-/// the thread has no frame of the user's, the line at which another stood meanwhile; and the process
-/// where nothing of these is known.
-pub(crate) fn line(event: &Event) -> String {
+/// The user's line of an event, such as `train.py:12`; else the user's function; else the user's line on another
+/// thread at that time; else the process.
+pub(crate) fn line(event: &TraceEvent) -> String {
     let words = |frame: &Frame| frame.line().unwrap_or_else(|| frame.name());
     let own = event.stack.users().map(words);
     let beside = || event.stack.users_meanwhile().map(|frame| format!("a thread beside {}", words(frame)));
     own.or_else(beside).unwrap_or_else(|| format!("pid {}", event.pid))
 }
 
-/// A clue about an event, with what is known of every one.
-fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
+/// A clue about an event, with the attributes of every clue.
+fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>> {
     let clue = Clue::new(kind, event.pid, event.t_ns)?;
     let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through(event));
     clue.events.push(index);
@@ -49,8 +48,8 @@ fn about<'a>(kind: &str, index: usize, event: &'a Event) -> Option<Clue<'a>> {
 }
 
 /// The function that the user's line called, such as `torch.cuda.is_available`.
-fn through(event: &Event) -> String {
-    // A process of a package's own program says no more by its entry than its name.
+fn through(event: &TraceEvent) -> String {
+    // Without a user's frame the entry is only the start of a package's own program.
     let public = || event.stack.innermost().filter(|_| event.stack.users().is_none());
     public().or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name())
 }
@@ -64,23 +63,24 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
     }
 }
 
-/// The sum of sizes, whatever a document says; none where one of them is not known.
+/// The saturating sum of sizes. None if one is unknown.
 fn sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
     sizes.into_iter().try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
-/// Whether a call is made at the end of a device guard: in an `__exit__` of a package's module for
-/// devices, or that makes the call itself, for the `__exit__` of a timer may call anything; in a
-/// compiled one, as Cython writes it; or in the destructor of a guard in C++.
+/// Whether a call is made at the end of a device guard: in an `__exit__` that makes the call itself or is in a package's
+/// module for devices (the `__exit__` of a timer may call anything), in one compiled by Cython, or in the destructor of
+/// a guard in C++.
 fn leaves_guard(stack: &Stack) -> bool {
-    let innermost = stack.frames.iter().position(|frame| frame.language == Language::Python);
+    let innermost = stack.frames.iter().position(|frame| frame.language == FrameLanguage::Python);
     stack.frames.iter().enumerate().any(|(place, frame)| {
         let (function, file) = (frame.name(), frame.file.as_deref().unwrap_or_default());
-        let is_of_devices = frame.owner == Owner::Package && ["cuda", "device"].iter().any(|word| file.contains(word));
+        let is_of_devices =
+            frame.owner == FrameOwner::Package && ["cuda", "device"].iter().any(|word| file.contains(word));
         let is_exit = function.ends_with("__exit__");
         match frame.language {
-            Language::Python => is_exit && (is_of_devices || Some(place) == innermost),
-            Language::Native => is_exit || (function.contains('~') && function.to_lowercase().contains("guard")),
+            FrameLanguage::Python => is_exit && (is_of_devices || Some(place) == innermost),
+            FrameLanguage::Native => is_exit || (function.contains('~') && function.to_lowercase().contains("guard")),
         }
     })
 }

@@ -1,8 +1,8 @@
 //! Reading a rule: strict, every error of the file at once, each at its place.
 
 use super::Severity;
-use super::clue::{Attribute, KINDS, Kind, Part, Type, Value, parts};
-use super::rule::{ANY, Rule, Shown, When, is_function};
+use super::clue::{Attribute, ClueKind, ClueValue, KINDS, Part, Type, parts};
+use super::rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun, is_function};
 use cuda_pitfalls_core::scenario::framework;
 use cuda_pitfalls_core::source::Diagnostic;
 use cuda_pitfalls_core::source::diagnostic::suggest;
@@ -14,23 +14,23 @@ const KEYS: [&str; 10] =
     ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "leaves_open", "workaround", "shown"];
 /// The folder of programs that were traced.
 const PROGRAMS: &str = "reports/traces/programs/";
-/// What `when` can ask of every kind of clue, beside its attributes.
+/// The keys of `when` that are not attributes.
 const OF_STACKS: [&str; 2] = ["stack_has", "package"];
 
 /// Turns the text of a file into a rule, or into every error of the file, sorted by place.
 ///
-/// `name` is what the rule will be called, and `file` what messages call the file. Whether the
-/// scenario and the report exist is not asked: a test does.
+/// `name` is the name of the rule, and `file` that of the file in messages. A test, not this function, checks that the
+/// scenario and the report exist.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn load(name: &str, file: &str, source: &str) -> Result<Rule, Vec<Diagnostic>> {
+pub fn load(name: &str, file: &str, source: &str) -> Result<DiagnosisRule, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, &[]);
     let rule = read(&mut reader, name);
     reader.finish(rule)
 }
 
-fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
+fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
     let source = reader.source;
     let top = Place::at(0..0);
     let entries = reader.top("a rule", MOST_SOURCE_BYTES)?;
@@ -60,7 +60,7 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
     }
     let says = required(reader, "says");
     let when = reader.required(entries, "when", &owner, "a rule");
-    let when: Option<Vec<When>> =
+    let when: Option<Vec<RuleCondition>> =
         when.and_then(|node| reader.one_or_more(node).iter().map(|node| self::when(reader, node)).collect());
     let workaround = reader.required(entries, "workaround", &owner, "a rule");
     let workaround = workaround.and_then(|node| workarounds(reader, node));
@@ -68,14 +68,14 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
     let leaves_open = get(entries, "leaves_open").map(|node| words(reader, node)).unwrap_or_default();
     let keys: Vec<&str> = workaround.iter().flatten().map(|(key, _, _)| key.as_str()).collect();
     let shown = get(entries, "shown").and_then(|node| shown(reader, node, &keys)).unwrap_or_default();
-    let kinds: Vec<&'static Kind> = when.iter().flatten().map(|when| when.clue).collect();
+    let kinds: Vec<&'static ClueKind> = when.iter().flatten().map(|when| when.clue).collect();
     if let Some((text, node)) = &says {
         placeholders(reader, text, node, &kinds);
     }
     for (_, text, node) in workaround.iter().flatten() {
         placeholders(reader, text, node, &kinds);
     }
-    Some(Rule {
+    Some(DiagnosisRule {
         name: name.to_owned(),
         title: title?.0,
         severity: severity?,
@@ -91,13 +91,13 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<Rule> {
     })
 }
 
-fn when(reader: &mut Reader<'_>, node: &Node) -> Option<When> {
+fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
     let entries = reader.table(node)?;
     let kind = reader.required(entries, "clue", &node.place, "`when`")?;
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let name = reader.word(kind, "kind of clue", &names)?;
     let clue = KINDS.iter().find(|kind| kind.name == name)?;
-    let mut when = When { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new() };
+    let mut when = RuleCondition { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new() };
     for Entry { key, value } in entries {
         match key.text.as_str() {
             "clue" => {}
@@ -105,7 +105,7 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<When> {
             "package" => when.package = words(reader, value),
             word => match clue.attribute(word) {
                 Some(attribute) => {
-                    let wanted: Vec<Value> = reader
+                    let wanted: Vec<ClueValue> = reader
                         .one_or_more(value)
                         .iter()
                         .filter_map(|value| self::value(reader, attribute, value))
@@ -122,12 +122,12 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<When> {
     Some(when)
 }
 
-fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<Value> {
+fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<ClueValue> {
     match attribute.of {
-        Type::Flag => reader.boolean(node).map(Value::Flag),
-        Type::Count | Type::Duration => reader.integer(node, i64::MIN..=i64::MAX).map(Value::Number),
-        Type::Bytes => reader.bytes(node).map(Value::Number),
-        Type::Text | Type::List => reader.sentence(node).map(Value::Text),
+        Type::Flag => reader.boolean(node).map(ClueValue::Flag),
+        Type::Count | Type::Duration => reader.integer(node, i64::MIN..=i64::MAX).map(ClueValue::Number),
+        Type::Bytes => reader.bytes(node).map(ClueValue::Number),
+        Type::Text | Type::List => reader.sentence(node).map(ClueValue::Text),
     }
 }
 
@@ -148,7 +148,7 @@ fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(Strin
 }
 
 /// Where each workaround was run: cases as `framework/cupy-with-device-3 control`, and traced programs.
-fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(String, Vec<Shown>)>> {
+fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(String, Vec<WorkaroundRun>)>> {
     let mut all = Vec::new();
     for Entry { key, value } in reader.table_of(node, keys)? {
         let mut shown = Vec::new();
@@ -156,9 +156,9 @@ fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(Str
             let Some(text) = reader.sentence(node) else { continue };
             let program = text.strip_prefix(PROGRAMS).and_then(|file| file.strip_suffix(".py"));
             match (program, text.split_once(' ')) {
-                (Some(program), _) => shown.push(Shown::Program(program.to_owned())),
+                (Some(program), _) => shown.push(WorkaroundRun::Program(program.to_owned())),
                 (None, Some((scenario, case))) if scenario.contains('/') => {
-                    shown.push(Shown::Case(scenario.to_owned(), case.to_owned()));
+                    shown.push(WorkaroundRun::Case(scenario.to_owned(), case.to_owned()));
                 }
                 _ => {
                     let help = Some(format!("write `<subject>/<what-happens> <case>`, or `{PROGRAMS}<name>.py`"));
@@ -171,8 +171,8 @@ fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(Str
     Some(all)
 }
 
-/// What stands between braces must be known of every kind of clue that the rule asks about.
-fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'static Kind]) {
+/// Each name between braces must be an attribute of every kind of clue that the rule asks about.
+fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'static ClueKind]) {
     let names = parts(text).into_iter().filter_map(|part| match part {
         Part::Placeholder(name) => Some(name),
         Part::Words(_) => None,

@@ -1,12 +1,12 @@
 //! A rule: what it asks of a clue, and what it says if the answer is yes.
 
-use super::clue::{Clue, Kind, Value};
+use super::clue::{Clue, ClueKind, ClueValue};
 use super::{Finding, Severity};
 use cuda_pitfalls_core::scenario::framework;
 
 /// One file of `scenarios/diagnoses/`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct DiagnosisRule {
     /// The file's name without `.toml`, by which the command line knows it.
     pub name: String,
     /// A few words, as they stand beside an event.
@@ -20,22 +20,22 @@ pub struct Rule {
     /// The committed report in which it was measured.
     pub evidence: String,
     /// One of these must hold.
-    pub when: Vec<When>,
+    pub when: Vec<RuleCondition>,
     /// What happened, with `{attribute}` for what the clue knows.
     pub says: String,
     /// The rules that say less about the same events.
     pub instead_of: Vec<String>,
-    /// The rules about whose pitfall nothing is known where this one finds something.
+    /// The rules whose answer is unknown if this one finds something.
     pub leaves_open: Vec<String>,
     /// What to write instead, by framework or by function; `any` is among them.
     pub workaround: Vec<(String, String)>,
     /// Where a workaround was run, by the same names.
-    pub shown: Vec<(String, Vec<Shown>)>,
+    pub shown: Vec<(String, Vec<WorkaroundRun>)>,
 }
 
 /// Where a workaround was run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum WorkaroundRun {
     /// A case of a scenario: `framework/cupy-with-device-3` and `control`.
     Case(String, String),
     /// A program that was traced, by its name below `reports/traces/programs` without the ending.
@@ -44,18 +44,18 @@ pub enum Shown {
 
 /// What a rule asks; all of it must hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct When {
+pub struct RuleCondition {
     /// The kind of clue.
-    pub clue: &'static Kind,
+    pub clue: &'static ClueKind,
     /// Attributes, each with the values of which it must have one.
-    pub is: Vec<(&'static str, Vec<Value>)>,
+    pub is: Vec<(&'static str, Vec<ClueValue>)>,
     /// Functions of which one must be on the stack; nothing is asked if it is empty.
     pub stack_has: Vec<String>,
     /// Packages of which one must have made the call; nothing is asked if it is empty.
     pub package: Vec<String>,
 }
 
-/// The key of the workaround that holds whatever made the call.
+/// The key of the workaround for any caller.
 pub const ANY: &str = "any";
 
 /// Whether a workaround's key names a function, such as `torch.cuda.is_available`, of a framework.
@@ -64,16 +64,16 @@ pub(super) fn is_function(key: &str) -> bool {
     package.and_then(framework::of_package).is_some()
 }
 
-impl When {
-    /// Whether a clue answers yes to all that is asked. What is not known is no yes.
+impl RuleCondition {
+    /// Whether a clue meets the whole condition. An unknown attribute does not.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
-        let is = |value: &Value, wanted: &[Value]| match value {
-            Value::List(list) => list.iter().any(|one| wanted.contains(&Value::Text(one.clone()))),
+        let meets = |value: &ClueValue, wanted: &[ClueValue]| match value {
+            ClueValue::List(list) => list.iter().any(|one| wanted.contains(&ClueValue::Text(one.clone()))),
             value => wanted.contains(value),
         };
         let stack = clue.stacks.first();
         self.clue == clue.kind
-            && self.is.iter().all(|(name, wanted)| clue.get(name).is_some_and(|value| is(value, wanted)))
+            && self.is.iter().all(|(name, wanted)| clue.get(name).is_some_and(|value| meets(value, wanted)))
             && (self.stack_has.is_empty()
                 || stack.is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
             && (self.package.is_empty()
@@ -81,8 +81,8 @@ impl When {
     }
 }
 
-impl Rule {
-    /// What the rule says of a clue; none if it does not hold.
+impl DiagnosisRule {
+    /// The finding for a clue, if the rule holds.
     pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
         self.when.iter().any(|when| when.holds(clue)).then(|| Finding {
             rule: self.name.clone(),
@@ -98,8 +98,8 @@ impl Rule {
         })
     }
 
-    /// The workaround for a function on the stack, if the rule has one for it; or else in the words of the framework
-    /// that is nearest to the user's line: who calls accelerate does not call the PyTorch below it.
+    /// The workaround for a function on the stack; else the one for the framework nearest to the user's line, because a
+    /// user of accelerate does not call the PyTorch below it; else the one for any caller.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
         let is_there = |name: &str| is_function(name) && clue.stacks.iter().any(|stack| stack.has(name));
         if let Some((_, text)) = self.workaround.iter().find(|(name, _)| is_there(name)) {
@@ -116,12 +116,12 @@ impl Rule {
 
     /// Whether it asks for an attribute of this kind of clue.
     pub fn asks(&self, clue: &str, attribute: &str) -> bool {
-        let asks = |when: &When| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
+        let asks = |when: &RuleCondition| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
         self.when.iter().any(asks)
     }
 
     /// Where the workaround of a framework or function was run; empty if it was not.
-    pub fn shown(&self, key: &str) -> &[Shown] {
+    pub fn shown(&self, key: &str) -> &[WorkaroundRun] {
         self.shown.iter().find(|(name, _)| name == key).map_or(&[], |(_, shown)| shown.as_slice())
     }
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Severity;
-use super::clue::{Attribute, COMMON, KINDS, Kind, Type};
+use super::clue::{Attribute, COMMON, ClueKind, KINDS, Type};
 use super::rule::ANY;
 use cuda_pitfalls_core::scenario::framework;
 use cuda_pitfalls_core::source::schema::{BYTES, object, one_or_more, sentence, set};
@@ -49,7 +49,7 @@ pub fn file_schema() -> Value {
     schema
 }
 
-fn when(kind: &Kind) -> Value {
+fn when(kind: &ClueKind) -> Value {
     let mut properties = Map::new();
     properties.insert(
         "clue".to_owned(),

@@ -4,8 +4,8 @@ mod files;
 mod near;
 
 use super::{Finding, Severity, findings, rules};
-use crate::fixture::{CONTEXT, Made, PID, uuid};
-use crate::{Beside, Event, Frame, History, Stack, Trace, What};
+use crate::fixture::{CONTEXT, PID, TraceBuilder, uuid};
+use crate::{Beside, EventKind, Frame, History, Stack, Trace, TraceEvent};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
@@ -27,7 +27,7 @@ const CASES: &[Case] = &[
     ("memory-of-init", || on_two(&[0]), || on_two(&[0, 1])),
     ("ranks-share-gpu", || ranks(2, true), || ranks(1, true)),
     ("work-after-guard", || after_guard(700), || after_guard(2)),
-    ("init-without-context", || Made::on(2).at(ASKS).init(&[], &[0, 1]).ends(&[]).done(), || on_two(&[0])),
+    ("init-without-context", || TraceBuilder::on(2).at(ASKS).init(&[], &[0, 1]).ends(&[]).done(), || on_two(&[0])),
 ];
 
 const ASKS: &[(&str, &str, u32)] =
@@ -59,7 +59,7 @@ fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
 
 /// The program of the README: asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0.
 fn late_mask() -> Trace {
-    Made::on(2)
+    TraceBuilder::on(2)
         .at(ASKS)
         .init(&[], &[0, 1])
         .at(&[("<module>", "train.py", 31)])
@@ -69,7 +69,7 @@ fn late_mask() -> Trace {
 }
 
 fn mask_written(before: &[(&str, &str)], name: &str, value: &str, late: bool) -> Trace {
-    let made = Made::on(2).at(&[("<module>", "train.py", 31)]);
+    let made = TraceBuilder::on(2).at(&[("<module>", "train.py", 31)]);
     let made = match late {
         true => made.init(before, &[0, 1]).setenv(name, value),
         false => made.setenv(name, value).init(&[(name, value)], &[0, 1]),
@@ -82,7 +82,7 @@ fn late_variable() -> Trace {
 }
 
 fn launch_blocking(after: bool) -> Trace {
-    let made = Made::on(1).init(&[], &[0]);
+    let made = TraceBuilder::on(1).init(&[], &[0]);
     let made = match after {
         true => made.context(0, 0).setenv("CUDA_LAUNCH_BLOCKING", "1"),
         false => made.setenv("CUDA_LAUNCH_BLOCKING", "1").context(0, 0),
@@ -92,7 +92,7 @@ fn launch_blocking(after: bool) -> Trace {
 
 /// Work on GPU 1, then a call that makes a context on the current device.
 fn synchronised(worked_on: &[usize]) -> Trace {
-    Made::on(2)
+    TraceBuilder::on(2)
         .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
         .init(&[], &[0, 1])
         .context(1, 1)
@@ -119,7 +119,7 @@ fn copied(worked_on: &[usize]) -> Trace {
     ];
     let to = to.map(|(file, function)| Frame::native(function, Some(&format!("/l/site-packages/{file}")), None, None));
     let own = Frame::python("<module>", "/me/copy.py", 5);
-    Made::on(4)
+    TraceBuilder::on(4)
         .at(&[("<module>", "copy.py", 3), ("set_device", "torch/cuda/__init__.py", 5)])
         .init(&[], &[0, 1, 2, 3])
         .context(3, 3)
@@ -133,7 +133,7 @@ fn copied(worked_on: &[usize]) -> Trace {
 
 /// Works on GPU 0 and asks how much memory is free on GPU 1.
 fn asked_about_memory(worked_on: &[usize]) -> Trace {
-    Made::on(4)
+    TraceBuilder::on(4)
         .at(&[("<module>", "plan.py", 3), ("to", "torch/nn/modules/module.py", 5)])
         .init(&[], &[0, 1])
         .context(0, 0)
@@ -145,7 +145,7 @@ fn asked_about_memory(worked_on: &[usize]) -> Trace {
 }
 
 fn on_every(worked_on: &[usize], contexts: &[usize]) -> Trace {
-    let mut made = Made::on(4)
+    let mut made = TraceBuilder::on(4)
         .at(&[("<module>", "plan.py", 9), ("mem_get_info", "torch/cuda/memory.py", 3)])
         .init(&[], &[0, 1, 2, 3]);
     for gpu in contexts {
@@ -158,12 +158,13 @@ fn on_every(worked_on: &[usize], contexts: &[usize]) -> Trace {
 }
 
 fn forked(calls: bool) -> Trace {
-    let made =
-        Made::on(1).at(ASKS).init(&[], &[0]).context(0, 0).process(200, PID).at(&[("<module>", "train.py", 40)]).event(
-            "fork",
-            What::Forked { parent: PID, contexts: 1 },
-            |_| {},
-        );
+    let made = TraceBuilder::on(1)
+        .at(ASKS)
+        .init(&[], &[0])
+        .context(0, 0)
+        .process(200, PID)
+        .at(&[("<module>", "train.py", 40)])
+        .event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {});
     let made = match calls {
         true => made.at(&[("load", "data.py", 7), ("_lazy_init", "torch/cuda/__init__.py", 1)]).init_fails(&[], 3),
         false => made,
@@ -172,7 +173,7 @@ fn forked(calls: bool) -> Trace {
 }
 
 fn guard(worked_on: &[usize], function: &str) -> Trace {
-    Made::on(2)
+    TraceBuilder::on(2)
         .init(&[], &[0, 1])
         .at(&[("<module>", "train.py", 21)])
         .context(1, 1)
@@ -185,7 +186,7 @@ fn guard(worked_on: &[usize], function: &str) -> Trace {
 
 /// The block of a guard makes a context on GPU 1, its end one on GPU 0, and work there ends with a status.
 fn after_guard(status: i64) -> Trace {
-    Made::on(2)
+    TraceBuilder::on(2)
         .init(&[], &[0, 1])
         .at(&[("<module>", "sum.py", 3), ("__enter__", "cupy/cuda/device.py", 3)])
         .context(1, 1)
@@ -200,33 +201,33 @@ fn after_guard(status: i64) -> Trace {
 }
 
 fn limit(after_launch: bool, status: i64) -> Trace {
-    let what = What::Limit { limit: 2, value: 64 << 20, after_launch };
-    Made::on(1)
+    let what = EventKind::Limit { limit: 2, value: 64 << 20, after_launch };
+    TraceBuilder::on(1)
         .init(&[], &[0])
         .context(0, 0)
         .launch(0)
         .at(&[("<module>", "heap.py", 9)])
-        .event("cuCtxSetLimit", what, |event: &mut Event| event.status = Some(status))
+        .event("cuCtxSetLimit", what, |event: &mut TraceEvent| event.status = Some(status))
         .ends(&[0])
         .done()
 }
 
 fn pinned(worked_on: &[usize]) -> Trace {
-    Made::on(2)
+    TraceBuilder::on(2)
         .init(&[], &[0, 1])
         .context(1, 1)
         .launch(1)
         .thread(101)
         .at(&[("<module>", "train.py", 60), ("run", "torch/utils/data/dataloader.py", 1)])
         .context(0, 0)
-        .event("cuMemHostAlloc", What::HostMemory { bytes: 1 << 20 }, |_| {})
+        .event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 << 20 }, |_| {})
         .ends(worked_on)
         .done()
 }
 
 /// A mask of `0` on a machine of unlike GPUs, which gives this GPU.
 fn order(order: &str, gpu: usize) -> Trace {
-    Made::with_models(&["NVIDIA L4", "NVIDIA H200"])
+    TraceBuilder::with_models(&["NVIDIA L4", "NVIDIA H200"])
         .init(&[("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", order)], &[gpu])
         .context(gpu, 0)
         .launch(gpu)
@@ -236,7 +237,7 @@ fn order(order: &str, gpu: usize) -> Trace {
 
 /// Both GPUs visible, contexts and work on some.
 fn on_two(contexts: &[usize]) -> Trace {
-    let mut made = Made::on(2).init(&[], &[0, 1]);
+    let mut made = TraceBuilder::on(2).init(&[], &[0, 1]);
     for gpu in contexts {
         made = made.context(*gpu, i32::try_from(*gpu).unwrap()).launch(*gpu);
     }
@@ -246,7 +247,7 @@ fn on_two(contexts: &[usize]) -> Trace {
 /// Two ranks of one launcher. Each sees this many GPUs; the second works on its own, or on the first.
 fn ranks(visible: usize, one_parent: bool) -> Trace {
     let visible: Vec<usize> = (0..visible).collect();
-    Made::on(2)
+    TraceBuilder::on(2)
         .process(200, PID)
         .at(&[("<module>", "rank.py", 5)])
         .init(&[], &visible)
@@ -266,7 +267,7 @@ fn ranks(visible: usize, one_parent: bool) -> Trace {
 
 /// Two ranks that start at once on GPU 0, the second of which works on GPU 1 later, in time order.
 fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
-    let mut trace = Made::on(2)
+    let mut trace = TraceBuilder::on(2)
         .process(200, PID)
         .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
         .init(&[], &[0, 1])
@@ -322,7 +323,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
 
 #[test]
 fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
-    let mut trace = Made::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
+    let mut trace = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
     let seen = |trace: &Trace| History::of(trace).contexts.first().map(|life| (life.beside, life.bytes));
     let alone = seen(&trace);
     for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
@@ -338,7 +339,7 @@ fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
 
 #[test]
 fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
-    let trace = Made::on(2)
+    let trace = TraceBuilder::on(2)
         .at(ASKS)
         .init(&[], &[0, 1])
         .at(&[("<module>", "train.py", 31)])
@@ -368,7 +369,7 @@ fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
 #[test]
 fn the_workaround_is_in_the_words_of_what_the_user_called() {
     let with = |frames: &[(&str, &str, u32)]| {
-        let made = Made::on(2).at(frames).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
+        let made = TraceBuilder::on(2).at(frames).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
         let found = findings(&made.setenv("CUDA_VISIBLE_DEVICES", "1").ends(&[]).done());
         of("late-mask", &found).expect("a late mask").workaround.clone()
     };
@@ -390,7 +391,7 @@ fn a_native_guard_is_known_by_its_destructor() {
         Stack { frames: vec![frame("c10::cuda::SetDevice(int)"), frame(function)], ..Stack::default() }
     };
     let with = |function: &str| {
-        let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1);
+        let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1);
         findings(&made.on_stack(native(function)).context(0, 0).ends(&[1]).done())
     };
     for function in ["c10::cuda::CUDAGuard::~CUDAGuard()", "c10::cuda::MaybeSetDevice(signed char)"] {

@@ -1,37 +1,37 @@
-//! The contexts of a trace, each from its making to its end.
+//! The contexts of a trace, from creation to end.
 
-use crate::{ContextChange, Counts, Event, Trace, Uses, What};
+use crate::{ContextChange, EventKind, ProcessCounts, Trace, TraceEvent, Uses};
 
-/// One context: where it was made, where it ended, and what was done in it.
+/// One context: its creation, its end and its use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
     /// The event that made it.
-    pub made: &'a Event,
+    pub made: &'a TraceEvent,
     /// That event, by its index in the trace.
     pub event: usize,
     /// The program that made it, by its index in the history.
     pub program: usize,
     /// The event that ended it; none if it stayed until its program ended.
-    pub ended: Option<&'a Event>,
-    /// How the memory of its own GPU changed while it was made, in bytes. Where that is not its own alone: what
-    /// NVML accounts to its process, or an equal share of what several contexts took together. None where neither
-    /// is known.
+    pub ended: Option<&'a TraceEvent>,
+    /// The memory that it takes on its GPU, in bytes: the change while it was created. If something else changed the
+    /// memory too: the part that NVML accounts to its process, or else an equal share among the contexts that were
+    /// created together. None if neither is known.
     pub bytes: Option<i64>,
-    /// Whose memory the change of its GPU's memory holds besides.
+    /// Who else changed its GPU's memory meanwhile.
     pub beside: Beside,
-    /// What its process did on that GPU; none where the counts of the process are not known.
+    /// How often its process used that GPU. None if the trace has no counts of the process.
     pub uses: Option<Uses>,
 }
 
-/// Who changed the memory of a context's GPU too, while the context was made.
+/// Who else changed the memory of a context's GPU while the context was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Nobody, as far as NVML shows.
     Nobody,
-    /// Another context of the trace, which came or went.
+    /// Another context of the trace was created or destroyed.
     Context,
-    /// Another process, by something else than a context of the trace: the GPU's memory changed by more or less than
-    /// NVML accounts to the process that made this one.
+    /// Another process did, without a context in the trace: the GPU's memory changed by more or less than NVML accounts
+    /// to the process of this context.
     Process,
 }
 
@@ -40,24 +40,24 @@ pub enum Beside {
 const UNACCOUNTED_BYTES: u64 = 16 << 20;
 
 impl ContextLife<'_> {
-    /// Whether nothing was done in it, as far as it is known.
+    /// Whether the counts say that nothing was done in it.
     pub fn is_unused(&self) -> bool {
         self.uses.is_some_and(|uses| uses.is_none())
     }
 }
 
-/// Every context that was made, in the order of time; `programs` has the program of each event.
+/// Every context, in the order of creation; `programs` has the program of each event.
 pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'a>> {
     let neighbours = Neighbours::of(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
     for ((index, event), program) in trace.events.iter().enumerate().zip(programs) {
-        let What::Context { change, handle, .. } = event.what else { continue };
+        let EventKind::Context { change, handle, .. } = event.what else { continue };
         match change {
             ContextChange::Made => lives.push(neighbours.life(trace, (index, event), *program)),
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
                 let is_it = |life: &&mut ContextLife| {
-                    let What::Context { handle: of, .. } = life.made.what else { return false };
+                    let EventKind::Context { handle: of, .. } = life.made.what else { return false };
                     life.ended.is_none()
                         && life.program == *program
                         && (of == handle || (handle == 0 && life.made.gpu == event.gpu))
@@ -73,25 +73,25 @@ pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'
 
 /// The events of contexts in the order of time.
 struct Neighbours<'a> {
-    events: Vec<&'a Event>,
-    /// The longest that one of them took.
+    events: Vec<&'a TraceEvent>,
+    /// The longest duration of one of these calls.
     longest_ns: u64,
 }
 
 impl<'a> Neighbours<'a> {
     fn of(trace: &'a Trace) -> Neighbours<'a> {
-        let is_context = |event: &&Event| matches!(event.what, What::Context { .. });
-        let mut events: Vec<&Event> = trace.events.iter().filter(is_context).collect();
+        let is_context = |event: &&TraceEvent| matches!(event.what, EventKind::Context { .. });
+        let mut events: Vec<&TraceEvent> = trace.events.iter().filter(is_context).collect();
         events.sort_by_key(|event| event.t_ns);
         let longest_ns = events.iter().filter_map(|event| event.elapsed_ns).max().unwrap_or(0);
         Neighbours { events, longest_ns }
     }
 
-    /// A context that begins with an event, and that nothing has ended.
-    fn life(&self, trace: &Trace, (index, event): (usize, &'a Event), program: usize) -> ContextLife<'a> {
+    /// The context that an event created, still without an end.
+    fn life(&self, trace: &Trace, (index, event): (usize, &'a TraceEvent), program: usize) -> ContextLife<'a> {
         let gpu = trace.gpu_index(event.gpu.as_deref());
         let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
-        let others: Vec<&Event> = self.beside(event).collect();
+        let others: Vec<&TraceEvent> = self.beside(event).collect();
         let is_own = others.iter().all(|other| other.pid != event.pid);
         let own = || event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?));
         let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
@@ -105,19 +105,19 @@ impl<'a> Neighbours<'a> {
         ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses }
     }
 
-    /// The contexts that came or went on the GPU of this one while it was made.
-    fn beside(&self, made: &Event) -> impl Iterator<Item = &'a Event> {
+    /// The other contexts that were created or destroyed on the same GPU at the same time.
+    fn beside(&self, made: &TraceEvent) -> impl Iterator<Item = &'a TraceEvent> {
         let from = self.events.partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
         let to = self.events.partition_point(|event| event.t_ns <= until(made));
         let near = self.events.get(from..to).unwrap_or_default().iter().copied();
         near.filter(move |other| !std::ptr::eq(made, *other) && other.gpu == made.gpu && until(other) >= made.t_ns)
     }
 
-    /// An equal share of what all contexts took that were made on a GPU at the same time as this one: contexts
-    /// on one GPU take the same. None if one went meanwhile.
-    fn share(&self, made: &'a Event, index: usize) -> Option<i64> {
-        let mut group: Vec<&Event> = vec![made];
-        // Each may bring in others that began before it or ended after it.
+    /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
+    /// one GPU take the same. None if one was destroyed meanwhile.
+    fn share(&self, made: &'a TraceEvent, index: usize) -> Option<i64> {
+        let mut group: Vec<&TraceEvent> = vec![made];
+        // Each neighbour may overlap with further ones.
         let mut at = 0;
         while let Some(of) = group.get(at).copied() {
             for other in self.beside(of) {
@@ -127,8 +127,9 @@ impl<'a> Neighbours<'a> {
             }
             at += 1;
         }
-        let is_made = |event: &&Event| matches!(event.what, What::Context { change: ContextChange::Made, .. });
-        let used = |event: &Event| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
+        let is_made =
+            |event: &&TraceEvent| matches!(event.what, EventKind::Context { change: ContextChange::Made, .. });
+        let used = |event: &TraceEvent| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
         let first = group.iter().min_by_key(|event| event.t_ns)?;
         let last = group.iter().max_by_key(|event| until(event))?;
         let before = used(first)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
@@ -137,10 +138,10 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-fn until(event: &Event) -> u64 {
+fn until(event: &TraceEvent) -> u64 {
     event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
 }
 
-fn uses_of(counts: &[Counts], pid: u32, gpu: &str) -> Option<Uses> {
+fn uses_of(counts: &[ProcessCounts], pid: u32, gpu: &str) -> Option<Uses> {
     counts.iter().find(|counts| counts.pid == pid).map(|counts| counts.gpus.get(gpu).copied().unwrap_or_default())
 }

@@ -1,15 +1,15 @@
 //! Processes that were forked after `cuInit`.
 
-use super::{History, Program};
-use crate::{Event, What};
+use super::{History, ProgramHistory};
+use crate::{EventKind, TraceEvent};
 
-/// A fork after `cuInit`, as the child told it.
+/// A fork after `cuInit`, as the child reported it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fork<'h, 'a> {
     /// The child.
-    pub child: &'h Program<'a>,
+    pub child: &'h ProgramHistory<'a>,
     /// The event, with its index in the trace.
-    pub event: (usize, &'a Event),
+    pub event: (usize, &'a TraceEvent),
     /// The PID of the process that forked.
     pub parent: u32,
     /// How many contexts that process had.
@@ -17,9 +17,9 @@ pub struct Fork<'h, 'a> {
 }
 
 impl<'h, 'a> Fork<'h, 'a> {
-    fn of(child: &'h Program<'a>) -> Option<Fork<'h, 'a>> {
+    fn of(child: &'h ProgramHistory<'a>) -> Option<Fork<'h, 'a>> {
         child.events.iter().find_map(|&(index, event)| match event.what {
-            What::Forked { parent, contexts } => Some(Fork { child, event: (index, event), parent, contexts }),
+            EventKind::Forked { parent, contexts } => Some(Fork { child, event: (index, event), parent, contexts }),
             _ => None,
         })
     }
@@ -31,11 +31,11 @@ impl<'a> History<'a> {
         self.programs.iter().filter_map(Fork::of)
     }
 
-    /// The beginning of the `cuInit` that the child inherited: that of the nearest process above which made one.
-    pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+    /// The start of the `cuInit` that the child inherited: the one of its nearest ancestor that called it.
+    pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
         let (mut pid, mut index) = (fork.parent, fork.event.0);
         loop {
-            let is_parent = |program: &&Program<'a>| {
+            let is_parent = |program: &&ProgramHistory<'a>| {
                 program.pid == pid && program.events.first().is_some_and(|(first, _)| *first < index)
             };
             let parent = self.programs.iter().rev().find(is_parent)?;
@@ -43,7 +43,7 @@ impl<'a> History<'a> {
             if let Some(begun) = begun.filter(|(at, _)| *at < index) {
                 return Some(begun);
             }
-            // Each step goes back in time, so that a document which names processes in a circle comes to an end.
+            // Each step goes back in time, so the walk ends even if the document has a cycle of parents.
             let own = Fork::of(parent).filter(|own| own.event.0 < index)?;
             (pid, index) = (own.parent, own.event.0);
         }

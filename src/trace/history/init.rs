@@ -3,35 +3,35 @@
 use std::collections::BTreeMap;
 
 use super::MASK;
-use crate::{Event, What, Witness};
+use crate::{EventKind, TraceEvent, Witness};
 
-/// One `cuInit`: that it began, what it read, and what it returned. Calls of several threads at once are one.
+/// One `cuInit`: its start, the variables it read, and its status. Concurrent calls of several threads count as one.
 #[derive(Clone, Debug)]
 pub struct Init<'a> {
     /// Its events by their index in the trace, in the order of time.
     pub events: Vec<usize>,
-    /// Its beginning as each witness saw it, with the index of the event.
-    pub begun: Vec<(usize, &'a Event)>,
-    /// Its return, with the index of the event; that of the call that succeeded if there are several.
-    pub returned: Option<(usize, &'a Event)>,
+    /// The event in which each witness saw it start, with its index.
+    pub begun: Vec<(usize, &'a TraceEvent)>,
+    /// The event of its return, with its index. If several calls returned, the one that succeeded.
+    pub returned: Option<(usize, &'a TraceEvent)>,
     /// The first event, whatever it is.
-    pub first: &'a Event,
-    /// What libcuda got when it asked for the mask; the last time, because a hook may change it between two.
+    pub first: &'a TraceEvent,
+    /// The mask that libcuda read. The last read counts, because a hook may change the mask in between.
     mask: Option<Option<&'a str>>,
     returns: usize,
 }
 
 impl<'a> Init<'a> {
     /// Every `cuInit` among the events of one program, in the order of time.
-    pub(super) fn all(events: &[(usize, &'a Event)]) -> Vec<Init<'a>> {
+    pub(super) fn all(events: &[(usize, &'a TraceEvent)]) -> Vec<Init<'a>> {
         let mut inits: Vec<Init<'a>> = Vec::new();
         for &(index, event) in events {
             let last = inits.last_mut();
             let own = match &event.what {
-                What::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
-                // What asks for the mask after a `cuInit` that succeeded changes nothing.
-                What::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
-                What::InitDone { .. } => last.filter(|init| init.lacks_return()),
+                EventKind::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
+                // A read of the mask after a successful `cuInit` has no effect.
+                EventKind::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
+                EventKind::InitDone { .. } => last.filter(|init| init.lacks_return()),
                 _ => continue,
             };
             match own {
@@ -42,14 +42,14 @@ impl<'a> Init<'a> {
         inits
     }
 
-    fn new(index: usize, event: &'a Event) -> Init<'a> {
+    fn new(index: usize, event: &'a TraceEvent) -> Init<'a> {
         let (events, begun, returned, mask, returns) = Default::default();
         let mut init = Init { events, begun, returned, first: event, mask, returns };
         init.take(index, event);
         init
     }
 
-    /// Whether a witness can still tell of this call: an event may come late, because its thread waited.
+    /// Whether an event of this witness still belongs to this call. Events arrive late if their thread waited.
     fn lacks(&self, witness: Witness) -> bool {
         self.returned.is_none() || !self.begun.iter().any(|(_, event)| is_by(event, witness))
     }
@@ -62,12 +62,12 @@ impl<'a> Init<'a> {
         self.returns < self.begun.iter().filter(|(_, event)| is_by(event, Witness::Forwarding)).count().max(1)
     }
 
-    fn take(&mut self, index: usize, event: &'a Event) {
+    fn take(&mut self, index: usize, event: &'a TraceEvent) {
         self.events.push(index);
         match &event.what {
-            What::Init { .. } => self.begun.push((index, event)),
-            What::MaskRead { value, .. } if self.lacks_mask() => self.mask = Some(value.as_deref()),
-            What::InitDone { visible, .. } => {
+            EventKind::Init { .. } => self.begun.push((index, event)),
+            EventKind::MaskRead { value, .. } if self.lacks_mask() => self.mask = Some(value.as_deref()),
+            EventKind::InitDone { visible, .. } => {
                 self.returns += 1;
                 if self.returned.is_none() || (visible.is_some() && !self.has_succeeded()) {
                     self.returned = Some((index, event));
@@ -77,56 +77,55 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// When it read the variables: at the last beginning that was seen, because the driver calls the injection hook
-    /// right before. All lateness counts from here.
+    /// When it read the variables. The last start counts, because the driver calls the injection hook right before it
+    /// reads. Lateness is measured from here.
     pub fn t_ns(&self) -> u64 {
         self.begun.last().map_or(self.first.t_ns, |(_, event)| event.t_ns)
     }
 
     /// Whether it returned success.
     pub fn has_succeeded(&self) -> bool {
-        self.returned.is_some_and(|(_, event)| matches!(event.what, What::InitDone { visible: Some(_), .. }))
+        self.returned.is_some_and(|(_, event)| matches!(event.what, EventKind::InitDone { visible: Some(_), .. }))
     }
 
-    /// Whether it returned an error. Where its return was not seen it has neither succeeded nor failed.
+    /// Whether it returned an error. Without a recorded return it has neither succeeded nor failed.
     pub fn has_failed(&self) -> bool {
         self.returned.is_some() && !self.has_succeeded()
     }
 
-    /// Whether this witness saw it begin.
+    /// Whether this witness saw it start.
     pub fn is_seen_by(&self, witness: Witness) -> bool {
         self.begun.iter().any(|(_, event)| is_by(event, witness))
     }
 
-    /// Whether libcuda was seen to ask for the mask.
+    /// Whether a read of the mask by libcuda was recorded.
     pub fn has_read_mask(&self) -> bool {
         self.mask.is_some()
     }
 
-    /// The variables that CUDA reads, as they were when it began; none where that was not seen.
+    /// The variables that CUDA reads, as they were at its start. None if nobody saw the start.
     pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
         self.begun.iter().rev().find_map(|(_, event)| match &event.what {
-            What::Init { variables, .. } => Some(variables),
+            EventKind::Init { variables, .. } => Some(variables),
             _ => None,
         })
     }
 
-    /// The value of a variable that it read; none where that is not known, and the inner value none where the variable
-    /// was not set.
+    /// The value of a variable that it read: `None` if unknown, `Some(None)` if the variable was not set.
     pub fn value(&self, name: &str) -> Option<Option<&'a str>> {
         let read = self.mask.filter(|_| name == MASK);
         read.or_else(|| Some(self.variables()?.get(name).map(String::as_str)))
     }
 
-    /// How many GPUs it made visible, and their UUIDs in the program's own order; none where it did not succeed.
+    /// The number of visible GPUs, and their UUIDs by CUDA ordinal. None unless it succeeded.
     pub fn visible(&self) -> Option<(u32, &'a [String])> {
         match &self.returned?.1.what {
-            What::InitDone { visible, gpus } => Some(((*visible)?, gpus)),
+            EventKind::InitDone { visible, gpus } => Some(((*visible)?, gpus)),
             _ => None,
         }
     }
 }
 
-fn is_by(event: &Event, by: Witness) -> bool {
-    matches!(event.what, What::Init { witness, .. } if witness == by)
+fn is_by(event: &TraceEvent, by: Witness) -> bool {
+    matches!(event.what, EventKind::Init { witness, .. } if witness == by)
 }

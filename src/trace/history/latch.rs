@@ -3,9 +3,8 @@
 /// The variable that says which GPUs a process sees.
 pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
 
-/// The variables that `cuInit` reads, and that nothing reads again in a program. A test compares them with the survey
-/// that measured when each variable is read (docs/surveys/env.md). A later write of another variable may still have an
-/// effect.
+/// The variables that only `cuInit` reads, so that a later write has no effect. A test compares the list with the
+/// survey that measured when each variable is read (docs/surveys/env.md).
 pub const READ_BY_CUINIT: [&str; 15] = [
     MASK,
     "CUDA_DEVICE_ORDER",
@@ -24,7 +23,7 @@ pub const READ_BY_CUINIT: [&str; 15] = [
     "CUDA_COREDUMP_FILE",
 ];
 
-/// Whether `cuInit` reads a variable, and nothing reads it again in that program.
+/// Whether only `cuInit` reads a variable.
 pub fn is_read_by_cuinit(name: &str) -> bool {
     READ_BY_CUINIT.contains(&name)
 }

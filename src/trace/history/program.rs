@@ -1,31 +1,31 @@
 //! One program of a trace.
 
 use super::{ContextLife, Init};
-use crate::{Event, Process};
+use crate::{TraceEvent, TraceProcess};
 
 /// A program: a process from its start, or its last `exec`, to the next.
 #[derive(Clone, Debug)]
-pub struct Program<'a> {
+pub struct ProgramHistory<'a> {
     /// Its PID, which it shares with the programs before and after an `exec`.
     pub pid: u32,
-    /// Its line in the trace; none where there is none.
-    pub process: Option<&'a Process>,
-    /// What it did, with the index of each event, in the order of time.
-    pub events: Vec<(usize, &'a Event)>,
-    /// The contexts that it made, each with the index of the event that made it.
+    /// Its line in the trace, if there is one.
+    pub process: Option<&'a TraceProcess>,
+    /// Its events with their indices, in the order of time.
+    pub events: Vec<(usize, &'a TraceEvent)>,
+    /// Its contexts, each with the index of the event that created it.
     pub contexts: Vec<(usize, ContextLife<'a>)>,
     /// Every `cuInit` that it called, in the order of time.
     pub inits: Vec<Init<'a>>,
 }
 
-impl<'a> Program<'a> {
-    pub(super) fn new(pid: u32, process: Option<&'a Process>) -> Program<'a> {
+impl<'a> ProgramHistory<'a> {
+    pub(super) fn new(pid: u32, process: Option<&'a TraceProcess>) -> ProgramHistory<'a> {
         let (events, contexts, inits) = Default::default();
-        Program { pid, process, events, contexts, inits }
+        ProgramHistory { pid, process, events, contexts, inits }
     }
 
-    /// The `cuInit` that counts: the first that succeeded, or else the first whose return was not seen, or else the
-    /// first that failed.
+    /// The `cuInit` that counts: the first that succeeded, else the first without a recorded return, else the first
+    /// that failed.
     pub fn init(&self) -> Option<&Init<'a>> {
         let unknown = || self.inits.iter().find(|init| !init.has_failed());
         self.inits.iter().find(|init| init.has_succeeded()).or_else(unknown).or(self.inits.first())
@@ -36,7 +36,7 @@ impl<'a> Program<'a> {
         self.init().is_some_and(Init::has_succeeded)
     }
 
-    /// The `cuInit` that counts, if it had succeeded before a time: one whose return was not seen is taken to have.
+    /// The `cuInit` that counts, if it succeeded before a time. Without a recorded return it counts as successful.
     pub fn init_before(&self, t_ns: u64) -> Option<&Init<'a>> {
         let init = self.init().filter(|init| !init.has_failed())?;
         let is_before = match init.returned {
@@ -46,24 +46,23 @@ impl<'a> Program<'a> {
         is_before.then_some(init)
     }
 
-    /// A variable as the `cuInit` that counts read it; none where that is not known, and the inner value none where the
-    /// variable was not set.
+    /// The value of a variable at the `cuInit` that counts: `None` if unknown, `Some(None)` if it was not set.
     pub fn latched(&self, name: &str) -> Option<Option<&'a str>> {
         self.init()?.value(name)
     }
 
-    /// The UUIDs of the GPUs that it can see, in its own order; none where no `cuInit` was seen to succeed.
+    /// The UUIDs of its visible GPUs, by CUDA ordinal. None if no `cuInit` is known to have succeeded.
     pub fn visible(&self) -> Option<&'a [String]> {
         self.init()?.visible().map(|(_, gpus)| gpus)
     }
 
-    /// Whether it did work on a GPU; none where its counts are not known.
+    /// Whether it did work on a GPU. None if the trace has no counts of it.
     pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
         let context = self.contexts.iter().find(|(_, life)| life.made.gpu.as_deref() == gpu);
         context.and_then(|(_, life)| life.uses).map(|uses| !uses.is_none())
     }
 
-    /// The GPUs on which it made contexts, in the order of their first, with the first of each.
+    /// The first context on each GPU, in the order of creation.
     pub fn gpus(&self) -> Vec<(usize, &ContextLife<'a>)> {
         let mut gpus: Vec<(usize, &ContextLife<'a>)> = Vec::new();
         for (index, life) in &self.contexts {
@@ -79,7 +78,7 @@ impl<'a> Program<'a> {
         self.contexts.first().map(|(_, life)| life.made.t_ns)
     }
 
-    /// The last time at which it is known to have been there.
+    /// The time of its last event, or 0.
     pub fn last_seen_ns(&self) -> u64 {
         self.events.last().map_or(0, |(_, event)| event.t_ns)
     }

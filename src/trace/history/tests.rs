@@ -1,10 +1,10 @@
 //! Histories of traces that are made up.
 
-use super::{History, Init, MASK, Program};
-use crate::fixture::{Made, PID};
-use crate::{Trace, What, Witness};
+use super::{History, Init, MASK, ProgramHistory};
+use crate::fixture::{PID, TraceBuilder};
+use crate::{EventKind, Trace, Witness};
 
-fn program<'h, 'a>(history: &'h History<'a>) -> &'h Program<'a> {
+fn program<'h, 'a>(history: &'h History<'a>) -> &'h ProgramHistory<'a> {
     history.programs.iter().find(|program| program.pid == PID).expect("the program")
 }
 
@@ -23,14 +23,14 @@ fn late(trace: &Trace) -> Vec<(String, u64)> {
 /// A process whose libcuda asks for the mask at these places: in a `cuInit` that fails, in one that succeeds, and
 /// after it.
 fn asked(failed: Option<&str>, counts: Option<&str>, later: Option<&str>) -> Trace {
-    let read = |made: Made, value: Option<&str>| match value {
+    let read = |made: TraceBuilder, value: Option<&str>| match value {
         Some(value) => {
-            let what = What::MaskRead { value: Some(value.to_owned()), after_hook: true };
+            let what = EventKind::MaskRead { value: Some(value.to_owned()), after_hook: true };
             made.event("getenv", what, |_| {})
         }
         None => made,
     };
-    let mut made = Made::on(2);
+    let mut made = TraceBuilder::on(2);
     if failed.is_some() {
         made = read(made, failed).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100);
     }
@@ -46,27 +46,27 @@ fn the_mask_is_what_the_cuinit_that_counts_has_read() {
     assert_eq!(mask(asked(Some(""), Some("1"), Some("0"))).as_deref(), Some("1"));
     // Where nobody saw libcuda ask, it is what the variable was.
     assert_eq!(mask(asked(None, None, None)).as_deref(), Some("1"));
-    assert_eq!(mask_of(&Made::on(1).done()), None);
+    assert_eq!(mask_of(&TraceBuilder::on(1).done()), None);
 }
 
 /// A write before it is in time, though another `cuInit` had failed by then.
 #[test]
 fn the_cuinit_that_counts_is_the_one_that_succeeded() {
-    let made = Made::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = TraceBuilder::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
     let trace = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).ends(&[]).done();
-    let written = trace.events.iter().find(|event| matches!(event.what, What::Variable { .. })).expect("a write");
+    let written = trace.events.iter().find(|event| matches!(event.what, EventKind::Variable { .. })).expect("a write");
     let history = History::of(&trace);
     let init = program(&history).init().expect("a cuInit");
     assert!(init.has_succeeded() && init.t_ns() > written.t_ns, "{:#?}", trace.events);
     assert_eq!(mask_of(&trace), Some(Some("1".to_owned())), "as nobody saw libcuda ask for it");
     assert!(history.writes.iter().all(|write| write.after_init_ns.is_none()), "{:#?}", history.writes);
-    let failed = Made::on(1).init_fails(&[], 100).ends(&[]).done();
+    let failed = TraceBuilder::on(1).init_fails(&[], 100).ends(&[]).done();
     assert!(program(&History::of(&failed)).init().is_some_and(Init::has_failed));
 }
 
 #[test]
 fn a_program_that_execs_is_another_and_one_that_changes_its_command_line_is_not() {
-    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv(MASK, "1");
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).process(PID, 1).setenv(MASK, "1");
     let mut trace = made.init(&[(MASK, "1")], &[1]).done();
     let inits = |trace: &Trace| {
         let history = History::of(trace);
@@ -84,11 +84,13 @@ fn a_program_that_execs_is_another_and_one_that_changes_its_command_line_is_not(
 
 #[test]
 fn calls_of_several_threads_at_once_are_one_cuinit() {
-    let begins = |made: Made, witness| made.event("cuInit", What::Init { witness, variables: [].into() }, |_| {});
-    let returns = |made: Made| {
-        made.event("cuInit", What::InitDone { visible: Some(1), gpus: Vec::new() }, |event| event.status = Some(0))
+    let begins =
+        |made: TraceBuilder, witness| made.event("cuInit", EventKind::Init { witness, variables: [].into() }, |_| {});
+    let returns = |made: TraceBuilder| {
+        made.event("cuInit", EventKind::InitDone { visible: Some(1), gpus: Vec::new() }, |event| event.status = Some(0))
     };
-    let made = begins(begins(begins(Made::on(1), Witness::Forwarding), Witness::Forwarding), Witness::Injection);
+    let made =
+        begins(begins(begins(TraceBuilder::on(1), Witness::Forwarding), Witness::Forwarding), Witness::Injection);
     let trace = begins(returns(returns(made)), Witness::Forwarding).done();
     let history = History::of(&trace);
     let events: Vec<&[usize]> = program(&history).inits.iter().map(|init| init.events.as_slice()).collect();
@@ -97,11 +99,12 @@ fn calls_of_several_threads_at_once_are_one_cuinit() {
 
 #[test]
 fn a_write_is_late_where_nothing_can_read_it_any_more() {
-    let made = Made::on(2).init(&[(MASK, "0")], &[0]);
+    let made = TraceBuilder::on(2).init(&[(MASK, "0")], &[0]);
     let made = made.setenv(MASK, " 0").setenv(MASK, "1").setenv("CUDA_LAUNCH_BLOCKING", "1");
     let trace = made.setenv("CUDA_MODULE_LOADING", "EAGER").done();
     assert_eq!(late(&trace), [("1".to_owned(), 30), ("EAGER".to_owned(), 50)]);
     // What a child initialises with was meant for it.
-    let made = Made::on(2).init(&[], &[0, 1]).setenv(MASK, "1").process(PID + 1, PID).init(&[(MASK, "1")], &[1]);
+    let made =
+        TraceBuilder::on(2).init(&[], &[0, 1]).setenv(MASK, "1").process(PID + 1, PID).init(&[(MASK, "1")], &[1]);
     assert_eq!(late(&made.done()), []);
 }

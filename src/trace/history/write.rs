@@ -1,7 +1,7 @@
 //! Writes of variables, and which of them came too late.
 
-use super::{History, MASK, Program, is_read_by_cuinit};
-use crate::{Process, Trace, What};
+use super::{History, MASK, ProgramHistory, is_read_by_cuinit};
+use crate::{EventKind, Trace, TraceProcess};
 use cuda_pitfalls_core::mask;
 
 /// A write or removal of a variable that CUDA or a framework reads.
@@ -15,20 +15,20 @@ pub struct VariableWrite<'a> {
     pub name: &'a str,
     /// Its new value; none if it was removed.
     pub value: Option<&'a str>,
-    /// How long after the `cuInit` that counts; none where that had not succeeded by then.
+    /// The time since the `cuInit` that counts. None if it had not yet succeeded.
     pub after_init_ns: Option<u64>,
-    /// What that `cuInit` read; none where that is not known, and the inner value none where it was not set.
+    /// The value that this `cuInit` read: `None` if unknown, `Some(None)` if the variable was not set.
     pub latched: Option<Option<&'a str>>,
-    /// Whether the new value means something else than what that `cuInit` read; none where that is not known.
+    /// Whether the new value differs in meaning from the one that this `cuInit` read. None if unknown.
     pub differs: Option<bool>,
-    /// Whether a program that was started later initialised with this value: the write was meant for it. Known only of
-    /// writes after `cuInit` or after a context.
+    /// Whether a later program initialised with this value, so that the write was meant for it. None for writes
+    /// before `cuInit` and before the first context.
     pub reaches_child: Option<bool>,
 }
 
 impl VariableWrite<'_> {
-    /// Whether it came too late to have an effect: `cuInit` alone reads the variable, had read another value, and no
-    /// program that was started later got this one.
+    /// Whether it came too late to have an effect: only `cuInit` reads the variable, it had read another value, and no
+    /// later program initialised with the new one.
     pub fn is_late(&self) -> bool {
         let is_lost = is_read_by_cuinit(self.name) && self.reaches_child == Some(false);
         is_lost && self.after_init_ns.is_some() && self.differs == Some(true)
@@ -40,7 +40,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
     let mut writes = Vec::new();
     for (number, program) in history.programs.iter().enumerate() {
         for &(index, event) in &program.events {
-            let What::Variable { name, value, .. } = &event.what else { continue };
+            let EventKind::Variable { name, value, .. } = &event.what else { continue };
             let value = value.as_deref();
             let init = program.init_before(event.t_ns);
             let after_context = program.first_context_ns().is_some_and(|made| made < event.t_ns);
@@ -62,8 +62,14 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
     writes
 }
 
-/// Whether two values mean something else. Masks may be written in several ways.
-fn is_other(trace: &Trace, program: &Program<'_>, name: &str, latched: Option<&str>, value: Option<&str>) -> bool {
+/// Whether two values differ in meaning. One mask can be written in several ways.
+fn is_other(
+    trace: &Trace,
+    program: &ProgramHistory<'_>,
+    name: &str,
+    latched: Option<&str>,
+    value: Option<&str>,
+) -> bool {
     if name != MASK || latched == value {
         return latched != value;
     }
@@ -77,7 +83,7 @@ fn is_other(trace: &Trace, program: &Program<'_>, name: &str, latched: Option<&s
     mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
-/// Whether a program that was started later initialised with this value.
+/// Whether a later program initialised with this value.
 fn reaches_child(history: &History<'_>, writer: u32, name: &str, value: Option<&str>, t_ns: u64) -> bool {
     history.programs.iter().any(|program| {
         program.process.is_some_and(|process| {
@@ -88,9 +94,8 @@ fn reaches_child(history: &History<'_>, writer: u32, name: &str, value: Option<&
     })
 }
 
-/// Whether a process may be a descendant of a writer: it is, or a parent on the way made no CUDA call
-/// and is not in the trace.
-fn may_descend(trace: &Trace, process: &Process, writer: u32) -> bool {
+/// Whether a process is a descendant of a writer, or may be one because the trace lacks one of its ancestors.
+fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     if process.pid == writer {
         return true;
     }
@@ -106,7 +111,7 @@ fn may_descend(trace: &Trace, process: &Process, writer: u32) -> bool {
     true
 }
 
-/// The processes above another, the nearest first, as far as the trace knows them.
+/// The ancestors of a process that are in the trace, nearest first.
 fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
     let mut ancestors = Vec::new();
     let parent = |pid: u32| trace.processes.iter().find(|process| process.pid == pid).map(|process| process.parent);

@@ -1,15 +1,15 @@
 //! Comparing a policy with a trace.
 
-use super::word::{GpuWord, Word, bound_text};
-use super::{Outcome, Policy, Violation};
+use super::word::{GpuWord, PolicyWord, bound_text};
+use super::{Policy, PolicyOutcome, Violation};
 use crate::diagnosis::{Finding, gpu_name, line, rules};
-use crate::{ContextLife, Event, History, Trace, status_name};
+use crate::{ContextLife, History, Trace, TraceEvent, status_name};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
-pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> Outcome {
+pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
     let history = History::of(trace);
-    let mut check = Check { trace, history: &history, findings, outcome: Outcome::default() };
+    let mut check = PolicyCheck { trace, history: &history, findings, outcome: PolicyOutcome::default() };
     for word in &policy.forbid {
         check.word(word);
     }
@@ -26,16 +26,16 @@ pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> O
 }
 
 /// A comparison under way.
-struct Check<'a> {
+struct PolicyCheck<'a> {
     trace: &'a Trace,
     history: &'a History<'a>,
     findings: &'a [Finding],
-    outcome: Outcome,
+    outcome: PolicyOutcome,
 }
 
-/// What a question needs to have been seen.
+/// What a trace must cover to decide a question.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Needs {
+enum Coverage {
     /// The processes and their `cuInit`: the injection hook shows it.
     Init,
     /// Calls of the driver: only the forwarding library shows them.
@@ -44,8 +44,8 @@ enum Needs {
     Variables,
 }
 
-impl Check<'_> {
-    fn violated(&mut self, forbidden: &str, says: String, event: Option<&Event>) {
+impl PolicyCheck<'_> {
+    fn violated(&mut self, forbidden: &str, says: String, event: Option<&TraceEvent>) {
         let event = event.and_then(|event| self.trace.events.iter().position(|other| std::ptr::eq(other, event)));
         self.outcome.violations.push(Violation { forbidden: forbidden.to_owned(), says, event });
     }
@@ -57,8 +57,8 @@ impl Check<'_> {
         }
     }
 
-    /// Says why a question cannot be decided. Nothing is said where a violation has decided it.
-    fn require(&mut self, forbidden: &str, needs: Needs) {
+    /// Records why a question is undecided, unless a violation has already decided it.
+    fn require(&mut self, forbidden: &str, needs: Coverage) {
         if self.outcome.violations.iter().any(|violation| violation.forbidden == forbidden) {
             return;
         }
@@ -67,21 +67,21 @@ impl Check<'_> {
         }
     }
 
-    fn word(&mut self, word: &Word) {
+    fn word(&mut self, word: &PolicyWord) {
         let name = word.to_string();
         match word {
-            Word::Init => self.init(&name),
-            Word::Context => self.contexts(&name, |_, _| Some(true)),
-            Word::ContextOn(gpu) => {
+            PolicyWord::Init => self.init(&name),
+            PolicyWord::Context => self.contexts(&name, |_, _| Some(true)),
+            PolicyWord::ContextOn(gpu) => {
                 self.contexts(&name, |trace, life| gpu.is_of(trace, life.made));
                 self.known(&name, gpu);
             }
-            Word::ContextOnOrdinal(ordinal) => {
+            PolicyWord::ContextOnOrdinal(ordinal) => {
                 self.contexts(&name, |_, life| life.made.device.map(|device| i64::from(device) == i64::from(*ordinal)));
             }
-            Word::Stray => self.stray(&name),
-            Word::Error => self.errors(&name),
-            Word::Rule(rule) => self.rule(&name, rule),
+            PolicyWord::Stray => self.stray(&name),
+            PolicyWord::Error => self.errors(&name),
+            PolicyWord::Rule(rule) => self.rule(&name, rule),
         }
     }
 
@@ -91,10 +91,10 @@ impl Check<'_> {
             let says = format!("{} initialises CUDA through {}", line(init.first), through(init.first));
             self.violated(name, says, Some(init.first));
         }
-        self.require(name, Needs::Init);
+        self.require(name, Coverage::Init);
     }
 
-    /// Contexts that are forbidden, where it is known whether one is.
+    /// Checks each context. `is` returns whether it is forbidden, or none if unknown.
     fn contexts(&mut self, name: &str, is: impl Fn(&Trace, &ContextLife<'_>) -> Option<bool>) {
         let trace = self.trace;
         for life in &self.history.contexts {
@@ -104,10 +104,10 @@ impl Check<'_> {
                 None => self.undecided(name, &format!("on which GPU {} made a context is not known", line(life.made))),
             }
         }
-        self.require(name, Needs::Calls);
+        self.require(name, Coverage::Calls);
     }
 
-    /// A GPU that this machine does not have cannot be meant.
+    /// Leaves a question open if its GPU is not on this machine.
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
@@ -135,7 +135,7 @@ impl Check<'_> {
                 }
             }
         }
-        self.require(name, Needs::Calls);
+        self.require(name, Coverage::Calls);
     }
 
     fn errors(&mut self, name: &str) {
@@ -146,7 +146,7 @@ impl Check<'_> {
                 self.violated(name, format!("{}: {} returns {status}", line(event), event.call), Some(event));
             }
         }
-        self.require(name, Needs::Calls);
+        self.require(name, Coverage::Calls);
     }
 
     fn rule(&mut self, name: &str, rule: &str) {
@@ -156,7 +156,7 @@ impl Check<'_> {
             self.violated(name, finding.says.clone(), event);
         }
         let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
-        let needs = if rule.asks("variable-written", "changes") { Needs::Variables } else { Needs::Calls };
+        let needs = if rule.asks("variable-written", "changes") { Coverage::Variables } else { Coverage::Calls };
         self.require(name, needs);
         if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
             let open = |finding: &&Finding| finding.leaves_open().contains(&rule.name);
@@ -184,8 +184,9 @@ impl Check<'_> {
         if largest > most {
             let first = readings().filter(|memory| grown(memory.used_bytes) > most).map(|memory| memory.t_ns).min();
             let event = first.and_then(|t_ns| {
-                let grows =
-                    |event: &Event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0);
+                let grows = |event: &TraceEvent| {
+                    event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0)
+                };
                 trace.events.iter().rfind(|event| event.t_ns <= t_ns && grows(event))
             });
             let at = event.map(|event| format!(", past the limit after {}", line(event))).unwrap_or_default();
@@ -219,8 +220,8 @@ impl Check<'_> {
             if gpu.index(trace).is_some()
                 && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
             {
-                // Where calls are not seen, a context may be there all the same.
-                if missing(trace, Needs::Calls).is_empty() {
+                // If the trace lacks calls, it may lack the context too.
+                if missing(trace, Coverage::Calls).is_empty() {
                     self.violated(&name, format!("no context is made on {gpu}"), None);
                 }
             }
@@ -239,13 +240,13 @@ impl Check<'_> {
     }
 }
 
-/// Memory that was not read for longer may have grown and shrunk meanwhile. It is read fifty times a second.
+/// In a longer gap memory may have grown and shrunk. It is normally read fifty times a second.
 const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
 const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
 
-/// Why a trace cannot show all that a question is about.
-fn missing(trace: &Trace, needs: Needs) -> Vec<String> {
+/// Why a trace does not cover a question.
+fn missing(trace: &Trace, needs: Coverage) -> Vec<String> {
     let mut why = Vec::new();
     match &trace.end {
         None => why.push(CUT_SHORT.to_owned()),
@@ -256,17 +257,17 @@ fn missing(trace: &Trace, needs: Needs) -> Vec<String> {
             }
         }
     }
-    if needs != Needs::Init && trace.start.libcuda.is_none() {
+    if needs != Coverage::Init && trace.start.libcuda.is_none() {
         why.push("no libcuda was found to stand before, so that only cuInit is seen".to_owned());
     }
-    if needs == Needs::Variables && !trace.start.preload {
+    if needs == Coverage::Variables && !trace.start.preload {
         why.push("writes of variables are not seen".to_owned());
     }
     why
 }
 
-/// The function that a user's line called.
-fn through(event: &Event) -> String {
+/// The function that the user's line calls.
+fn through(event: &TraceEvent) -> String {
     event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name())
 }
 

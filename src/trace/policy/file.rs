@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Policy;
-use super::word::{GpuWord, Word};
+use super::word::{GpuWord, PolicyWord};
 use cuda_pitfalls_core::source::Diagnostic;
 use cuda_pitfalls_core::source::reader::{Reader, get};
 use cuda_pitfalls_core::source::tree::{Node, Place};
@@ -28,7 +28,7 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
     if let Some(node) = get(&entries, "forbid") {
         for node in reader.list(node)? {
             let Some(text) = reader.text(node) else { continue };
-            match Word::parse(text) {
+            match PolicyWord::parse(text) {
                 Ok(word) => policy.forbid.push(word),
                 Err(why) => reader.error(&node.place, why.to_string(), None),
             }

@@ -1,9 +1,9 @@
 //! Policies on traces that are made up.
 
-use super::{Outcome, Policy, words};
+use super::{Policy, PolicyOutcome, words};
 use crate::diagnosis::{findings, rules};
-use crate::fixture::{Made, PID, uuid};
-use crate::{ContextChange, Trace, What};
+use crate::fixture::{PID, TraceBuilder, uuid};
+use crate::{ContextChange, EventKind, Trace};
 
 fn texts(all: &[&str]) -> Vec<String> {
     all.iter().map(|text| (*text).to_owned()).collect()
@@ -13,7 +13,7 @@ fn forbid(words: &[&str]) -> Policy {
     Policy::parse(&texts(words), &[]).expect("words that are known")
 }
 
-fn check(policy: &Policy, trace: &Trace) -> Outcome {
+fn check(policy: &Policy, trace: &Trace) -> PolicyOutcome {
     policy.check(trace, &findings(trace))
 }
 
@@ -26,8 +26,8 @@ fn done(words: &[&str], trace: &Trace) -> Vec<(String, Option<usize>)> {
 
 /// Asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0. The events: 0 and 1
 /// `cuInit`, 2 the write, 3 the context on GPU 1, 4 the launch, 5 the context on GPU 0.
-fn program() -> Made {
-    Made::on(2)
+fn program() -> TraceBuilder {
+    TraceBuilder::on(2)
         .at(&[("<module>", "train.py", 12), ("is_available", "torch/cuda/__init__.py", 129)])
         .init(&[], &[0, 1])
         .at(&[("<module>", "train.py", 31)])
@@ -44,7 +44,7 @@ fn whole() -> Trace {
 }
 
 fn clean() -> Trace {
-    Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1).ends(&[1]).done()
+    TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1).ends(&[1]).done()
 }
 
 fn one(word: &str, event: usize) -> Vec<(String, Option<usize>)> {
@@ -86,16 +86,17 @@ fn a_violation_says_the_users_line() {
 
 #[test]
 fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
-    let made = Made::on(1).init(&[], &[0]).context(0, 0).error("cuStreamQuery", 600).error("cuMemAlloc_v2", 2);
+    let made = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).error("cuStreamQuery", 600).error("cuMemAlloc_v2", 2);
     let trace = made.launch(0).ends(&[0]).done();
     let outcome = check(&forbid(&["error"]), &trace);
     let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
     assert_eq!(says, ["pid 100: cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY"]);
-    let failed = What::Context { change: ContextChange::Failed, primary: true, handle: 0 };
-    let trace = Made::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
+    let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0 };
+    let trace =
+        TraceBuilder::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
     assert_eq!(done(&["error"], &trace), one("error", 2));
-    let forked = Made::on(1).init(&[], &[0]).process(200, PID);
-    let forked = forked.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {}).init_fails(&[], 3).done();
+    let forked = TraceBuilder::on(1).init(&[], &[0]).process(200, PID);
+    let forked = forked.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {}).init_fails(&[], 3).done();
     assert_eq!(done(&["fork"], &forked), one("fork", 2));
 }
 
@@ -208,7 +209,7 @@ fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
 
 #[test]
 fn without_the_forwarding_library_cuinit_is_still_decided() {
-    let mut trace = Made::on(0).done();
+    let mut trace = TraceBuilder::on(0).done();
     trace.start.libcuda = None;
     assert!(check(&forbid(&["cuinit"]), &trace).is_kept());
     assert!(!check(&forbid(&["context"]), &trace).is_kept());
@@ -289,10 +290,11 @@ fn the_command_line_adds_to_the_file() {
 #[test]
 fn a_fork_that_may_have_been_refused_in_silence_is_undecided() {
     let forked = |calls: bool, code: i32, frames: &[(&str, &str, u32)]| {
-        let made =
-            Made::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 9)]).init(&[], &[0]);
+        let made = TraceBuilder::on(1)
+            .at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 9)])
+            .init(&[], &[0]);
         let made = made.process(200, PID).at(frames);
-        let made = made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {});
         let made = if calls { made.error("cuDeviceGetCount", 3) } else { made };
         let mut trace = made.ends(&[]).by(PID).ends(&[]).done();
         trace.end.as_mut().expect("an end").code = Some(code);

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::diagnosis::rules;
-use crate::{Event, Trace};
+use crate::{Trace, TraceEvent};
 use cuda_pitfalls_core::source::diagnostic::nearest;
 use cuda_pitfalls_core::source::size;
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// What is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum PolicyWord {
     /// Initialising CUDA.
     Init,
     /// Any context.
@@ -19,15 +19,15 @@ pub enum Word {
     ContextOn(GpuWord),
     /// A context on the device of this ordinal, as the process counts.
     ContextOnOrdinal(u32),
-    /// A context on a GPU on which its process did no work, though it has another.
+    /// A context without work, of a process that has a context on another GPU too.
     Stray,
     /// An error of a driver call.
     Error,
-    /// What a rule finds. `late-mask` is one, and `fork` is short for `fork-after-init`.
+    /// The findings of a rule, such as `late-mask`. `fork` is short for `fork-after-init`.
     Rule(String),
 }
 
-/// A GPU, whoever names it.
+/// A GPU by index or UUID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GpuWord {
     /// By its index in NVML order: `gpu0`.
@@ -38,7 +38,7 @@ pub enum GpuWord {
 
 /// The rule that `fork` means.
 const FORK: &str = "fork-after-init";
-/// The words that are no rules.
+/// The words that are not names of rules.
 const PLAIN: [&str; 5] = ["cuinit", "context", "stray", "fork", "error"];
 /// The forms that name a device.
 const FORMS: [&str; 3] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N"];
@@ -48,7 +48,7 @@ pub fn words() -> Vec<&'static str> {
     PLAIN.into_iter().chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
 }
 
-/// Why a text is no word of a policy.
+/// Why a text is not a word of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordError {
     /// No word is called so.
@@ -85,30 +85,30 @@ pub enum WordError {
     },
 }
 
-impl Word {
+impl PolicyWord {
     /// The word in a text.
     ///
     /// # Errors
-    /// There is no such word; the known ones, and what was probably meant.
-    pub fn parse(text: &str) -> Result<Word, WordError> {
+    /// There is no such word. The error names the known ones and the nearest.
+    pub fn parse(text: &str) -> Result<PolicyWord, WordError> {
         match text {
-            "cuinit" => return Ok(Word::Init),
-            "context" => return Ok(Word::Context),
-            "stray" => return Ok(Word::Stray),
-            "error" => return Ok(Word::Error),
-            "fork" => return Ok(Word::Rule(FORK.to_owned())),
+            "cuinit" => return Ok(PolicyWord::Init),
+            "context" => return Ok(PolicyWord::Context),
+            "stray" => return Ok(PolicyWord::Stray),
+            "error" => return Ok(PolicyWord::Error),
+            "fork" => return Ok(PolicyWord::Rule(FORK.to_owned())),
             _ => {}
         }
         if let Some(device) = text.strip_prefix("context:") {
             if let Some(number) = device.strip_prefix("cuda:") {
                 let ordinal = number.parse().map_err(|_| WordError::Ordinal(text.to_owned()))?;
-                return Ok(Word::ContextOnOrdinal(ordinal));
+                return Ok(PolicyWord::ContextOnOrdinal(ordinal));
             }
             let gpu = GpuWord::parse(device);
-            return gpu.map(Word::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
+            return gpu.map(PolicyWord::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
         }
         match rules().iter().find(|rule| rule.name == text) {
-            Some(rule) => Ok(Word::Rule(rule.name.clone())),
+            Some(rule) => Ok(PolicyWord::Rule(rule.name.clone())),
             None => Err(unknown(text)),
         }
     }
@@ -135,7 +135,7 @@ impl GpuWord {
         }
     }
 
-    /// The index in NVML order of the GPU that is meant; none where there is no such GPU, or several.
+    /// The index of this GPU in NVML order. None if no GPU or several match.
     pub(super) fn index(&self, trace: &Trace) -> Option<usize> {
         match self {
             GpuWord::Index(index) => trace.start.gpus.get(*index).map(|_| *index),
@@ -146,11 +146,11 @@ impl GpuWord {
         }
     }
 
-    /// Whether an event is about this GPU; none where the trace does not say.
-    pub(super) fn is_of(&self, trace: &Trace, event: &Event) -> Option<bool> {
+    /// Whether an event is about this GPU. None if the trace does not say.
+    pub(super) fn is_of(&self, trace: &Trace, event: &TraceEvent) -> Option<bool> {
         let uuid = event.gpu.as_deref()?;
         match self {
-            // A UUID says which GPU it is, whether NVML could be asked or not.
+            // A UUID can be compared without NVML.
             GpuWord::Uuid(start) => Some(uuid.starts_with(start)),
             GpuWord::Index(index) => trace.gpu_index(Some(uuid)).map(|of| of == *index),
         }
@@ -176,22 +176,22 @@ impl fmt::Display for GpuWord {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for PolicyWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Word::Init => f.write_str("cuinit"),
-            Word::Context => f.write_str("context"),
-            Word::ContextOn(gpu) => write!(f, "context:{gpu}"),
-            Word::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
-            Word::Stray => f.write_str("stray"),
-            Word::Error => f.write_str("error"),
-            Word::Rule(name) if name == FORK => f.write_str("fork"),
-            Word::Rule(name) => f.write_str(name),
+            PolicyWord::Init => f.write_str("cuinit"),
+            PolicyWord::Context => f.write_str("context"),
+            PolicyWord::ContextOn(gpu) => write!(f, "context:{gpu}"),
+            PolicyWord::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
+            PolicyWord::Stray => f.write_str("stray"),
+            PolicyWord::Error => f.write_str("error"),
+            PolicyWord::Rule(name) if name == FORK => f.write_str("fork"),
+            PolicyWord::Rule(name) => f.write_str(name),
         }
     }
 }
 
-/// A bound as it can be written, in the largest unit that says it exactly.
+/// A bound as a user writes it, in the largest unit that divides it.
 pub(super) fn bound_text(gpu: &GpuWord, bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.into_iter().find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));

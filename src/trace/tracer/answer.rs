@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use super::message::{self, Content, Delivery, Message, Notice};
 use super::{Tracer, processes};
-use crate::{Event, Line, Stack, What, Witness};
+use crate::{EventKind, Stack, TraceEvent, TraceLine, Witness};
 use cuda_pitfalls_core::clock;
 
 /// Why a stack is missing where many processes are forks of one.
@@ -34,13 +34,13 @@ impl Tracer {
         }
         let was_parked = message.parked && message::is_parked(&waiting);
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
-            self.writer.write(Line::Process(process));
+            self.writer.write(TraceLine::Process(process));
         }
         let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, content, .. } =
             message;
         // Nothing was done before the program was started, or is done later than now.
         let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
-        let is_small = matches!(content, Content::Event(What::Variable { .. } | What::Forked { .. }));
+        let is_small = matches!(content, Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. }));
         let tid = processes::thread_here(pid, tid);
         let gpu = uuid.as_deref().and_then(uuid_text);
         self.processes.name_gpu(pid, device, gpu.as_deref());
@@ -61,7 +61,7 @@ impl Tracer {
             Content::Notice(notice) => return self.heed(pid, notice, counts),
         };
         let Some(what) = self.noted(pid, what, device) else { return };
-        let event = Event {
+        let event = TraceEvent {
             t_ns,
             pid,
             tid,
@@ -77,7 +77,7 @@ impl Tracer {
             stack,
         };
         let event = self.with_memory(event, number, &waiting);
-        self.writer.write(Line::Event(Box::new(event)));
+        self.writer.write(TraceLine::Event(Box::new(event)));
     }
 
     /// Takes what a process says of itself.
@@ -107,17 +107,17 @@ impl Tracer {
 
     /// An event with what is known from before its call: the change of memory, when the call was made,
     /// and its stack.
-    fn with_memory(&mut self, mut event: Event, number: u64, waiting: &UnixStream) -> Event {
+    fn with_memory(&mut self, mut event: TraceEvent, number: u64, waiting: &UnixStream) -> TraceEvent {
         let key = (event.pid, number);
-        if matches!(event.what, What::Init { witness: Witness::Forwarding, .. }) {
+        if matches!(event.what, EventKind::Init { witness: Witness::Forwarding, .. }) {
             let (used, own) = self.read_for(event.pid, waiting);
             self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
             return event;
         }
         // That cuInit is done has a time of its own.
-        let is_done = matches!(event.what, What::InitDone { .. });
+        let is_done = matches!(event.what, EventKind::InitDone { .. });
         // The two libraries in a process number their messages each by itself: no others have a first half.
-        if !is_done && !matches!(event.what, What::Context { .. } | What::Module) {
+        if !is_done && !matches!(event.what, EventKind::Context { .. } | EventKind::Module) {
             return event;
         }
         let Some(before) = self.pending.remove(&key) else { return event };
@@ -138,17 +138,17 @@ impl Tracer {
     }
 
     /// Notes what an event means for its process. None if it is known already.
-    fn noted(&mut self, pid: u32, mut what: What, device: Option<i32>) -> Option<What> {
+    fn noted(&mut self, pid: u32, mut what: EventKind, device: Option<i32>) -> Option<EventKind> {
         match &mut what {
-            What::Init { witness, .. } => self.processes.initialises(pid, *witness),
-            What::InitDone { gpus, .. } => {
+            EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness),
+            EventKind::InitDone { gpus, .. } => {
                 for (device, gpu) in (0..).zip(gpus) {
                     *gpu = uuid_text(gpu).unwrap_or_default();
                     self.processes.name_gpu(pid, Some(device), Some(gpu));
                 }
             }
-            What::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
-            What::Context { change, primary, handle } => {
+            EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
+            EventKind::Context { change, primary, handle } => {
                 return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
             }
             _ => {}

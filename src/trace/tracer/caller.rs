@@ -1,5 +1,5 @@
-//! What the caller gave this program, as far as the program's own runtime changes it before `main`, or the tracer for
-//! itself; and handing it on to the traced program, which finds what its caller meant for it.
+//! Process state from the caller that our runtime or the tracer changes: descriptors, signals and limits. The traced
+//! program gets it back as the caller set it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const SIGPIPE_IGNORED: u32 = 1 << 3;
 const STANDARD: [i32; 3] = [0, 1, 2];
 
-/// What was found before the standard library opened `/dev/null` in the place of closed descriptors and ignored SIGPIPE.
+/// The state before the standard library opened `/dev/null` for closed descriptors and ignored SIGPIPE.
 static FOUND: AtomicU32 = AtomicU32::new(0);
 
-/// What the loader calls before `main`.
+/// The function that the loader calls before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
@@ -35,7 +35,7 @@ fn is_ignored(signal: i32) -> bool {
     cuda_pitfalls_instrument::supervisor::is_ignored(signal)
 }
 
-/// What the program is to find as the caller meant it.
+/// The state that the program gets back.
 #[derive(Clone, Copy)]
 pub(super) struct Caller {
     found: u32,
@@ -45,8 +45,8 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Takes note of it, and makes for the tracer itself what it needs: children that can be waited for, and a limit on
-    /// the size of files that fails a write and does not kill.
+    /// Records it, then changes it for the tracer: children can be waited for, and a write past the limit on file size
+    /// fails without a signal that kills.
     ///
     /// # Errors
     /// What the system refused.
@@ -79,7 +79,7 @@ impl Caller {
         Ok(Caller { found: FOUND.load(Ordering::Relaxed), ignores_children, mask, file_size })
     }
 
-    /// Has a process find it, between fork and exec.
+    /// Restores it in a process between fork and exec.
     ///
     /// # Errors
     /// What the system refused.
@@ -105,8 +105,8 @@ fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Allows this process as many open files as its caller lets it have: each process of the program that makes a CUDA call
-/// takes one. Called when the program has been started, which keeps its own limit.
+/// Raises our limit on open files to the hard limit, because each process with a CUDA call takes a descriptor. Call it
+/// after the program has started, which keeps its own limit.
 pub(super) fn allow_files() {
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current = limit.maximum;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::machine::TraceTarget;
 use super::watch::MemoryWatch;
 use super::{REST_US, TraceOptions, Tracer};
-use crate::{Line, Start};
+use crate::{Start, TraceLine};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -30,7 +30,7 @@ impl Tracer {
         let _ = self.sampler.free_run();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let variables = std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
-        self.writer.write(Line::Start(Box::new(Start {
+        self.writer.write(TraceLine::Start(Box::new(Start {
             schema: SchemaId { name: crate::SCHEMA.to_string(), major: crate::MAJOR, minor: crate::MINOR },
             provenance: Provenance::of(is_simulated),
             version: env!("CARGO_PKG_VERSION").to_string(),

@@ -1,10 +1,9 @@
 //! Where the files of a trace may be that the traced program goes on naming after the trace: a folder whose name can never
 //! become another user's.
 //!
-//! A process that outlives its trace still has the names of the trace's libraries in its environment. Whoever could make
-//! these names again would run code in the next program that it starts. So they are below a folder that only this user
-//! can write to, and every folder above that belongs to this user or to root and lets nobody else rename or remove what
-//! is in it. The folder itself is never removed.
+//! A process that outlives its trace keeps the paths of the trace's libraries in its environment. Whoever can create these
+//! paths again runs code in its next child. So they are in a folder that only this user can write to, and only this user
+//! or root can rename or remove a folder above it. The folder itself is never removed.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -16,11 +15,11 @@ use rustix::process::geteuid;
 
 use cuda_pitfalls_instrument::forwarding::can_run;
 
-/// The folder's name, where the folder that it is in is nobody else's.
+/// The folder's name in a parent of this user's or root's.
 const NAME: &str = "cuda-pitfalls";
-/// How its name begins in a folder of all users; a random part makes it one that nobody can have taken before.
+/// The start of its name in a parent that all users share; a random part follows, which nobody can have taken.
 const SHARED_NAME: &str = "cuda-pitfalls-of-";
-/// Who knows a name in it may open it: a traced program may change its user. Nobody else can list it.
+/// Others can open files by name, because a traced program may change its user; they cannot list the folder.
 const MODE: u32 = 0o711;
 
 /// Bits of a mode.
@@ -28,19 +27,19 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const PASSABLE_BY_ALL: u32 = 0o001;
 
-/// A place that may be suited.
+/// A possible place of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
-    /// A folder of this user's, or of root's; made if it is not there.
+    /// A folder of this user or root; created if it is missing.
     Own(PathBuf),
-    /// A folder in which every user may make files, and remove only their own.
+    /// A folder that all users share.
     Shared(PathBuf),
 }
 
 /// Why the folder of a trace cannot be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PlaceError {
-    /// It is not suited in any of the places.
+    /// No place is suitable.
     #[error("no folder is safe to keep the libraries of the trace in: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Nowhere(Vec<PlaceError>),
     /// The system refused it, or others could change what is in it.
@@ -101,10 +100,10 @@ impl PlaceError {
     }
 }
 
-/// Tries what is to be done in one suited folder after the other, until it succeeds.
+/// Tries an action in one suitable folder after the other until it succeeds.
 ///
 /// # Errors
-/// Why it did not succeed in any of them.
+/// The reason for each folder if it succeeds in none.
 pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>) -> Result<T, PlaceError> {
     let mut refused: Vec<PlaceError> = Vec::new();
     for place in places(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from)) {
@@ -132,14 +131,14 @@ fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Cand
     all
 }
 
-/// The folder at a place, which is made if it is not there.
+/// The folder at a place; created if it is missing.
 fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     let (Candidate::Own(base) | Candidate::Shared(base)) = place;
     if matches!(place, Candidate::Own(_)) && !base.exists() {
         let made = DirBuilder::new().mode(0o700).create(base);
         made.map_err(|error| PlaceError::NotMade { path: base.clone(), why: error.to_string() })?;
     }
-    // Without links, which others may own.
+    // Resolves links, which others may own.
     let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
     if let Some(byte) = base.as_os_str().as_bytes().iter().find(|byte| b" :;$".contains(byte)) {
         let character = char::from(*byte);
@@ -163,17 +162,17 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     }
 }
 
-/// Why others could put another folder in the place of one in this folder; none if they cannot.
+/// Why others could replace a folder in this one, if they can.
 fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     if !data.is_dir() {
         return Some("it is no folder");
     }
-    // Who owns the root folder owns everything: in a user namespace that is neither root nor this user.
+    // The owner of `/` can replace everything; in a user namespace it is neither root nor this user.
     let root = fs::symlink_metadata("/").map_or(0, |data| data.uid());
     if ![0, root, geteuid().as_raw()].contains(&data.uid()) {
         return Some("it belongs to another user");
     }
-    // With the sticky bit others can remove only what is their own.
+    // In a sticky folder others can remove only their own files.
     let is_open = data.mode() & WRITABLE_BY_OTHERS != 0 && data.mode() & STICKY == 0;
     is_open.then_some("others can write to it")
 }
@@ -198,8 +197,7 @@ fn own(path: &Path) -> Result<PathBuf, PlaceError> {
     Ok(path.to_path_buf())
 }
 
-/// Takes this user's folder in a folder of all users, or makes one. What others have made there under such a name is
-/// left alone.
+/// Takes this user's folder in a parent that all users share, or creates one. Ignores folders of others.
 fn shared(base: &Path) -> Result<PathBuf, PlaceError> {
     let prefix = format!("{SHARED_NAME}{}-", geteuid().as_raw());
     let entries = fs::read_dir(base).into_iter().flatten().flatten();

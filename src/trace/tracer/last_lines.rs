@@ -3,7 +3,7 @@
 use super::Tracer;
 use super::gate::IsLast;
 use super::program::Ended;
-use crate::{End, Line};
+use crate::{End, TraceLine};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -59,7 +59,7 @@ impl Tracer {
         self.round(program);
         self.read_memory(0);
         for counts in self.processes.rest() {
-            self.writer.write(Line::Counts(counts));
+            self.writer.write(TraceLine::Counts(counts));
         }
         let mut not_seen = self.processes.not_seen();
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
@@ -77,6 +77,6 @@ impl Tracer {
         not_seen.extend(risen);
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
         let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
-        self.writer.write(Line::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
+        self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
     }
 }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Deserialize;
 
-use crate::What;
+use crate::EventKind;
 
 /// Longer messages are not read: a stack has some kilobytes, the list of names twenty, and a socket takes no more at once.
 const LONGEST: usize = 256 << 10;
@@ -61,7 +61,7 @@ pub(super) struct Message {
 #[serde(untagged)]
 pub(super) enum Content {
     /// An event, as the document has it, but for UUIDs in hex.
-    Event(What),
+    Event(EventKind),
     /// Anything else.
     Notice(Notice),
 }
@@ -185,14 +185,14 @@ impl Message {
     fn is_valid(&self) -> bool {
         let is_device = |device: i32| usize::try_from(device).is_ok_and(|device| device < MOST_DEVICES);
         let is_right = match &self.content {
-            Content::Event(What::Init { variables, .. }) => variables.keys().all(|name| is_variable(name)),
-            Content::Event(What::Variable { name, .. }) => is_variable(name),
-            Content::Event(What::InitDone { visible, gpus }) => {
+            Content::Event(EventKind::Init { variables, .. }) => variables.keys().all(|name| is_variable(name)),
+            Content::Event(EventKind::Variable { name, .. }) => is_variable(name),
+            Content::Event(EventKind::InitDone { visible, gpus }) => {
                 visible.is_none_or(|visible| visible as usize <= MOST_DEVICES)
                     && gpus.len() <= MOST_DEVICES
                     && gpus.iter().all(|gpu| is_uuid(gpu))
             }
-            Content::Event(What::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,
+            Content::Event(EventKind::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,
             Content::Notice(Notice::Hello { devices, lanes, names }) => {
                 *devices <= MOST_DEVICES
                     && (1..=MOST_LANES).contains(lanes)

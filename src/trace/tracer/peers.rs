@@ -1,7 +1,7 @@
-//! Who may tell the tracer anything: processes that the traced program is or started, by the kernel's word.
+//! Who may send messages to the tracer: the traced program and its descendants, as the kernel identifies them.
 //!
-//! The tracer is the reaper of its descendants, so the parents of each of them lead to it, however many of them have
-//! ended. A process that has ended and been waited for cannot be recognised any more.
+//! The tracer is the reaper of its descendants, so their chain of parents leads to it even if some have ended. A process
+//! that has been waited for can no longer be identified.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,12 +12,12 @@ use rustix::process::{geteuid, getpid, getuid};
 
 /// The option of sockets that rustix does not have.
 const SO_PEERPIDFD: i32 = 77;
-/// More parents are not looked at.
+/// The longest chain of parents that is followed.
 const MOST_PARENTS: usize = 4096;
-/// A parent that ends meanwhile has the walk begun again, so often.
+/// How often the walk is tried, because a parent may end meanwhile.
 const TRIES: u32 = 4;
 
-/// Whether a process may tell anything.
+/// Whether a process may send messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// A process of the program, by its PID.
@@ -28,12 +28,12 @@ pub(super) enum Peer {
     Stranger,
 }
 
-/// Who has been recognised.
+/// The processes that have been identified.
 pub(super) struct Peers {
     tracer: u32,
-    /// When each of them was started, in the kernel's own unit: a PID is given again.
+    /// The start time of each, in the kernel's unit, because PIDs are reused.
     known: BTreeMap<u32, u64>,
-    /// The users that processes of the program were.
+    /// The user IDs of the program's processes.
     users: BTreeSet<u32>,
 }
 
@@ -43,7 +43,7 @@ impl Peers {
         Peers { tracer: getpid().as_raw_nonzero().get() as u32, known: BTreeMap::new(), users: users.into() }
     }
 
-    /// Who is at the other end of a connection.
+    /// Identifies the other end of a connection.
     pub(super) fn of(&mut self, connection: &UnixStream) -> Peer {
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Stranger };
         let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
@@ -52,7 +52,7 @@ impl Peers {
         let Some(started) = self.descends(pid) else {
             return if stat(pid).is_none() { gone } else { Peer::Stranger };
         };
-        // The PID was not another's meanwhile if the process has not been waited for even now.
+        // The PID cannot have been reused if the process has not been waited for.
         if handle.is_some_and(|handle| pid_of(&handle) != Some(pid)) {
             return gone;
         }
@@ -61,7 +61,7 @@ impl Peers {
         Peer::Ours(pid)
     }
 
-    /// When a process was started that descends from us; none if it does not.
+    /// The start time of a process, if it descends from us.
     fn descends(&self, pid: u32) -> Option<u64> {
         let (_, started) = stat(pid)?;
         if self.known.get(&pid) == Some(&started) || (0..TRIES).any(|_| leads_to(pid, self.tracer)) {
@@ -94,10 +94,10 @@ fn stat(pid: u32) -> Option<(u32, u64)> {
     Some((parent, fields.nth(17)?.parse().ok()?))
 }
 
-/// The process itself at the other end; none where the kernel cannot say (before Linux 6.5).
+/// The process at the other end. None before Linux 6.5, which cannot say.
 ///
 /// # Errors
-/// It has ended, and has been waited for.
+/// It has been waited for.
 fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
     let mut fd = -1i32;
     let mut length = size_of::<i32>() as libc::socklen_t;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::stacks::Stacks;
-use crate::{CallCount, ContextChange, Counts, Process, Uses, Witness};
+use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
 
 /// More processes are not looked at for a libcuda in one round.
@@ -108,7 +108,7 @@ impl Processes {
 
     /// Notes that a process sent something. What is to be written of it, if it is new or has become
     /// another program.
-    pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<Process> {
+    pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<TraceProcess> {
         let image = image_of(pid);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
@@ -135,7 +135,7 @@ impl Processes {
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
-        Some(Process {
+        Some(TraceProcess {
             t_ns,
             pid,
             parent: parent_of(pid).unwrap_or(0),
@@ -227,7 +227,7 @@ impl Processes {
     }
 
     /// The counts of processes that have ended, once.
-    pub(super) fn gone(&mut self) -> Vec<(u32, Counts)> {
+    pub(super) fn gone(&mut self) -> Vec<(u32, ProcessCounts)> {
         let gone: BTreeSet<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
         // At the second look: what it told last may be on its way at the first.
         let before = std::mem::replace(&mut self.ended, gone);
@@ -236,7 +236,7 @@ impl Processes {
     }
 
     /// The counts of all others, at the end.
-    pub(super) fn rest(&mut self) -> Vec<Counts> {
+    pub(super) fn rest(&mut self) -> Vec<ProcessCounts> {
         let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
         if !alive.is_empty() {
             let count = alive.len();
@@ -253,7 +253,7 @@ impl Processes {
         all.into_iter().filter_map(|pid| self.end(pid)).collect()
     }
 
-    fn end(&mut self, pid: u32) -> Option<Counts> {
+    fn end(&mut self, pid: u32) -> Option<ProcessCounts> {
         let known = self.known.remove(&pid)?;
         self.pages -= known.pages.len().min(self.pages);
         if known.injected && !known.forwarded {
@@ -330,8 +330,8 @@ impl Processes {
 
 impl ProcessRecord {
     /// Reads what the process counted, which can be read after its end too.
-    fn counts(&self, pid: u32) -> Counts {
-        let mut counts = Counts { t_ns: clock::now_ns(), pid, ..Counts::default() };
+    fn counts(&self, pid: u32) -> ProcessCounts {
+        let mut counts = ProcessCounts { t_ns: clock::now_ns(), pid, ..ProcessCounts::default() };
         for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
             counts.gpus.entry(device.clone()).or_default();
         }

@@ -1,4 +1,4 @@
-//! The traced program: started as its caller would have started it, and left alone.
+//! Starts the traced program as its caller would have.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,9 +13,9 @@ use super::TracerError;
 use super::caller::Caller;
 use cuda_pitfalls_instrument::supervisor::is_ignored;
 
-/// Who gets signals that another process sends to us; 0 as long as nobody does.
+/// The PID that gets signals that another process sends to us; 0 if there is none yet.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// The signal that came before there was a program to get it; 0 if none did.
+/// The signal that came before the program was started; 0 if none did.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// How a program ended.
@@ -34,8 +34,8 @@ pub(super) struct TracedProgram {
 }
 
 impl TracedProgram {
-    /// Starts a command with a changed environment. It has our terminal, our descriptors and our
-    /// process group; if it is to be `apart`, neither input nor output, and it is killed when we end.
+    /// Starts a command with a changed environment, with our terminal, descriptors and process group. If it runs `apart`,
+    /// it has neither input nor output, and is killed when we end.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
@@ -73,7 +73,7 @@ impl TracedProgram {
         self.child.id()
     }
 
-    /// Kills it. What it started is not meant.
+    /// Kills it, but not its children.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
     }
@@ -92,9 +92,8 @@ impl AsFd for TracedProgram {
     }
 }
 
-/// What comes from the terminal the program gets by itself, being in its foreground as we are. What
-/// another process sends to us alone is passed on. What our caller has us ignore, as `nohup` does, is
-/// left so, and the program ignores it too.
+/// Forwards signals that another process sends to us alone. The program gets signals of the terminal by itself, because
+/// it is in the foreground as we are. A signal that our caller ignores, as `nohup` does, stays ignored.
 fn take_signals() -> std::io::Result<()> {
     for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].into_iter().filter(|it| !is_ignored(*it)) {
         let pass_on = move |info: &libc::siginfo_t| {

@@ -1,4 +1,4 @@
-//! For how long the memory of each GPU was not read: what grew meanwhile is not known.
+//! The longest gap between readings of each GPU's memory. Growth within a gap is unknown.
 
 use cuda_pitfalls_core::sample::FreeRun;
 
@@ -14,27 +14,27 @@ struct Readings {
 pub(super) struct MemoryWatch(Vec<Readings>);
 
 impl MemoryWatch {
-    /// Begins with what was read before the program was started, in NVML order.
+    /// Starts with the readings before the program was started, in NVML order.
     pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
         let readings = |used: &Option<u64>| Readings { last_ns: used.map(|_| now_ns), longest_ns: 0 };
         MemoryWatch(used.iter().map(readings).collect())
     }
 
-    /// Takes note of what the sampler read on its own.
+    /// Records what the sampler read by itself.
     pub(super) fn ran(&mut self, run: &FreeRun) {
         let end_ns = run.t_ns.saturating_add(run.elapsed_ns);
         for (gpu, readings) in self.0.iter_mut().enumerate() {
             // Every run begins with a reading of each GPU that can be read.
             let Some(first) = run.changes.iter().find(|change| change.gpu == gpu) else { continue };
             readings.at(first.t_ns);
-            // What was left out is not known to be small.
+            // The readings that were left out may have been large.
             let within = if run.truncated { run.elapsed_ns } else { run.longest_gap_ns };
             readings.longest_ns = readings.longest_ns.max(within);
             readings.last_ns = Some(end_ns);
         }
     }
 
-    /// Takes note of one reading of all GPUs.
+    /// Records one reading of all GPUs.
     pub(super) fn read(&mut self, used: &[Option<u64>], now_ns: u64) {
         for (readings, used) in self.0.iter_mut().zip(used) {
             if used.is_some() {
@@ -43,7 +43,7 @@ impl MemoryWatch {
         }
     }
 
-    /// The longest time for which each GPU was not read; none for one that was not read when the program had ended.
+    /// The longest gap of each GPU in nanoseconds. None for a GPU without a reading after the program's end.
     pub(super) fn gaps(&self, ended_ns: u64) -> Vec<Option<u64>> {
         let gap = |readings: &Readings| readings.last_ns.filter(|last| *last >= ended_ns).map(|_| readings.longest_ns);
         self.0.iter().map(gap).collect()

@@ -1,4 +1,4 @@
-//! The document on its way to the disk.
+//! Writing the document to disk.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, create_dir_all, remove_dir, remove_file};
@@ -7,18 +7,17 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::TracerError;
-use crate::{Line, redacted};
+use crate::{TraceLine, redacted};
 
-/// More events are counted and left out: a program that makes and destroys contexts for a day would
-/// fill the disk, and its trace could not be read back.
+/// Further events are counted and left out: a program that creates contexts for a day would fill the disk.
 const MOST_EVENTS: u64 = 10_000;
 /// Likewise changes of memory.
 const MOST_MEMORY: u64 = 200_000;
 
-/// A longer document is not written on: what a program tells is as long as it likes.
+/// The longest document, in bytes: the program decides how long its messages are.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Writes lines. What cannot be written is reported at the end: the program goes on.
+/// Writes lines. A failure is reported at the end, because the program goes on.
 pub(super) struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
@@ -29,7 +28,7 @@ pub(super) struct Writer {
     bytes: u64,
     /// How many lines were left out.
     pub(super) left_out: u64,
-    /// The most memory that was seen on each GPU.
+    /// The most memory in use on each GPU.
     pub(super) peaks: BTreeMap<usize, u64>,
 }
 
@@ -47,16 +46,16 @@ impl Writer {
         Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, bytes, left_out, peaks })
     }
 
-    /// Removes the file and its folder: there is nothing to be traced.
+    /// Removes the file and its folder, because there is nothing to trace.
     pub(super) fn discard(self) {
         let _ = remove_file(&self.path);
         let _ = self.path.parent().map(remove_dir);
     }
 
-    pub(super) fn write(&mut self, line: Line) {
+    pub(super) fn write(&mut self, line: TraceLine) {
         let count = match &line {
-            Line::Event(_) => Some((&mut self.events, MOST_EVENTS)),
-            Line::Memory(memory) => {
+            TraceLine::Event(_) => Some((&mut self.events, MOST_EVENTS)),
+            TraceLine::Memory(memory) => {
                 let peak = self.peaks.entry(memory.index).or_default();
                 *peak = (*peak).max(memory.used_bytes);
                 Some((&mut self.memory, MOST_MEMORY))
@@ -75,7 +74,7 @@ impl Writer {
         }
         let line = if self.redact { redacted(line) } else { line };
         let written = serde_json::to_string(&line).map_err(std::io::Error::from).and_then(|text| {
-            let is_end = matches!(line, Line::End(_));
+            let is_end = matches!(line, TraceLine::End(_));
             if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
                 self.left_out += 1;
                 return Ok(());
@@ -86,7 +85,7 @@ impl Writer {
         self.note(written);
     }
 
-    /// Hands what was written to the system, so that a reader finds it and a kill does not lose it.
+    /// Flushes to the system, so that readers see the lines and a kill does not lose them.
     pub(super) fn flush(&mut self) {
         if self.failed.is_none() {
             let flushed = self.file.flush();
@@ -100,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Has the document on disk. Why it is not whole, if it is not.
+    /// Syncs the document to disk. Returns why it is incomplete, if it is.
     pub(super) fn finish(&mut self) -> Option<String> {
         self.flush();
         if self.failed.is_none() {

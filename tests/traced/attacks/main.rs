@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cuda_pitfalls::trace::{Trace, What};
+use cuda_pitfalls::trace::{EventKind, Trace};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::common::traced::{Node, has, traced};
@@ -349,7 +349,7 @@ fn a_bound_on_memory_that_was_not_read_is_undecided() {
     ran.ended(3, "inconclusive");
     assert!(ran.stderr.contains("was not read until the program ended"), "{}", ran.stderr);
     // What was not read is absent, and not 0.
-    let made = trace.events.iter().filter(|event| matches!(event.what, What::Context { .. }));
+    let made = trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. }));
     assert!(made.flat_map(|event| &event.memory_bytes).all(Option::is_none), "{:?}", trace.events);
     assert_eq!(trace.end.expect("a whole trace").memory_gap_ns, [None, None]);
 }
@@ -363,7 +363,7 @@ fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
                   os.environ['CUDA_VISIBLE_DEVICES'] = str(n); os._exit(0)\n    os.waitpid(pid, 0)";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let writes: Vec<_> = trace.events.iter().filter(|it| matches!(it.what, What::Variable { .. })).collect();
+    let writes: Vec<_> = trace.events.iter().filter(|it| matches!(it.what, EventKind::Variable { .. })).collect();
     let unread = writes.iter().filter(|event| event.stack.frames.is_empty()).count();
     assert_eq!((writes.len(), unread), (80, 80 - 64), "{:?}", trace.end);
     assert!(trace.processes.iter().all(|process| process.python.is_some()));

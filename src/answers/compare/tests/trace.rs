@@ -4,7 +4,7 @@ use crate::compare::{Comparison, traces};
 use crate::exit::Exit;
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_trace::fixture::programs as fixture;
-use cuda_pitfalls_trace::{CallCount, Event, Trace, What};
+use cuda_pitfalls_trace::{CallCount, EventKind, Trace, TraceEvent};
 
 fn compared(a: &Trace, b: &Trace) -> Comparison {
     traces([a, b], [&fixture::findings(a), &fixture::findings(b)])
@@ -18,7 +18,7 @@ fn changed(comparison: &Comparison) -> Vec<String> {
     all.flat_map(|difference| difference.changes.iter().map(|change| line(&difference.name, change))).collect()
 }
 
-fn event(trace: &mut Trace, is_it: impl Fn(&Event) -> bool) -> &mut Event {
+fn event(trace: &mut Trace, is_it: impl Fn(&TraceEvent) -> bool) -> &mut TraceEvent {
     trace.events.iter_mut().find(|event| is_it(event)).unwrap()
 }
 
@@ -78,10 +78,10 @@ fn a_context_that_is_gone_and_its_pitfall_are_told() {
 #[test]
 fn the_mask_errors_limits_and_functions_are_compared() {
     let (a, mut b) = (fixture::trace(), fixture::trace());
-    event(&mut b, |event| matches!(event.what, What::MaskRead { .. })).what =
-        What::MaskRead { value: Some("1".to_owned()), after_hook: true };
-    event(&mut b, |event| event.what == What::Error).status = Some(2);
-    event(&mut b, |event| matches!(event.what, What::Limit { .. })).status = Some(0);
+    event(&mut b, |event| matches!(event.what, EventKind::MaskRead { .. })).what =
+        EventKind::MaskRead { value: Some("1".to_owned()), after_hook: true };
+    event(&mut b, |event| event.what == EventKind::Error).status = Some(2);
+    event(&mut b, |event| matches!(event.what, EventKind::Limit { .. })).status = Some(0);
     let calls = &mut b.counts[0].calls;
     calls.remove("cuCtxSetLimit");
     calls.insert("cuGraphLaunch".to_owned(), CallCount { calls: 3, errors: 0 });
@@ -121,7 +121,8 @@ fn what_a_trace_without_an_end_lacks_does_not_count() {
 #[test]
 fn a_stack_that_was_not_read_is_no_difference() {
     let (a, mut b) = (fixture::trace(), fixture::trace());
-    for event in b.events.iter_mut().filter(|event| event.device == Some(0) || matches!(event.what, What::Init { .. }))
+    for event in
+        b.events.iter_mut().filter(|event| event.device == Some(0) || matches!(event.what, EventKind::Init { .. }))
     {
         event.stack = cuda_pitfalls_trace::Stack::unread("the thread went on");
     }

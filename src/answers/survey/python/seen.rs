@@ -9,7 +9,7 @@ use super::PythonSeen;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK};
-use cuda_pitfalls_trace::{ContextLife, Frame, History, Language, Owner, Stack, Trace, Witness, status_name};
+use cuda_pitfalls_trace::{ContextLife, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, Witness, status_name};
 
 /// A name of a function or a file, and the text of an exception or a value, are cut to this many bytes.
 const LONGEST: usize = 200;
@@ -266,8 +266,8 @@ impl Own<'_> {
     /// there is none either, the line of the row's own.
     fn at(&self, stack: &Stack) -> Option<String> {
         let frames = || stack.frames.iter();
-        let is_python = |frame: &&Frame| frame.language == Language::Python;
-        let of_package = |frame: &&Frame| frame.owner == Owner::Package;
+        let is_python = |frame: &&Frame| frame.language == FrameLanguage::Python;
+        let of_package = |frame: &&Frame| frame.owner == FrameOwner::Package;
         let found = frames().find(|frame| frame.is_public());
         let found = found.or_else(|| frames().filter(is_python).find(of_package));
         let found = found.or_else(|| frames().filter(of_package).find(|frame| !frame.function.is_empty()));
@@ -278,7 +278,7 @@ impl Own<'_> {
     /// The functions of packages on a stack, and others that are not the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
         let is_shown = |frame: &&Frame| {
-            let is_code = frame.language == Language::Python && frame.owner != Owner::System;
+            let is_code = frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System;
             is_code && !self.is_own(frame)
         };
         let mut way: Vec<String> = stack.frames.iter().filter(is_shown).map(|frame| self.named(frame)).collect();
@@ -299,9 +299,9 @@ impl Own<'_> {
     /// library where its functions have no names.
     fn named(&self, frame: &Frame) -> String {
         let name = match (frame.package_file(), frame.line, frame.language) {
-            (Some(file), Some(line), Language::Python) => format!("{file}:{line} {}", frame.function),
+            (Some(file), Some(line), FrameLanguage::Python) => format!("{file}:{line} {}", frame.function),
             _ if self.is_own(frame) => frame.line().unwrap_or_default(),
-            (_, _, Language::Python) => format!("{} {}", frame.line().unwrap_or_default(), frame.function),
+            (_, _, FrameLanguage::Python) => format!("{} {}", frame.line().unwrap_or_default(), frame.function),
             (Some(file), ..) if frame.function.is_empty() => file.to_string(),
             _ => frame.name(),
         };
@@ -311,8 +311,8 @@ impl Own<'_> {
 
 /// The outermost function of CUDA's own libraries by which a stack came to the driver.
 fn through(stack: &Stack) -> Option<String> {
-    let below = stack.frames.iter().take_while(|frame| matches!(frame.owner, Owner::Cuda | Owner::System));
-    let is_call = |frame: &&Frame| frame.owner == Owner::Cuda && frame.language == Language::Native;
+    let below = stack.frames.iter().take_while(|frame| matches!(frame.owner, FrameOwner::Cuda | FrameOwner::System));
+    let is_call = |frame: &&Frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native;
     let named =
         below.filter(is_call).map(Frame::name).filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
     named.last().filter(|name| name != "cuInit").map(|name| shorten(&name, LONGEST))

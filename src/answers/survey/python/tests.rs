@@ -1,8 +1,8 @@
 //! Rows of traces that are made up.
 
 use super::*;
-use cuda_pitfalls_trace::fixture::{CONTEXT, INIT, Made as Trial, PID, stack};
-use cuda_pitfalls_trace::{End, Frame, Language, Owner, Stack, Trace, What, Witness};
+use cuda_pitfalls_trace::fixture::{CONTEXT, INIT, PID, TraceBuilder, stack};
+use cuda_pitfalls_trace::{End, EventKind, Frame, FrameLanguage, FrameOwner, Stack, Trace, Witness};
 
 const FOLDER: &str = "/tmp/run/row-0";
 const SECOND: u64 = 1_000_000_000;
@@ -28,21 +28,21 @@ fn asked(frames: &[(&str, &str, u32)]) -> Stack {
 }
 
 /// `cuInit` as the forwarding library and the hook tell it.
-fn init(trial: Trial, mask: &str) -> Trial {
+fn init(trial: TraceBuilder, mask: &str) -> TraceBuilder {
     let variables = [("CUDA_VISIBLE_DEVICES".to_string(), mask.to_string())].into();
     trial
-        .event("cuInit", What::Init { witness: Witness::Forwarding, variables }, |_| {})
+        .event("cuInit", EventKind::Init { witness: Witness::Forwarding, variables }, |_| {})
         .init(&[("CUDA_VISIBLE_DEVICES", mask)], &[0, 1])
 }
 
 /// A line that asks torch for its GPUs by way of accelerate, and puts something on GPU 1.
-fn line() -> Trial {
+fn line() -> TraceBuilder {
     let way = [
         ("__init__", "accelerate/state.py", 180),
         ("is_available", "torch/cuda/__init__.py", 129),
         ("_lazy_init", "torch/cuda/__init__.py", 300),
     ];
-    let trial = init(Trial::on(2).on_stack(asked(&way)), "0,1");
+    let trial = init(TraceBuilder::on(2).on_stack(asked(&way)), "0,1");
     trial.on_stack(asked(&[("zeros", "torch/functional.py", 7)])).context(1, 1)
 }
 
@@ -85,7 +85,7 @@ fn what_came_before_the_line_is_not_its_own() {
 #[test]
 fn between_two_calls_the_line_has_the_second() {
     let trace = line().done();
-    let context = trace.events.iter().find(|event| matches!(event.what, What::Context { .. })).expect("a context");
+    let context = trace.events.iter().find(|event| matches!(event.what, EventKind::Context { .. })).expect("a context");
     let made = shown(&trace, &said(context.t_ns / 1_000_000, 90), true);
     assert_eq!(made.seen.initialised_before, Some(true));
     assert_eq!((made.seen.context_before, made.seen.context_on), (Some(vec![]), Some(vec![1])));
@@ -93,15 +93,15 @@ fn between_two_calls_the_line_has_the_second() {
 
 #[test]
 fn a_line_without_cuda_does_nothing() {
-    let made = shown(&Trial::on(2).done(), &said(1, 2), false);
+    let made = shown(&TraceBuilder::on(2).done(), &said(1, 2), false);
     assert_eq!((made.seen.calls_cuinit, made.seen.reads_mask), (Some(false), Some(false)));
     assert_eq!((made.seen.context_on, made.seen.device_used_bytes), (Some(vec![]), None));
 }
 
 #[test]
 fn an_initialisation_that_fails_is_seen_and_may_not_have_read_the_mask() {
-    let trial = Trial::on(0).on_stack(asked(&[("is_available", "torch/cuda/__init__.py", 129)]));
-    let forwarded = What::Init { witness: Witness::Forwarding, variables: BTreeMap::new() };
+    let trial = TraceBuilder::on(0).on_stack(asked(&[("is_available", "torch/cuda/__init__.py", 129)]));
+    let forwarded = EventKind::Init { witness: Witness::Forwarding, variables: BTreeMap::new() };
     let trace = trial.event("cuInit", forwarded, |_| {}).init_fails(&[], 100).done();
     let made = shown(&trace, &said(1, 90), true);
     assert_eq!((made.seen.calls_cuinit, made.seen.reads_mask), (Some(true), None));
@@ -111,14 +111,14 @@ fn an_initialisation_that_fails_is_seen_and_may_not_have_read_the_mask() {
 
 #[test]
 fn a_child_process_may_be_the_one() {
-    let trace = init(Trial::on(2).process(200, PID), "1").done();
+    let trace = init(TraceBuilder::on(2).process(200, PID), "1").done();
     let made = shown(&trace, &said(1, 90), true);
     assert_eq!((made.seen.calls_cuinit, made.seen.in_child), (Some(true), Some(true)));
 }
 
 #[test]
 fn a_libcuda_that_is_not_seen_has_contexts_that_are_not_known() {
-    let trace = Trial::on(2).init(&[], &[0, 1]).done();
+    let trace = TraceBuilder::on(2).init(&[], &[0, 1]).done();
     let made = shown(&trace, &said(1, 90), true);
     assert_eq!((made.seen.reads_mask, made.seen.context_on), (Some(true), None));
 }
@@ -127,7 +127,7 @@ fn a_libcuda_that_is_not_seen_has_contexts_that_are_not_known() {
 fn beside_other_rows_a_context_takes_what_nvml_lists_for_its_process() {
     let mut trace = line().done();
     assert_eq!(shown(&trace, &said(1, 90), false).seen.context_bytes, None);
-    for event in trace.events.iter_mut().filter(|event| matches!(event.what, What::Context { .. })) {
+    for event in trace.events.iter_mut().filter(|event| matches!(event.what, EventKind::Context { .. })) {
         event.own_bytes = Some(INIT);
     }
     let seen = shown(&trace, &said(1, 90), false).seen;
@@ -137,12 +137,12 @@ fn beside_other_rows_a_context_takes_what_nvml_lists_for_its_process() {
 #[test]
 fn the_call_of_libcudart_is_told() {
     let native = |function: &str, module: &str| Frame {
-        language: Language::Native,
+        language: FrameLanguage::Native,
         function: function.to_string(),
         file: None,
         line: None,
         module: Some(module.to_string()),
-        owner: if module.starts_with("libcuda") { Owner::Cuda } else { Owner::Package },
+        owner: if module.starts_with("libcuda") { FrameOwner::Cuda } else { FrameOwner::Package },
         package: None,
     };
     let mut stack = asked(&[("is_available", "torch/cuda/__init__.py", 129)]);
@@ -152,7 +152,7 @@ fn the_call_of_libcudart_is_told() {
         native("c10::cuda::device_count()", "libc10_cuda.so"),
     ];
     stack.frames.splice(0..0, below);
-    let trace = init(Trial::on(2).on_stack(stack), "").done();
+    let trace = init(TraceBuilder::on(2).on_stack(stack), "").done();
     let seen = shown(&trace, &said(1, 90), true).seen;
     assert_eq!(seen.through.as_deref(), Some("cudaGetDeviceCount"));
     assert_eq!(seen.at.as_deref(), Some("torch/cuda/__init__.py:129 is_available"));
@@ -163,7 +163,7 @@ fn machine_code_of_a_package_is_known_by_its_library_where_it_has_no_names() {
     let mut stack = asked(&[]);
     let library = "/v/lib/python3.12/site-packages/cuda/bindings/driver.so";
     stack.frames.insert(0, Frame::native("", Some(library), None, None));
-    let trace = init(Trial::on(2).on_stack(stack), "").done();
+    let trace = init(TraceBuilder::on(2).on_stack(stack), "").done();
     assert_eq!(shown(&trace, &said(1, 90), true).seen.at.as_deref(), Some("cuda/bindings/driver.so"));
 }
 
@@ -171,7 +171,7 @@ fn machine_code_of_a_package_is_known_by_its_library_where_it_has_no_names() {
 fn of_a_long_way_the_ends_are_kept() {
     let functions: Vec<String> = (0..40).map(|number| format!("f{number}")).collect();
     let frames: Vec<(&str, &str, u32)> = functions.iter().map(|name| (name.as_str(), "jax/core.py", 1)).collect();
-    let trace = init(Trial::on(2).on_stack(asked(&frames)), "").done();
+    let trace = init(TraceBuilder::on(2).on_stack(asked(&frames)), "").done();
     let way = shown(&trace, &said(1, 90), true).way;
     assert_eq!((way.len(), way[7].as_str(), way[8].as_str()), (25, "jax/core.py:1 f7", "…"));
     assert_eq!((way[9].as_str(), way[24].as_str()), ("jax/core.py:1 f24", "jax/core.py:1 f39"));
@@ -179,12 +179,12 @@ fn of_a_long_way_the_ends_are_kept() {
 
 #[test]
 fn the_line_itself_is_the_place_where_no_package_is() {
-    let trace = init(Trial::on(2).on_stack(asked(&[])), "").done();
+    let trace = init(TraceBuilder::on(2).on_stack(asked(&[])), "").done();
     assert_eq!(shown(&trace, &said(1, 90), true).seen.at.as_deref(), Some("ask.py:1"));
 }
 
 fn ended(code: Option<i32>, signal: Option<&str>, after_s: u64) -> Trace {
-    let mut trace = Trial::on(1).done();
+    let mut trace = TraceBuilder::on(1).done();
     let (t_ns, signal) = (after_s * SECOND, signal.map(str::to_string));
     trace.end = Some(End { t_ns, code, signal, not_seen: Vec::new(), left_out: 0, memory_gap_ns: Vec::new() });
     trace
@@ -212,7 +212,7 @@ fn an_attempt_that_did_not_come_to_its_end_does_not_count() {
         (Reason::SetupRaised, "ValueError: m".to_string())
     );
     assert_eq!(why(&ended(Some(0), None, 1), &raised("ModuleNotFoundError")).0, Reason::NoPackage);
-    let mut cut = Trial::on(1).done();
+    let mut cut = TraceBuilder::on(1).done();
     cut.end = None;
     assert_eq!(why(&cut, &said(1, 2)).0, Reason::System);
 }
@@ -225,7 +225,7 @@ fn a_line_whose_process_crashes_at_its_exit_has_facts() {
 
 #[test]
 fn without_libcuda_only_the_result_is_known() {
-    let mut trace = Trial::on(0).done();
+    let mut trace = TraceBuilder::on(0).done();
     trace.start.libcuda = None;
     let row = PythonRow::default().with(vec![shown(&trace, &said(1, 2), true)]);
     assert_eq!(row.standing.unmeasured.as_ref().map(|why| why.reason), Some(Reason::NoLibcuda));
@@ -235,7 +235,8 @@ fn without_libcuda_only_the_result_is_known() {
 
 #[test]
 fn facts_on_which_attempts_disagree_are_null_and_named() {
-    let made = |is_init: bool| shown(&if is_init { line().done() } else { Trial::on(2).done() }, &said(1, 90), true);
+    let made =
+        |is_init: bool| shown(&if is_init { line().done() } else { TraceBuilder::on(2).done() }, &said(1, 90), true);
     let row = PythonRow::default().with(vec![made(true), made(true), made(false)]);
     assert_eq!((row.reads_mask, row.context_on.as_ref()), (None, None));
     for fact in ["calls_cuinit", "reads_mask", "at", "context_on"] {
@@ -278,8 +279,8 @@ fn a_value_that_differs_is_none_and_no_disagreement() {
 fn a_control_holds_only_if_it_shows_everything() {
     let all = controls(&[0, 1]);
     assert_eq!(all.len(), 3);
-    let nothing = PythonRow::default().with(vec![shown(&Trial::on(2).done(), &said(1, 2), true)]);
-    let asks = init(Trial::on(2).on_stack(asked(&[])), "0").done();
+    let nothing = PythonRow::default().with(vec![shown(&TraceBuilder::on(2).done(), &said(1, 2), true)]);
+    let asks = init(TraceBuilder::on(2).on_stack(asked(&[])), "0").done();
     let asks = PythonRow::default().with(vec![shown(&asks, &said(1, 90), true)]);
     let makes = PythonRow::default().with(vec![shown(&line().done(), &said(40, 90), true)]);
     let held = |row: &PythonRow| -> Vec<Option<bool>> {

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Entries, Entry, Kind};
+use super::{Entries, EntryKind, TraceEntry};
 use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::history::{ContextLife, Init};
-use cuda_pitfalls_trace::{Event, History, NOT_READY, Usage, What};
+use cuda_pitfalls_trace::{EventKind, History, NOT_READY, TraceEvent, Usage};
 
 /// The entries of a trace as they are made, event by event.
 pub(super) struct Builder<'h, 'a> {
@@ -15,7 +15,7 @@ pub(super) struct Builder<'h, 'a> {
     /// Each context by the event that made it.
     pub(super) lives: HashMap<usize, &'h ContextLife<'a>>,
     /// The events that end a context, which its entry tells.
-    pub(super) ends: HashSet<*const Event>,
+    pub(super) ends: HashSet<*const TraceEvent>,
     /// The `cuInit` that an event belongs to, with the program's index.
     pub(super) inits: HashMap<usize, (usize, &'h Init<'a>)>,
     /// The entry of the `cuInit` that counts, by program.
@@ -55,45 +55,47 @@ impl<'h, 'a> Builder<'h, 'a> {
         self.entries
     }
 
-    fn event(&mut self, index: usize, event: &'a Event) {
+    fn event(&mut self, index: usize, event: &'a TraceEvent) {
         let is_repeated = self.repeats_failure(event);
         match &event.what {
-            What::Init { .. } | What::MaskRead { .. } | What::InitDone { .. } => self.init(index, event),
-            What::Variable { .. } => self.variable(index, event),
-            What::Context { change, primary, .. } => self.context(index, event, *change, *primary),
-            What::HostMemory { bytes } => {
+            EventKind::Init { .. } | EventKind::MaskRead { .. } | EventKind::InitDone { .. } => self.init(index, event),
+            EventKind::Variable { .. } => self.variable(index, event),
+            EventKind::Context { change, primary, .. } => self.context(index, event, *change, *primary),
+            EventKind::HostMemory { bytes } => {
                 let label = format!("page-locked host memory, {}", units::bytes(*bytes));
-                self.push(Kind::HostMemory, label, index, event);
+                self.push(EntryKind::HostMemory, label, index, event);
             }
-            What::Limit { limit, value, after_launch } => {
-                self.push(Kind::Limit, limit_label(event, *limit, *value, *after_launch), index, event);
+            EventKind::Limit { limit, value, after_launch } => {
+                self.push(EntryKind::Limit, limit_label(event, *limit, *value, *after_launch), index, event);
             }
-            What::Forked { parent, contexts } => {
+            EventKind::Forked { parent, contexts } => {
                 let contexts = match contexts {
                     0 => "no context".to_owned(),
                     many => counted(u64::from(*many), "context"),
                 };
                 let label = format!("forked after cuInit: the parent, pid {parent}, has {contexts}");
-                self.push(Kind::Fork, label, index, event);
+                self.push(EntryKind::Fork, label, index, event);
             }
-            What::Peer => self.push(Kind::Sharing, format!("peer access: {}", place::short(&event.call)), index, event),
-            What::Ipc => {
+            EventKind::Peer => {
+                self.push(EntryKind::Sharing, format!("peer access: {}", place::short(&event.call)), index, event)
+            }
+            EventKind::Ipc => {
                 let label = format!("handle between processes: {}", place::short(&event.call));
-                self.push(Kind::Sharing, label, index, event);
+                self.push(EntryKind::Sharing, label, index, event);
             }
-            What::Error if is_repeated && !self.wanted.contains(&index) => {}
-            What::Error if event.status == Some(NOT_READY) => self.minor("call not ready", index, event),
-            What::Error => {
+            EventKind::Error if is_repeated && !self.wanted.contains(&index) => {}
+            EventKind::Error if event.status == Some(NOT_READY) => self.minor("call not ready", index, event),
+            EventKind::Error => {
                 let label = format!("{} returned {}", place::short(&event.call), place::returned(event));
-                self.push(Kind::Error, label, index, event);
+                self.push(EntryKind::Error, label, index, event);
             }
-            What::FirstUse { .. } => self.minor("first use of a GPU", index, event),
-            What::Module => self.minor("module loaded", index, event),
+            EventKind::FirstUse { .. } => self.minor("first use of a GPU", index, event),
+            EventKind::Module => self.minor("module loaded", index, event),
         }
     }
 
     /// Whether the last call of this thread was the same and failed alike.
-    fn repeats_failure(&mut self, event: &'a Event) -> bool {
+    fn repeats_failure(&mut self, event: &'a TraceEvent) -> bool {
         let (thread, call) = ((event.pid, event.tid), (event.call.as_str(), event.status));
         let is_repeated = self.failed.get(&thread) == Some(&call);
         if event.status.is_some_and(|status| status != 0) {
@@ -104,18 +106,18 @@ impl<'h, 'a> Builder<'h, 'a> {
         is_repeated
     }
 
-    pub(super) fn push(&mut self, kind: Kind, label: String, index: usize, event: &Event) {
-        self.entries.all.push(Entry::new(kind, label, index, event));
+    pub(super) fn push(&mut self, kind: EntryKind, label: String, index: usize, event: &TraceEvent) {
+        self.entries.all.push(TraceEntry::new(kind, label, index, event));
     }
 
     /// Counts an event that is of no importance by itself.
-    pub(super) fn minor(&mut self, sort: &'static str, index: usize, event: &Event) {
+    pub(super) fn minor(&mut self, sort: &'static str, index: usize, event: &TraceEvent) {
         if !self.wanted.contains(&index) {
             *self.entries.summed.entry(sort).or_default() += 1;
             return;
         }
         let label = match event.what {
-            What::FirstUse { usage } => {
+            EventKind::FirstUse { usage } => {
                 let usage = match usage {
                     Usage::Launch => "launch",
                     Usage::Copy => "copy",
@@ -123,14 +125,14 @@ impl<'h, 'a> Builder<'h, 'a> {
                 };
                 format!("first {usage} on {}", place::gpu(self.history.trace, event))
             }
-            What::Variable { ref name, .. } => format!("{} written", place::short(name)),
+            EventKind::Variable { ref name, .. } => format!("{} written", place::short(name)),
             _ => place::short(&event.call),
         };
-        self.push(Kind::Other, label, index, event);
+        self.push(EntryKind::Other, label, index, event);
     }
 }
 
-fn limit_label(event: &Event, limit: i32, value: u64, after_launch: bool) -> String {
+fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -> String {
     let (name, value) = place::limit(limit, value);
     let after = if after_launch { ", after a launch" } else { "" };
     match event.status.filter(|status| *status != 0) {

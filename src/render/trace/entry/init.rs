@@ -1,21 +1,21 @@
 //! The entry of a `cuInit`: that it began, what it read, and what it returned.
 
 use super::build::Builder;
-use super::{Entry, Kind};
+use super::{EntryKind, TraceEntry};
 use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_trace::history::{Init, MASK};
-use cuda_pitfalls_trace::{Event, Trace, What};
+use cuda_pitfalls_trace::{EventKind, Trace, TraceEvent};
 
 impl<'a> Builder<'_, 'a> {
-    pub(super) fn init(&mut self, index: usize, event: &'a Event) {
+    pub(super) fn init(&mut self, index: usize, event: &'a TraceEvent) {
         let Some((number, init)) = self.inits.get(&index).copied() else { return };
         let Some(program) = self.history.programs.get(number) else { return };
         let counting = program.init().filter(|counting| counting.has_succeeded());
         if counting.is_some_and(|counting| counting.events.first() < init.events.first()) {
             // After one that succeeded it changes nothing.
             return match event.what {
-                What::Init { .. } => self.minor("later cuInit", index, event),
+                EventKind::Init { .. } => self.minor("later cuInit", index, event),
                 _ if self.wanted.contains(&index) => self.minor("", index, event),
                 _ => {}
             };
@@ -30,8 +30,8 @@ impl<'a> Builder<'_, 'a> {
     }
 }
 
-fn entry(trace: &Trace, index: usize, init: &Init<'_>) -> Entry {
-    let mut entry = Entry::new(Kind::Init, label(init), index, init.first);
+fn entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
+    let mut entry = TraceEntry::new(EntryKind::Init, label(init), index, init.first);
     entry.events.clone_from(&init.events);
     let has_stack = |index: &&usize| trace.events.get(**index).is_some_and(|event| !event.stack.frames.is_empty());
     entry.first = init.events.iter().find(has_stack).copied().unwrap_or(index);

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::{Entry, Late, late_write};
+use super::{Late, TraceEntry, late_write};
 use crate::trace::place;
 use cuda_pitfalls_trace::History;
 
 /// Equal entries as one. The first one's time and stack stand for all.
-pub(super) fn merged(history: &History, all: Vec<Entry>) -> Vec<Entry> {
+pub(super) fn merged(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry> {
     let trace = history.trace;
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut merged: Vec<Entry> = Vec::new();
+    let mut merged: Vec<TraceEntry> = Vec::new();
     for entry in all {
         let chain =
             |event: usize| trace.events.get(event).map(|event| place::chain(event).join("\n")).unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::*;
 use cuda_pitfalls_trace::fixture::programs as fixture;
 use cuda_pitfalls_trace::history::MASK;
-use cuda_pitfalls_trace::{Trace, What};
+use cuda_pitfalls_trace::{EventKind, Trace};
 
 /// The entries of a trace with its findings and violations.
 fn entries(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Entries {
@@ -11,7 +11,7 @@ fn entries(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Ent
 }
 
 fn titles(trace: &Trace) -> Vec<String> {
-    entries(trace, &[], &[]).all.iter().map(Entry::title).collect()
+    entries(trace, &[], &[]).all.iter().map(TraceEntry::title).collect()
 }
 
 #[test]
@@ -43,15 +43,15 @@ fn a_late_write_belongs_to_the_reading_that_it_missed() {
 #[test]
 fn a_write_of_what_was_read_is_not_late_and_one_that_may_count_is_not_called_without_effect() {
     let mut trace = fixture::trace();
-    let write = trace.events.iter_mut().find(|event| matches!(event.what, What::Variable { .. })).unwrap();
-    let variable = |name: &str, value: Option<&str>| What::Variable {
+    let write = trace.events.iter_mut().find(|event| matches!(event.what, EventKind::Variable { .. })).unwrap();
+    let variable = |name: &str, value: Option<&str>| EventKind::Variable {
         name: name.to_owned(),
         before: Some("0".to_owned()),
         value: value.map(str::to_owned),
     };
     write.what = variable("CUDA_LAUNCH_BLOCKING", Some("1"));
     assert!(titles(&trace).contains(&"CUDA_LAUNCH_BLOCKING set to 1 (was 0), after cuInit".to_owned()));
-    let write = trace.events.iter_mut().find(|event| matches!(event.what, What::Variable { .. })).unwrap();
+    let write = trace.events.iter_mut().find(|event| matches!(event.what, EventKind::Variable { .. })).unwrap();
     write.what = variable(MASK, None);
     let made = entries(&trace, &[], &[]);
     assert!(made.all.iter().all(|entry| entry.late.is_empty()));
@@ -79,7 +79,7 @@ fn what_a_call_of_cu_init_does_until_it_returns_is_one_entry() {
 #[test]
 fn another_program_in_the_same_process_reads_its_variables_anew() {
     let mut trace = fixture::trace();
-    let second: Vec<Event> = trace.events.iter().take(3).cloned().collect();
+    let second: Vec<TraceEvent> = trace.events.iter().take(3).cloned().collect();
     let mut again = trace.processes.first().unwrap().clone();
     again.t_ns = trace.events.last().unwrap().t_ns + 1;
     for mut event in second {
@@ -87,7 +87,7 @@ fn another_program_in_the_same_process_reads_its_variables_anew() {
         trace.events.push(event);
     }
     let count = |trace: &Trace| {
-        entries(trace, &[], &[]).all.iter().map(|it| it.times * usize::from(it.kind == Kind::Init)).sum::<usize>()
+        entries(trace, &[], &[]).all.iter().map(|it| it.times * usize::from(it.kind == EntryKind::Init)).sum::<usize>()
     };
     assert_eq!(count(&trace), 1, "a second cuInit of the same program is no news");
     trace.processes.push(again);
@@ -113,13 +113,13 @@ fn equal_events_of_many_processes_are_one_entry() {
 #[test]
 fn an_event_that_a_finding_names_has_an_entry_whatever_it_is() {
     let trace = fixture::trace();
-    let module = trace.events.iter().position(|event| event.what == What::Module).unwrap();
+    let module = trace.events.iter().position(|event| event.what == EventKind::Module).unwrap();
     let mut finding = fixture::findings(&trace).remove(0);
     finding.events = vec![module];
     let mut lost = finding.clone();
     lost.events = vec![usize::MAX];
     let made = entries(&trace, &[finding, lost], &[]);
-    let own = made.all.iter().find(|entry| entry.kind == Kind::Other).unwrap();
+    let own = made.all.iter().find(|entry| entry.kind == EntryKind::Other).unwrap();
     assert_eq!((own.title().as_str(), own.findings.as_slice()), ("cuLibraryLoadData", &[0][..]));
     assert_eq!((made.findings, made.summed.get("module loaded")), (vec![1], Some(&11)));
 }

@@ -1,11 +1,11 @@
 //! Writes of variables: as entries, or below the `cuInit` that they missed.
 
-use super::Kind;
+use super::EntryKind;
 use super::build::Builder;
 use crate::trace::place;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::history::is_read_by_cuinit;
-use cuda_pitfalls_trace::{Event, Trace, What};
+use cuda_pitfalls_trace::{EventKind, Trace, TraceEvent};
 
 /// A write of a variable that came too late for a `cuInit`.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub(in crate::trace) struct Late {
 }
 
 impl<'a> Builder<'_, 'a> {
-    pub(super) fn variable(&mut self, index: usize, event: &'a Event) {
+    pub(super) fn variable(&mut self, index: usize, event: &'a TraceEvent) {
         let Some(write) = self.history.write(index) else { return };
         let entry = self.counting.get(&write.program).and_then(|place| self.entries.all.get_mut(*place));
         match (write.after_init_ns, entry) {
@@ -30,15 +30,15 @@ impl<'a> Builder<'_, 'a> {
             }
             (after_init, _) => {
                 let after = if after_init.is_some() { ", after cuInit" } else { "" };
-                self.push(Kind::Variable, format!("{}{after}", written(event)), index, event);
+                self.push(EntryKind::Variable, format!("{}{after}", written(event)), index, event);
             }
         }
     }
 }
 
 /// What a write of a variable did: `CUDA_VISIBLE_DEVICES set to 1`.
-fn written(event: &Event) -> String {
-    let What::Variable { name, before, value } = &event.what else { return String::new() };
+fn written(event: &TraceEvent) -> String {
+    let EventKind::Variable { name, before, value } = &event.what else { return String::new() };
     let was = before.as_deref().map(|before| format!(" (was {})", place::value(Some(before)))).unwrap_or_default();
     match value {
         Some(value) => format!("{} set to {}{was}", place::short(name), place::value(Some(value))),
@@ -49,7 +49,7 @@ fn written(event: &Event) -> String {
 /// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
 pub(in crate::trace) fn late_write(trace: &Trace, late: &Late) -> String {
     let Some(event) = trace.events.get(late.event) else { return String::new() };
-    let What::Variable { name, value, .. } = &event.what else { return String::new() };
+    let EventKind::Variable { name, value, .. } = &event.what else { return String::new() };
     // As in chains, the file's name alone.
     let line = event.stack.users().and_then(cuda_pitfalls_trace::Frame::line);
     let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));

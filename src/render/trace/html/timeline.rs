@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 
 use super::is_told;
 use crate::svg::{share, steps};
-use crate::trace::entry::{Entry, Kind};
+use crate::trace::entry::{EntryKind, TraceEntry};
 use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{html, shorten};
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_trace::{Trace, What};
+use cuda_pitfalls_trace::{EventKind, Trace};
 
 /// The most lanes.
 const MOST_LANES: usize = 48;
@@ -31,22 +31,22 @@ const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
 /// The class that gives a kind of event its colour.
-pub(super) fn class(kind: Kind) -> &'static str {
+pub(super) fn class(kind: EntryKind) -> &'static str {
     match kind {
-        Kind::Init => "init",
-        Kind::Variable => "variable",
-        Kind::Context => "context",
-        Kind::Fork => "fork",
-        Kind::Error => "failure",
-        Kind::Limit => "limit",
-        Kind::HostMemory => "host",
-        Kind::Sharing => "sharing",
-        Kind::Other => "other",
+        EntryKind::Init => "init",
+        EntryKind::Variable => "variable",
+        EntryKind::Context => "context",
+        EntryKind::Fork => "fork",
+        EntryKind::Error => "failure",
+        EntryKind::Limit => "limit",
+        EntryKind::HostMemory => "host",
+        EntryKind::Sharing => "sharing",
+        EntryKind::Other => "other",
     }
 }
 
 /// Writes the picture; nothing where there is nothing to draw.
-pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<usize>) {
+pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>) {
     if entries.is_empty() && trace.memory.is_empty() {
         return;
     }
@@ -54,8 +54,10 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[Entry], listed: &
     let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
     let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
     out.push_str("<h2>Timeline</h2>\n<div class=\"timeline\">\n");
-    let is_there = |entry: &Entry, kind: Kind| entry.kind == kind || (kind == Kind::Variable && !entry.late.is_empty());
-    let kinds = Kind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| is_there(entry, *kind)));
+    let is_there = |entry: &TraceEntry, kind: EntryKind| {
+        entry.kind == kind || (kind == EntryKind::Variable && !entry.late.is_empty())
+    };
+    let kinds = EntryKind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| is_there(entry, *kind)));
     let legend: String = kinds
         .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", class(kind), kind.name()))
         .collect();
@@ -123,7 +125,7 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
 /// Events of one process that stand so close together that they are one mark.
 struct Mark {
     at: f64,
-    kind: Kind,
+    kind: EntryKind,
     count: usize,
     is_told: bool,
     /// An entry that the page has.
@@ -131,7 +133,7 @@ struct Mark {
     title: String,
 }
 
-fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<usize>, (from, to): (u64, u64)) {
+fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>, (from, to): (u64, u64)) {
     let percent = |t: u64| 100.0 * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
     let mut marked = marked(trace, entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
@@ -180,19 +182,19 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[Entry], listed: &HashSet<us
 }
 
 /// Every event of every entry that gets a mark, by process: when, of which entry, and of what kind.
-fn marked(trace: &Trace, entries: &[Entry]) -> BTreeMap<u32, Vec<(u64, usize, Kind)>> {
-    let mut marked: BTreeMap<u32, Vec<(u64, usize, Kind)>> = BTreeMap::new();
+fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usize, EntryKind)>> {
+    let mut marked: BTreeMap<u32, Vec<(u64, usize, EntryKind)>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {
         let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
         // A cuInit has three events, and one mark.
         let is_shown = |index: &&usize| {
-            entry.kind != Kind::Init
+            entry.kind != EntryKind::Init
                 || late.contains(*index)
                 || **index == entry.first
-                || matches!(trace.events.get(**index).map(|event| &event.what), Some(What::Init { .. }) if entry.times > 1)
+                || matches!(trace.events.get(**index).map(|event| &event.what), Some(EventKind::Init { .. }) if entry.times > 1)
         };
         for index in entry.events.iter().filter(is_shown) {
-            let kind = if late.contains(index) { Kind::Variable } else { entry.kind };
+            let kind = if late.contains(index) { EntryKind::Variable } else { entry.kind };
             if let Some(event) = trace.events.get(*index) {
                 marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
             }
@@ -220,9 +222,9 @@ fn draw_mark(out: &mut String, mark: &Mark) {
 
 fn marks(
     trace: &Trace,
-    entries: &[Entry],
+    entries: &[TraceEntry],
     listed: &HashSet<usize>,
-    events: &[(u64, usize, Kind)],
+    events: &[(u64, usize, EntryKind)],
     near: f64,
     percent: impl Fn(u64) -> f64,
 ) -> Vec<Mark> {
@@ -240,7 +242,7 @@ fn marks(
                 mark.link = mark.link.or(link);
             }
             _ => {
-                let is_late = *kind == Kind::Variable && entry.kind == Kind::Init;
+                let is_late = *kind == EntryKind::Variable && entry.kind == EntryKind::Init;
                 let title = if is_late { "a write that came too late".to_owned() } else { entry.title() };
                 let title = format!("{}: {title}", place::since_start(trace, *t));
                 marks.push(Mark { at, kind: *kind, count: 1, is_told: is_told(entry), link, title });

@@ -1,13 +1,13 @@
-//! Contexts, and what each process did with those that it made.
+//! Contexts, and how each process used them.
 
 use std::collections::HashSet;
 
 use super::super::clue::Clue;
 use super::{about, gpu_name, leaves_guard, line, sum};
-use crate::history::Program;
-use crate::{ContextLife, Event, Frame, History, Trace, What};
+use crate::history::ProgramHistory;
+use crate::{ContextLife, EventKind, Frame, History, Trace, TraceEvent};
 
-/// What stands for the ordinal of a GPU that is not known.
+/// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
 
 /// A clue for each context.
@@ -36,7 +36,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
                 .with_known("ordinal", made.device.map(i64::from))
                 .with_known("bytes", life.bytes)
                 .with_known("used", life.uses.map(|uses| !uses.is_none()));
-            if let What::Context { primary, .. } = made.what {
+            if let EventKind::Context { primary, .. } = made.what {
                 clue = clue.with("primary", primary);
             }
             clue.gpu.clone_from(&made.gpu);
@@ -57,8 +57,8 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// The context of the process on another GPU on which it did work.
-fn worked_on<'p, 'a>(program: &'p Program<'a>, but: Option<&str>) -> Option<&'p ContextLife<'a>> {
+/// A context of the process on another GPU, with work.
+fn worked_on<'p, 'a>(program: &'p ProgramHistory<'a>, but: Option<&str>) -> Option<&'p ContextLife<'a>> {
     let mut others = program.contexts.iter().map(|(_, life)| life).filter(|life| life.made.gpu.as_deref() != but);
     others.find(|life| life.uses.is_some_and(|uses| !uses.is_none()))
 }
@@ -67,30 +67,33 @@ fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
     own.and_then(|own| own.made.device).map_or(SOME_ORDINAL.to_owned(), |ordinal| ordinal.to_string())
 }
 
-fn is_host_memory(event: &Event) -> bool {
-    matches!(event.what, What::HostMemory { .. })
+fn is_host_memory(event: &TraceEvent) -> bool {
+    matches!(event.what, EventKind::HostMemory { .. })
 }
 
-/// What the thread did next, but for loading code, which comes with a context.
-fn next_of_thread<'a>(program: &Program<'a>, index: usize, made: &Event) -> Option<(usize, &'a Event)> {
+/// The next event of the thread, except loading code, which comes with a context.
+fn next_of_thread<'a>(
+    program: &ProgramHistory<'a>,
+    index: usize,
+    made: &TraceEvent,
+) -> Option<(usize, &'a TraceEvent)> {
     let after = program.events.iter().filter(|(at, event)| *at > index && event.tid == made.tid);
-    after.copied().find(|(_, event)| !matches!(event.what, What::Module))
+    after.copied().find(|(_, event)| !matches!(event.what, EventKind::Module))
 }
 
-/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Every call
-/// after it returns the same: what went wrong lies before it.
-fn fault_after<'a>(program: &Program<'a>, index: usize, made: &Event) -> Option<(usize, &'a Event)> {
+/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Later calls
+/// return it too; the cause lies before the first.
+fn fault_after<'a>(program: &ProgramHistory<'a>, index: usize, made: &TraceEvent) -> Option<(usize, &'a TraceEvent)> {
     const ILLEGAL_ADDRESS: i64 = 700;
     let first = program.events.iter().copied().find(|(_, event)| event.status == Some(ILLEGAL_ADDRESS))?;
-    let is_use = |event: &Event| matches!(event.what, What::FirstUse { .. }) && event.gpu == made.gpu;
+    let is_use = |event: &TraceEvent| matches!(event.what, EventKind::FirstUse { .. }) && event.gpu == made.gpu;
     let between = program.events.iter().filter(|(at, _)| (index..first.0).contains(at));
     between.into_iter().any(|(_, event)| is_use(event)).then_some(first)
 }
 
-/// Whether a user's line lies before another in the same function: the program came back to the
-/// beginning of a block, as `with` does when it leaves one.
-fn goes_back(before: &Event, now: &Event) -> bool {
-    let users = |event: &Event| -> Option<(String, String, u32)> {
+/// Whether a user's line is above another in the same function: `with` returns to its first line when it ends.
+fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
+    let users = |event: &TraceEvent| -> Option<(String, String, u32)> {
         let frame: &Frame = event.stack.users()?;
         Some((frame.file.clone()?, frame.function.clone(), frame.line?))
     };
@@ -104,11 +107,11 @@ pub(super) fn of_processes<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     history.programs.iter().filter_map(|program| of_process(history.trace, program)).collect()
 }
 
-fn of_process<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
+fn of_process<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let gpus = program.gpus();
     let unused: Vec<&(usize, ContextLife)> =
         program.contexts.iter().filter(|(_, life)| program.used(life.made.gpu.as_deref()) == Some(false)).collect();
-    // The clue stands where the first of them was made; a process without one has it at its first.
+    // The clue is at the first of them, or at the first context if there are none.
     let (index, life) = unused.first().map(|(index, life)| (*index, life)).or_else(|| gpus.first().copied())?;
     let mut clue = about("process-contexts", index, life.made)?;
     let uses: Option<Vec<bool>> = gpus.iter().map(|(_, life)| program.used(life.made.gpu.as_deref())).collect();
@@ -139,8 +142,8 @@ fn of_process<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
 }
 
 /// Whether the process used no GPU between the first of its contexts and the first on the last GPU.
-fn made_at_once(program: &Program<'_>, gpus: &[(usize, &ContextLife<'_>)]) -> bool {
+fn made_at_once(program: &ProgramHistory<'_>, gpus: &[(usize, &ContextLife<'_>)]) -> bool {
     let (Some((first, _)), Some((last, _))) = (gpus.first(), gpus.last()) else { return false };
     let between = program.events.iter().filter(|(index, _)| (first..last).contains(&index));
-    !between.into_iter().any(|(_, event)| matches!(event.what, What::FirstUse { .. }))
+    !between.into_iter().any(|(_, event)| matches!(event.what, EventKind::FirstUse { .. }))
 }

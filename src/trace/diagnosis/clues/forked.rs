@@ -2,8 +2,8 @@
 
 use super::super::clue::Clue;
 use super::{about, line, through};
-use crate::history::{Fork, Program};
-use crate::{Event, History, Language, Trace, status_name};
+use crate::history::{Fork, ProgramHistory};
+use crate::{FrameLanguage, History, Trace, TraceEvent, status_name};
 
 /// A clue for each child.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
@@ -27,7 +27,7 @@ fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
     } else if trace.counts.iter().any(|counts| counts.pid == fork.child.pid) {
         let call = counted_error(trace, fork.child.pid);
         clue = clue.with("refused", call.is_some()).with_known("refused_call", call);
-        // Which line made the call, and what it got, was left out of the trace.
+        // The trace left out the event with the line and the status.
         clue = clue.with("refused_line", format!("pid {}", fork.child.pid)).with("status", "an error");
     }
     Some(with_init(clue, history, fork))
@@ -45,18 +45,18 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
 }
 
 /// The first call of a child that returned an error.
-fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a Event)> {
+fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
     fork.child.events.iter().copied().find(|(at, event)| *at > fork.event.0 && event.has_failed())
 }
 
-/// A call of a process that returned an error, of which there may be no event.
+/// A call of a process that returned an error, by the counts: the trace may lack its event.
 fn counted_error(trace: &Trace, pid: u32) -> Option<&str> {
     let counts = trace.counts.iter().find(|counts| counts.pid == pid)?;
     counts.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str())
 }
 
-/// A clue for each line that forked children of which no refused call was seen. That says nothing: PyTorch refuses
-/// CUDA in such a child before it calls the driver, and Numba after a question that is not counted.
+/// A clue for each line that forked children without a refused call in the trace. This does not show that CUDA worked:
+/// PyTorch refuses CUDA in such a child before it calls the driver, and Numba after a query that is not counted.
 pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
@@ -87,22 +87,23 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     lines.iter().filter_map(|(_, forks)| clue(forks)).collect()
 }
 
-/// Whether a framework of Python may refuse CUDA by itself in the child.
+/// Whether a Python framework may refuse CUDA in the child without a driver call.
 fn is_of_python(fork: Fork<'_, '_>) -> bool {
-    let runs_python = |program: &Program<'_>| {
+    let runs_python = |program: &ProgramHistory<'_>| {
         program.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
     };
-    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == Language::Python)
+    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == FrameLanguage::Python)
 }
 
-/// Whether the child was seen to become another program, which initialises CUDA for itself.
-fn runs_another(programs: &[Program<'_>], fork: Fork<'_, '_>) -> bool {
-    let is_later = |program: &Program<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
+/// Whether the child executed another program, which initialises CUDA for itself.
+fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
+    let is_later =
+        |program: &ProgramHistory<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
     programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
 }
 
 /// Whether PyTorch's DataLoader forked.
-fn is_of_loader(event: &Event) -> bool {
+fn is_of_loader(event: &TraceEvent) -> bool {
     let is_it = |file: &str| file.starts_with("torch/utils/data/");
     event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))
 }

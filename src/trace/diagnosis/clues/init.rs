@@ -1,14 +1,14 @@
-//! What each process got from `cuInit`, and what that took.
+//! The GPUs that each process got from `cuInit`, and the memory that it took.
 
 use super::super::clue::Clue;
 use super::{UNSET, about, gpu_name};
-use crate::history::{MASK, Program};
-use crate::{Event, History, Trace, What};
+use crate::history::{MASK, ProgramHistory};
+use crate::{EventKind, History, Trace, TraceEvent};
 use cuda_pitfalls_core::mask;
 
-/// What `cuInit` takes on a GPU is more than this: less is noise.
+/// The least memory of `cuInit` on a GPU; less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
-/// And less than this, which is less than any context takes.
+/// The most memory of `cuInit` on a GPU; every context takes more.
 const CONTEXT_BYTES: i64 = 100 << 20;
 
 /// The clues about `cuInit`.
@@ -23,7 +23,7 @@ fn is_whole(trace: &Trace) -> bool {
     trace.start.libcuda.is_some() && trace.end.as_ref().is_some_and(|end| end.left_out == 0 && end.not_seen.is_empty())
 }
 
-fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
+fn initialised<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let init = program.init()?;
     let &(index, event) = init.begun.last()?;
     let mask = init.value(MASK)?;
@@ -56,28 +56,28 @@ fn initialised<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> 
     Some(clue)
 }
 
-/// Whether another process of the program initialised CUDA, or made or ended a context, while `cuInit` ran: what it
-/// took is in the same figures then.
-fn is_beside_another(trace: &Trace, done: &Event) -> bool {
+/// Whether another process initialised CUDA, or created or destroyed a context, while `cuInit` ran. The change of memory
+/// then includes both.
+fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     let (began, until) = span(done);
     trace.events.iter().any(|other| {
-        let is_one = matches!(other.what, What::Context { .. } | What::InitDone { .. });
+        let is_one = matches!(other.what, EventKind::Context { .. } | EventKind::InitDone { .. });
         let (from, to) = span(other);
         is_one && other.pid != done.pid && from <= until && to >= began
     })
 }
 
-/// From when until when the call of an event ran: `cuInit` is told when it is done, a context by when it began.
-fn span(event: &Event) -> (u64, u64) {
+/// When the call of an event began and ended. The stamp of `cuInit` is its end, that of a context its start.
+fn span(event: &TraceEvent) -> (u64, u64) {
     let elapsed = event.elapsed_ns.unwrap_or(0);
     match event.what {
-        What::InitDone { .. } => (event.t_ns.saturating_sub(elapsed), event.t_ns),
+        EventKind::InitDone { .. } => (event.t_ns.saturating_sub(elapsed), event.t_ns),
         _ => (event.t_ns, event.t_ns.saturating_add(elapsed)),
     }
 }
 
-/// What `cuInit` took where no context followed.
-fn memory<'a>(trace: &'a Trace, program: &Program<'a>) -> Option<Clue<'a>> {
+/// The memory of `cuInit` on GPUs without a later context.
+fn memory<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let init = program.init()?;
     let returned = init.returned.filter(|_| init.has_succeeded());
     let mut read = [returned, init.begun.last().copied()].into_iter().flatten();

@@ -2,13 +2,13 @@
 
 use super::super::clue::Clue;
 use super::about;
-use crate::{History, What, is_error, limit_name, status_name};
+use crate::{EventKind, History, is_error, limit_name, status_name};
 
 /// A clue for each limit.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for &(index, event) in history.programs.iter().flat_map(|program| &program.events) {
-        let What::Limit { limit, value, after_launch } = event.what else { continue };
+        let EventKind::Limit { limit, value, after_launch } = event.what else { continue };
         let Some(clue) = about("limit-set", index, event) else { continue };
         let mut clue = clue
             .with("limit", limit_name(limit).map_or_else(|| format!("limit {limit}"), str::to_owned))

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use super::super::clue::Clue;
 use super::{about, gpu_name, sum};
-use crate::history::Program;
+use crate::history::ProgramHistory;
 use crate::{ContextLife, History, Trace};
 
 /// The first context of one process on a GPU.
 struct Holder<'p, 'a> {
-    program: &'p Program<'a>,
+    program: &'p ProgramHistory<'a>,
     index: usize,
     life: &'p ContextLife<'a>,
 }
 
 /// A clue for each such GPU, and each process that started its holders.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    // A parent and its child share a GPU on purpose more often than not; ranks are siblings.
+    // A parent and its child usually share a GPU on purpose; ranks are siblings.
     let mut groups: BTreeMap<(&str, u32), Vec<Holder<'_, 'a>>> = BTreeMap::new();
     for program in &history.programs {
         let Some(process) = program.process else { continue };
@@ -35,7 +35,7 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
     let grown = Grown::of(trace, gpu);
     let holders: Vec<&Holder> =
         all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
-    // The one too many is of a process that has another GPU of its own, and does nothing or little here.
+    // The stray context is that of a process with another GPU, if possible of one without work here.
     let has_other =
         |holder: &Holder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
     let is_idle = |holder: &Holder| holder.program.used(Some(gpu)) == Some(false);
@@ -74,14 +74,14 @@ fn is_beside(grown: &Grown, one: &Holder<'_, '_>, other: &Holder<'_, '_>) -> boo
     if earlier.program.last_seen_ns() >= made {
         return true;
     }
-    // Nothing says when a process ended; but its context is there as long as its memory is.
+    // The trace has no end of a process, but a context exists as long as its memory is in use.
     let taken = grown.before(made).zip(earlier.life.bytes);
     taken.is_some_and(|(used, bytes)| bytes > 0 && used >= bytes / 2)
 }
 
 /// How much more memory of a GPU was in use than before the program began.
 struct Grown {
-    /// None where the memory was not read.
+    /// None if the memory was not read.
     start: Option<u64>,
     /// The readings, with their times, in the order of time.
     readings: Vec<(u64, u64)>,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::super::clue::Clue;
 use super::{UNSET, about};
-use crate::history::{Program, VariableWrite, is_read_by_cuinit};
-use crate::{History, What};
+use crate::history::{ProgramHistory, VariableWrite, is_read_by_cuinit};
+use crate::{EventKind, History};
 
 /// A clue for each write.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
@@ -17,7 +17,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         let Some(clue) = about("variable-written", write.event, event) else { continue };
         let after_context = program.first_context_ns().is_some_and(|made| made < event.t_ns);
         let changes = match program.first_context_ns().filter(|_| after_context) {
-            // What is read with the context may have been written since `cuInit`.
+            // A variable that is read at context creation may be written after `cuInit`.
             Some(made) if !is_read_by_cuinit(write.name) => {
                 let key = (write.program, write.name);
                 let before = at_context.entry(key).or_insert_with(|| value_at(program, write, made));
@@ -45,11 +45,11 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// A variable as it was at a time after `cuInit`; the outer value is none where that is not known.
-fn value_at<'a>(program: &Program<'a>, write: &VariableWrite<'a>, t_ns: u64) -> Option<Option<&'a str>> {
+/// The value of a variable at a time after `cuInit`: `None` if unknown, `Some(None)` if it was not set.
+fn value_at<'a>(program: &ProgramHistory<'a>, write: &VariableWrite<'a>, t_ns: u64) -> Option<Option<&'a str>> {
     let init_ns = program.init()?.t_ns();
     let written = program.events.iter().rev().find_map(|(_, event)| match &event.what {
-        What::Variable { name, value, .. } if name == write.name && (init_ns..=t_ns).contains(&event.t_ns) => {
+        EventKind::Variable { name, value, .. } if name == write.name && (init_ns..=t_ns).contains(&event.t_ns) => {
             Some(value.as_deref())
         }
         _ => None,

@@ -1,7 +1,7 @@
 //! Files of rules that are wrong, and what is said of them.
 
 use super::load;
-use crate::diagnosis::Shown;
+use crate::diagnosis::WorkaroundRun;
 
 const GOOD: &str = r#"# It goes wrong, because of that.
 title    = "a title"
@@ -76,7 +76,8 @@ fn a_workaround_may_be_that_of_a_function_and_says_where_it_was_run() {
     );
     let rule = load("a", "a.toml", &source).expect("a rule");
     assert_eq!(rule.workaround("torch.cuda.init"), Some("Nor this."));
-    let expected = [Shown::Case("context/a".to_owned(), "control".to_owned()), Shown::Program("b".to_owned())];
+    let expected =
+        [WorkaroundRun::Case("context/a".to_owned(), "control".to_owned()), WorkaroundRun::Program("b".to_owned())];
     assert_eq!((rule.shown("any"), rule.shown("torch.cuda.init")), (&expected[..], &[][..]));
     let shown = |table: &str| {
         wrong("workaround = { any = \"Do not.\" }", &format!("workaround = {{ any = \"Do not.\" }}\nshown = {table}"))

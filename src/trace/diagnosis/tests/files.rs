@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::diagnosis::{Rule, Shown, rules};
+use crate::diagnosis::{DiagnosisRule, WorkaroundRun, rules};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::source::reader::is_name;
 
@@ -28,12 +28,12 @@ fn what_showed_a_workaround_is_there() {
     for rule in rules() {
         for shown in rule.shown.iter().flat_map(|(_, shown)| shown) {
             match shown {
-                Shown::Case(name, case) => {
+                WorkaroundRun::Case(name, case) => {
                     let scenario = catalogue::embedded().find(|scenario| scenario.name == *name);
                     let has = scenario.is_some_and(|scenario| scenario.source.contains(&format!("[cases.{case}]")));
                     assert!(has, "{}: {name} has no case {case}", rule.name);
                 }
-                Shown::Program(name) => {
+                WorkaroundRun::Program(name) => {
                     let file = root().join("reports/traces/programs").join(format!("{name}.py"));
                     assert!(file.is_file(), "{}: {} is not there", rule.name, file.display());
                 }
@@ -52,7 +52,7 @@ fn rules_replace_others_that_there_are() {
 }
 
 /// What is wrong with `instead_of` of rules: a rule that there is not, or two that replace each other.
-fn unconnected(rules: &[Rule]) -> Vec<String> {
+fn unconnected(rules: &[DiagnosisRule]) -> Vec<String> {
     let mut wrong = Vec::new();
     for rule in rules {
         for name in &rule.instead_of {

@@ -1,16 +1,16 @@
 //! What is not wrong, though it looks like it.
 
-use super::{CASES, Made, PID, findings, of, on_every, pinned, ranks};
+use super::{CASES, PID, TraceBuilder, findings, of, on_every, pinned, ranks};
 use crate::diagnosis::Severity;
 use crate::fixture::{CONTEXT, uuid};
-use crate::{Frame, Stack, Trace, What, Witness};
+use crate::{EventKind, Frame, Stack, Trace, Witness};
 
 fn rules_of(trace: &Trace) -> Vec<String> {
     findings(trace).into_iter().map(|finding| finding.rule).collect()
 }
 
 fn written(before: &[(&str, &str)], value: &str) -> Vec<String> {
-    let made = Made::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
+    let made = TraceBuilder::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
     rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
 }
 
@@ -24,7 +24,7 @@ fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
 
 #[test]
 fn removing_a_mask_too_late_is_a_late_mask() {
-    let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
+    let made = TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
     let found = findings(&made.context(1, 0).launch(1).ends(&[1]).done());
     let late = of("late-mask", &found).expect("a late mask");
     assert!(late.says.contains("CUDA_VISIBLE_DEVICES=(unset)") && late.says.contains("read as 1"), "{}", late.says);
@@ -32,7 +32,7 @@ fn removing_a_mask_too_late_is_a_late_mask() {
 
 #[test]
 fn a_mask_that_a_later_child_gets_is_not_late() {
-    let parent = || Made::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let parent = || TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).setenv("CUDA_VISIBLE_DEVICES", "1");
     let child = |mask: &str, parent_of_child: u32| {
         let made = parent().process(200, parent_of_child).init(&[("CUDA_VISIBLE_DEVICES", mask)], &[1]);
         rules_of(&made.context(1, 0).launch(1).ends(&[1]).by(PID).ends(&[0]).done())
@@ -46,14 +46,14 @@ fn a_mask_that_a_later_child_gets_is_not_late() {
 
 #[test]
 fn a_mask_after_a_failed_cuinit_is_in_time() {
-    let made = Made::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = TraceBuilder::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
     let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
     assert_eq!(rules_of(&made.ends(&[1]).done()), [] as [&str; 0]);
 }
 
 #[test]
 fn a_process_that_runs_another_program_reads_its_mask_anew() {
-    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
     let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
     let found = rules_of(&made.ends(&[1]).done());
     assert!(!found.contains(&"late-mask".to_owned()), "{found:?}");
@@ -61,7 +61,7 @@ fn a_process_that_runs_another_program_reads_its_mask_anew() {
 
 #[test]
 fn a_process_that_changes_its_title_is_the_same_program() {
-    let made = Made::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
     let mut trace = made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done();
     // Old traces have a line for each command line.
     trace.start.schema.minor = 1;
@@ -72,13 +72,13 @@ fn a_process_that_changes_its_title_is_the_same_program() {
 fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
     // Both witnesses tell of both attempts, and the end of each has the time of its beginning.
     let variables = |mask: &str| [("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into();
-    let begins = |mask: &str, witness| What::Init { witness, variables: variables(mask) };
-    let mut made = Made::on(2);
+    let begins = |mask: &str, witness| EventKind::Init { witness, variables: variables(mask) };
+    let mut made = TraceBuilder::on(2);
     for (mask, status) in [("", 100), ("1", 0)] {
         made = made.event("cuInit", begins(mask, Witness::Forwarding), |_| {});
         let visible = (status == 0).then_some(1);
         let gpus = if status == 0 { vec![uuid(1)] } else { Vec::new() };
-        made = made.event("cuInit", What::InitDone { visible, gpus }, |event| {
+        made = made.event("cuInit", EventKind::InitDone { visible, gpus }, |event| {
             event.t_ns -= 10_000_000;
             event.status = Some(status);
         });
@@ -90,20 +90,20 @@ fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
 
 #[test]
 fn the_only_context_of_a_process_is_not_stray() {
-    let made = Made::on(2).init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).context(0, 0).ends(&[]);
+    let made = TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).context(0, 0).ends(&[]);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
 }
 
 #[test]
 fn nothing_is_said_of_what_is_not_known() {
     // Without the counts of a process its contexts may have been used.
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
     // A trace that was cut short may lack the context that came later.
-    let mut cut = Made::on(2).init(&[], &[0, 1]).done();
+    let mut cut = TraceBuilder::on(2).init(&[], &[0, 1]).done();
     cut.end = None;
     assert_eq!(rules_of(&cut), [] as [&str; 0]);
-    let mut unseen = Made::on(2).init(&[], &[0, 1]).done();
+    let mut unseen = TraceBuilder::on(2).init(&[], &[0, 1]).done();
     unseen.start.libcuda = None;
     assert_eq!(rules_of(&unseen), [] as [&str; 0]);
 }
@@ -111,7 +111,7 @@ fn nothing_is_said_of_what_is_not_known() {
 #[test]
 fn contexts_that_came_with_the_work_are_not_everywhere() {
     // On two GPUs a stray context makes one on every GPU too; the words for it are its own.
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
     assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
     assert_eq!(rules_of(&on_every(&[1], &[0, 1, 2, 3])), ["context-on-every-gpu"]);
     let found = rules_of(&on_every(&[1], &[0, 1, 2]));
@@ -133,25 +133,25 @@ fn one_event_has_the_words_that_say_most() {
 
 #[test]
 fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
     let made = made.at(&[("<module>", "train.py", 60), ("pin_memory", "torch/utils/data/_utils/pin_memory.py", 1)]);
     assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["pinned-memory-context"]);
-    let made = Made::on(2).init(&[], &[0, 1]).context(0, 0);
-    let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0);
+    let made = made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 }, |_| {});
     let found = findings(&made.ends(&[]).done());
     assert!(of("pinned-memory-context", &found).is_some(), "the only context, and for host memory alone");
     // Another thread's page-locked memory says nothing of this context.
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
-    let made = made.event("cuMemHostAlloc", What::HostMemory { bytes: 1 }, |_| {});
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
+    let made = made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 }, |_| {});
     assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
 }
 
 #[test]
 fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
     let with = |elapsed_ns: u64| {
-        let made = Made::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+        let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
         let mut trace = made.process(200, PID).init(&[], &[0, 1]).context(1, 1).launch(1).ends(&[1]).done();
-        for event in trace.events.iter_mut().filter(|event| matches!(event.what, What::InitDone { .. })) {
+        for event in trace.events.iter_mut().filter(|event| matches!(event.what, EventKind::InitDone { .. })) {
             event.elapsed_ns = Some(elapsed_ns);
         }
         rules_of(&trace).into_iter().filter(|rule| rule == "memory-of-init").count()
@@ -162,7 +162,7 @@ fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
 #[test]
 fn what_a_timer_calls_at_its_end_is_no_device_guard() {
     let with = |frames: &[(&str, &str, u32)]| {
-        let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
+        let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
         rules_of(&made.context(0, 0).ends(&[1]).done())
     };
     let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
@@ -178,16 +178,16 @@ fn what_a_timer_calls_at_its_end_is_no_device_guard() {
         ],
         ..Stack::default()
     };
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).on_stack(stack);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).on_stack(stack);
     assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["guard-restores-device"]);
 }
 
 #[test]
 fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
-    let mut trace = Made::on(1)
+    let mut trace = TraceBuilder::on(1)
         .init(&[], &[0])
         .process(200, PID)
-        .event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {})
+        .event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {})
         .ends(&[])
         .done();
     assert!(of("fork-after-init", &findings(&trace)).is_none());
@@ -199,7 +199,7 @@ fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
 
 #[test]
 fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
-    let mut trace = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
+    let mut trace = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
     trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
     let found = findings(&trace);
     let stray = of("stray-context", &found).expect("a stray context");
@@ -219,7 +219,7 @@ fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
     let with = |line: u32| {
         let mut stack = crate::fixture::stack(&[("<module>", "a.py", line)]);
         stack.frames.insert(0, native());
-        let made = Made::on(4).init(&[], &[0, 1, 2, 3]).at(&[("<module>", "a.py", 8)]).context(3, 3).launch(3);
+        let made = TraceBuilder::on(4).init(&[], &[0, 1, 2, 3]).at(&[("<module>", "a.py", 8)]).context(3, 3).launch(3);
         let found = findings(&made.on_stack(stack).context(0, 0).ends(&[3]).done());
         found.into_iter().find(|finding| finding.severity == Severity::Pitfall).expect("a finding")
     };
@@ -236,19 +236,20 @@ fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
     assert_eq!((shared.pid, shared.gpu.clone(), shared.bytes), (300, Some(uuid(0)), Some(CONTEXT)));
     assert!(of("ranks-share-gpu", &findings(&ranks(2, false))).is_none(), "a parent and its child");
     // The first has ended, and its memory is gone, before the second begins.
-    let one = |made: Made, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
-    let gone = one(one(Made::on(2), 200).memory(0, 0), 300).done();
+    let one =
+        |made: TraceBuilder, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+    let gone = one(one(TraceBuilder::on(2), 200).memory(0, 0), 300).done();
     assert!(of("ranks-share-gpu", &findings(&gone)).is_none());
-    let ended = |made: Made| made.by(200).context_ends(0);
-    let released = one(ended(one(Made::on(2), 200)), 300).done();
+    let ended = |made: TraceBuilder| made.by(200).context_ends(0);
+    let released = one(ended(one(TraceBuilder::on(2), 200)), 300).done();
     assert!(of("ranks-share-gpu", &findings(&released)).is_none(), "released before");
-    let there = one(one(Made::on(2), 200), 300).done();
+    let there = one(one(TraceBuilder::on(2), 200), 300).done();
     assert!(of("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
 }
 
 #[test]
 fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
-    let trace = Made::on(2)
+    let trace = TraceBuilder::on(2)
         .process(300, PID)
         .init(&[], &[0, 1])
         .at(&[("<module>", "rank.py", 7)])
@@ -271,7 +272,7 @@ fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
 
 #[test]
 fn a_loop_at_one_line_is_one_finding() {
-    let mut made = Made::on(2).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
+    let mut made = TraceBuilder::on(2).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
     for _ in 0..5 {
         made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
     }
@@ -282,7 +283,7 @@ fn a_loop_at_one_line_is_one_finding() {
 fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
     let meanwhile = crate::fixture::stack(&[("<module>", "a.py", 4), ("devices", "jax/_src/xla_bridge.py", 1)]);
     let stack = crate::Stack { meanwhile: meanwhile.frames, ..Default::default() };
-    let made = Made::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
     let found = findings(&made.launch(0).ends(&[0]).done());
     let every = of("context-on-every-gpu", &found).expect("a context on both");
     assert!(every.says.starts_with("a thread beside a.py:4 and what follows"), "{}", every.says);
@@ -311,7 +312,7 @@ fn absurd_numbers_do_no_harm() {
 
 #[test]
 fn a_long_trace_takes_no_time_to_speak_of() {
-    let mut made = Made::on(2).init(&[], &[0, 1]).context(0, 0);
+    let mut made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0);
     for number in 0..20_000 {
         made = made.setenv("CUDA_VISIBLE_DEVICES", &number.to_string()).setenv("CUDA_LAUNCH_BLOCKING", "1");
     }
@@ -326,18 +327,19 @@ fn a_long_trace_takes_no_time_to_speak_of() {
 
 #[test]
 fn findings_come_in_the_order_of_time() {
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
     let made = made.setenv("CUDA_MODULE_LOADING", "EAGER").setenv("CUDA_VISIBLE_DEVICES", "1");
     assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context", "late-variable", "late-mask"]);
 }
 
 /// What a child of Python that was forked after `cuInit` at these frames shows, if no call of it is refused.
 fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
-    let made = Made::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]).init(&[], &[0]);
+    let made =
+        TraceBuilder::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]).init(&[], &[0]);
     let made = made.context(0, 0).launch(0);
     let made = [200, 201].into_iter().fold(made, |made, pid| {
         let made = made.process(pid, PID).at(frames);
-        made.event("fork", What::Forked { parent: PID, contexts: 1 }, |_| {})
+        made.event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {})
     });
     let mut trace = made.by(PID).ends(&[0]).done();
     trace.end.as_mut().expect("an end").code = code;
@@ -377,8 +379,9 @@ fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
 
 #[test]
 fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
-    let made = Made::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
-    let made = made.process(200, PID).event("fork", What::Forked { parent: PID, contexts: 1 }, |_| {});
+    let made =
+        TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
+    let made = made.process(200, PID).event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {});
     let made = made.process(200, PID).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
 }
@@ -386,9 +389,9 @@ fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
 #[test]
 fn the_workaround_for_a_fork_names_what_initialised_cuda() {
     let with = |function: &str, child_calls: bool| {
-        let made = Made::on(1).at(&[("<module>", "train.py", 4), (function, "torch/cuda/__init__.py", 9)]);
+        let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4), (function, "torch/cuda/__init__.py", 9)]);
         let made = made.init(&[], &[0]).process(200, PID).at(&[("<module>", "train.py", 6)]);
-        let made = made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {});
         let made = if child_calls { made.error("cuDeviceGetCount", 3) } else { made };
         let found = findings(&made.ends(&[]).by(PID).ends(&[]).done());
         let found: Vec<_> = found.into_iter().filter(|it| it.rule.contains("fork")).collect();
@@ -406,23 +409,23 @@ fn the_workaround_for_a_fork_names_what_initialised_cuda() {
 
 #[test]
 fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
-    let made = Made::on(1).process(200, PID).at(&[("<module>", "train.py", 6)]);
-    let found = findings(&made.event("fork", What::Forked { parent: PID, contexts: 0 }, |_| {}).ends(&[]).done());
+    let made = TraceBuilder::on(1).process(200, PID).at(&[("<module>", "train.py", 6)]);
+    let found = findings(&made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {}).ends(&[]).done());
     let says = &of("forked-unseen", &found).expect("a fork").says;
     assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit;"), "{says}");
 }
 
 #[test]
 fn processes_that_fork_each_other_in_a_circle_come_to_an_end() {
-    let forked = |parent| What::Forked { parent, contexts: 0 };
-    let made = Made::on(1).process(200, 300).event("fork", forked(300), |_| {}).at(&[("<module>", "a.py", 1)]);
+    let forked = |parent| EventKind::Forked { parent, contexts: 0 };
+    let made = TraceBuilder::on(1).process(200, 300).event("fork", forked(300), |_| {}).at(&[("<module>", "a.py", 1)]);
     let made = made.process(300, 200).event("fork", forked(200), |_| {}).by(200).event("fork", forked(200), |_| {});
     let _ = findings(&made.done());
 }
 
 #[test]
 fn an_error_before_the_gpu_was_used_is_not_of_the_guard() {
-    let made = Made::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).error("cuCtxSynchronize", 700);
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).error("cuCtxSynchronize", 700);
     let made = made.at(&[("<module>", "a.py", 3), ("__exit__", "cupy/cuda/device.py", 9)]).context(0, 0).launch(0);
     assert_eq!(rules_of(&made.ends(&[0, 1]).done()), [] as [&str; 0]);
 }

@@ -6,7 +6,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use py_spy::{Config, PythonSpy};
 
-use crate::{Frame, Language, Owner, Stack};
+use crate::{Frame, FrameLanguage, FrameOwner, Stack};
 
 /// The tables of symbols of larger files are not read: it would take as long as the call itself.
 const LARGEST_MODULE: u64 = 64 << 20;
@@ -121,7 +121,7 @@ impl StackReader {
                     let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
                     let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
                     let own = found.and_then(|at| stacks.get_mut(at)).map(std::mem::take).unwrap_or_default();
-                    let is_users = |stack: &&Vec<Frame>| stack.iter().any(|frame| frame.owner == Owner::Program);
+                    let is_users = |stack: &&Vec<Frame>| stack.iter().any(|frame| frame.owner == FrameOwner::Program);
                     let meanwhile = match is_users(&&own) {
                         true => Vec::new(),
                         false => stacks.iter().find(is_users).cloned().unwrap_or_default(),
@@ -149,7 +149,7 @@ impl StackReader {
             let offset = address - mapping.start + mapping.offset;
             let bare = Frame::native("", Some(&mapping.path), None, program.as_deref());
             let size = std::fs::metadata(&mapping.path).map_or(u64::MAX, |data| data.len());
-            let with_lines = bare.owner == Owner::Program && size <= LARGEST_DEBUG;
+            let with_lines = bare.owner == FrameOwner::Program && size <= LARGEST_DEBUG;
             if size > LARGEST_MODULE && !with_lines {
                 named.push(bare);
                 continue;
@@ -168,7 +168,7 @@ impl StackReader {
                 _ => bare,
             });
         }
-        named.retain(|frame| frame.language == Language::Native);
+        named.retain(|frame| frame.language == FrameLanguage::Native);
         named
     }
 }
@@ -182,7 +182,7 @@ fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     let frame = |frame: &py_spy::Frame| {
         let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
         if given == Some(frame.filename.as_str()) {
-            named.owner = Owner::Program;
+            named.owner = FrameOwner::Program;
         }
         named
     };
