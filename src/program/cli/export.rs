@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::output::{fail, fail_rendered, is_styled, print, put};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Offer, Program, reproducer};
+use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 
@@ -76,7 +76,7 @@ pub(super) fn written(
     language: Language,
     case: Option<&str>,
 ) -> Result<String, String> {
-    let written = Program::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
+    let written = Reproducer::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
     written.map_err(|why| format!("{} cannot be written as {}: {why}", instance.name, language.name()))
 }
 
