@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use cuda_pitfalls::survey::SurveyKind;
-use cuda_pitfalls::survey::calls::{Answer, CallRow, recipes};
-use cuda_pitfalls::survey::document::{Document, Row};
+use cuda_pitfalls::survey::calls::{CallAnswer, CallRow, recipes};
+use cuda_pitfalls::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls::verdict::Reason;
 
 use common::{Scratch, committed_documents};
 
 /// Every committed survey of calls.
-fn measured() -> Vec<Document<CallRow>> {
+fn measured() -> Vec<SurveyDocument<CallRow>> {
     let read = |file| serde_json::from_slice(&fs::read(file).expect("it can be read")).expect("a survey of calls");
     committed_documents(SurveyKind::Calls.file()).into_iter().map(|(_, file)| read(file)).collect()
 }
@@ -23,12 +23,12 @@ fn a_call_that_only_refused_is_asked_again_or_says_why_it_must() {
     let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     let rows: Vec<CallRow> = measured().into_iter().flat_map(|document| document.rows).collect();
     let of_driver = |row: &&CallRow| ["libcuda", "libnvidia-ml"].contains(&row.library.as_str());
-    let answered = |answer: Answer| -> BTreeSet<&str> {
+    let answered = |answer: CallAnswer| -> BTreeSet<&str> {
         let rows = rows.iter().filter(|row| !of_driver(row) && row.answer() == Some(answer));
         rows.map(CallRow::function).collect()
     };
-    let succeeded = answered(Answer::Succeeded);
-    let refused: Vec<&str> = answered(Answer::Refused).difference(&succeeded).copied().collect();
+    let succeeded = answered(CallAnswer::Succeeded);
+    let refused: Vec<&str> = answered(CallAnswer::Refused).difference(&succeeded).copied().collect();
     assert!(refused.len() > 100, "only {} functions refused everything", refused.len());
     let asked_again = |function: &str| {
         recipes.calls.iter().any(|recipe| recipe.symbol == function && recipe.sets.iter().any(|set| set == "again"))
@@ -49,7 +49,7 @@ fn what_is_said_to_refuse_everything_is_asked_and_has_not_succeeded() {
         assert!(recipes.calls.iter().any(|recipe| pattern.matches(&recipe.symbol)), "{} means no call", said.name);
     }
     for document in measured() {
-        for row in document.rows.iter().filter(|row| row.answer() == Some(Answer::Succeeded)) {
+        for row in document.rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)) {
             let said = recipes.why_refused(row.function());
             assert_eq!(said, None, "{} succeeded ({})", row.key(), document.survey.started_at);
         }
@@ -81,7 +81,7 @@ fn a_row_about_two_gpus_is_left_out_where_there_is_one() {
         (pool.before.as_slice(), pool.freezes_visibility),
         (&["cudaDeviceGetDefaultMemPool".to_string()][..], None)
     );
-    assert_eq!((pool.context_on.as_deref(), pool.answer()), (Some(&[0][..]), Some(Answer::Succeeded)));
+    assert_eq!((pool.context_on.as_deref(), pool.answer()), (Some(&[0][..]), Some(CallAnswer::Succeeded)));
     let text = row(&two, "cudaGetErrorString");
     assert_eq!((text.status, text.freezes_visibility), (None, Some(true)), "it returns text, and freezes the mask");
 }

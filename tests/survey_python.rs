@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cuda_pitfalls::report::Stored;
-use cuda_pitfalls::survey::document::{Document, Row};
+use cuda_pitfalls::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::Reason;
@@ -53,7 +53,7 @@ fn folder(scratch: &Scratch) -> Option<PathBuf> {
     Some(fs::read_dir(scratch.reports()).ok()?.flatten().next()?.path())
 }
 
-fn stored(scratch: &Scratch) -> Option<Document<PythonRow>> {
+fn stored(scratch: &Scratch) -> Option<SurveyDocument<PythonRow>> {
     let file = folder(scratch)?.join(SurveyKind::Python.file());
     match Survey::of(&Stored::open(&file).ok()?)?.ok()? {
         Survey::Python(document) => Some(document),

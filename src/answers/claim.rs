@@ -14,8 +14,8 @@ pub mod fixture;
 mod load;
 mod weigh;
 
-pub use evidence::{Evidence, NamedReport, Place};
-pub use figure::{Figure, Printed, Read, Reading};
+pub use evidence::{Evidence, EvidenceSource, NamedReport};
+pub use figure::{Figure, FigureReading, FigureReadings, Printed};
 pub use load::{load, load_all};
 pub use weigh::wanted;
 pub use weigh::{ClaimAnswer, Held, Ledger, Support, Weighed, weigh};

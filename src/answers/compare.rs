@@ -26,7 +26,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis::Finding;
 
-use pair::{Item, pair};
+use pair::{ComparedEntry, pair};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
@@ -43,18 +43,18 @@ pub struct Comparison {
     /// What was compared: `report`, `trace`, or the survey's word.
     pub of: String,
     /// The one side.
-    pub a: Side,
+    pub a: ComparisonSide,
     /// The other side.
-    pub b: Side,
+    pub b: ComparisonSide,
     /// The libcudart of A and that of B, where one version was compared with another; null where
     /// each was compared with itself.
     pub libcudart: Option<[String; 2]>,
     /// Facts about the machines that differ. They are no difference in behaviour.
-    pub machines: Vec<Change>,
+    pub machines: Vec<FactDifference>,
     /// What behaved differently, in the order of A.
-    pub changed: Vec<Difference>,
+    pub changed: Vec<EntryDifference>,
     /// What differs because the question does, or because the machine does: it does not count.
-    pub explained: Vec<Difference>,
+    pub explained: Vec<EntryDifference>,
     /// What only A has measured.
     pub only_in_a: Vec<Only>,
     /// What only B has measured.
@@ -67,7 +67,7 @@ pub struct Comparison {
 
 /// One of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Side {
+pub struct ComparisonSide {
     /// What the reader calls it, such as its path; the run's id if it has no name.
     pub name: String,
     /// The run's id.
@@ -84,7 +84,7 @@ pub struct Side {
 
 /// One fact that is not the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct FactDifference {
     /// The case of a scenario; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
@@ -128,13 +128,13 @@ impl Serialize for Share {
 
 /// A scenario or a row that is not the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct EntryDifference {
     /// The scenario's instance, or what the row is about.
     pub name: String,
     /// The version of libcudart, where both are of one.
     pub libcudart: Option<String>,
     /// What differs. Of each case it is the first fact; what follows from it may differ too.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FactDifference>,
     /// What has to be known to read this, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -157,24 +157,32 @@ pub struct Only {
 /// What the comparison of a pair came to.
 enum Relation {
     Same,
-    Changed(Difference),
-    Explained(Difference),
+    Changed(EntryDifference),
+    Explained(EntryDifference),
 }
 
-impl Change {
-    fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> Change {
-        Change { case: None, step: None, fact: fact.to_string(), a: a.into(), b: b.into(), changes: None, seen: None }
+impl FactDifference {
+    fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> FactDifference {
+        FactDifference {
+            case: None,
+            step: None,
+            fact: fact.to_string(),
+            a: a.into(),
+            b: b.into(),
+            changes: None,
+            seen: None,
+        }
     }
 
     /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
-    fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<Change> {
+    fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<FactDifference> {
         let value = |facts: &[(String, String)], name: &str| {
             let known = facts.iter().find(|(known, _)| known == name);
             known.map_or_else(|| absent.to_string(), |(_, value)| value.clone())
         };
         let only_b = b.iter().filter(|(name, _)| !a.iter().any(|(known, _)| known == name));
         let names = a.iter().chain(only_b).map(|(name, _)| name);
-        let changes = names.map(|name| Change::new(name, value(a, name), value(b, name)));
+        let changes = names.map(|name| FactDifference::new(name, value(a, name), value(b, name)));
         changes.filter(|change| change.a != change.b).collect()
     }
 }
@@ -191,9 +199,9 @@ impl Comparison {
 
     fn of<T>(
         of: &str,
-        sides: [Side; 2],
+        sides: [ComparisonSide; 2],
         machines: [&Machine; 2],
-        entries: [Vec<Item<'_, T>>; 2],
+        entries: [Vec<ComparedEntry<'_, T>>; 2],
         versions: Option<(String, String)>,
         compare: impl Fn(&T, &T) -> Relation,
     ) -> Result<Comparison, CompareError> {
@@ -215,7 +223,7 @@ impl Comparison {
         };
         let is_across = comparison.libcudart.is_some();
         for (one, other) in paired.both {
-            let named = |difference: Difference| Difference {
+            let named = |difference: EntryDifference| EntryDifference {
                 name: one.name.clone(),
                 libcudart: one.libcudart.clone().filter(|_| !is_across),
                 ..difference
@@ -235,9 +243,9 @@ fn yes_or_no(holds: bool) -> String {
     if holds { "yes" } else { "no" }.to_string()
 }
 
-impl Difference {
-    fn new(changes: Vec<Change>, notes: Vec<String>) -> Difference {
-        Difference { name: String::new(), libcudart: None, changes, notes }
+impl EntryDifference {
+    fn new(changes: Vec<FactDifference>, notes: Vec<String>) -> EntryDifference {
+        EntryDifference { name: String::new(), libcudart: None, changes, notes }
     }
 }
 
@@ -281,7 +289,7 @@ pub enum CompareError {
 /// # Errors
 /// A version that a report does not have, with those that it has.
 pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
-    let side = |report: &Report| Side {
+    let side = |report: &Report| ComparisonSide {
         name: report.run.id.clone(),
         run: report.run.id.clone(),
         version: report.run.version.clone(),
@@ -303,7 +311,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
     if versions.is_some() && !matches!((a, b), (Survey::Calls(_), Survey::Calls(_))) {
         return Err(CompareError::Versions);
     }
-    let side = |survey: &Survey| Side {
+    let side = |survey: &Survey| ComparisonSide {
         name: survey.header().id.clone(),
         run: survey.header().id.clone(),
         version: survey.header().version.clone(),

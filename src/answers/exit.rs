@@ -1,6 +1,6 @@
 //! Exit codes: what each means, which of several wins, and the one function that computes them.
 
-use crate::survey::Document;
+use crate::survey::SurveyDocument;
 use crate::survey::document::Row;
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -155,7 +155,7 @@ impl Exit {
 
     /// How a survey that left this document ends, if the document itself is on disk. What a machine,
     /// a libcudart or the simulated machine does not have is no fault of a survey of everything.
-    pub fn of_survey<R: Row>(document: &Document<R>) -> Exit {
+    pub fn of_survey<R: Row>(document: &SurveyDocument<R>) -> Exit {
         let rows = || document.rows.iter();
         let interrupted = document.survey.interrupted.as_deref();
         let applies = |exit: Exit| match exit {

@@ -12,7 +12,7 @@ mod index;
 mod query;
 mod words;
 
-pub use fact::Fact;
+pub use fact::NameFact;
 pub use query::Query;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,14 +48,14 @@ pub struct Explanation<'a> {
     /// What was asked.
     pub query: Query,
     /// What is known of the names.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<NameFact>,
     /// At most [`MOST_ANSWERS`], the likeliest first.
-    pub answers: Vec<Answer<'a>>,
+    pub answers: Vec<ScenarioAnswer<'a>>,
 }
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer<'a> {
+pub struct ScenarioAnswer<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
     /// More is better; scores of two queries cannot be compared.
@@ -155,7 +155,7 @@ impl<'a> Explainer<'a> {
             .into_iter()
             .filter(|(found, _)| found.score >= best * LEAST_BESIDE_THE_BEST)
             .take(MOST_ANSWERS)
-            .map(|(found, scenario)| Answer {
+            .map(|(found, scenario)| ScenarioAnswer {
                 scenario,
                 score: found.score,
                 machines: self.machines(scenario),

@@ -1,7 +1,7 @@
 //! A scenario as one standalone file: the calls in C or in Python, with what runs and measures them,
 //! so that it can be handed to someone who does not have this program.
 //!
-//! [`Program::of`] makes of a scenario what both languages need, or says why it cannot be handed on
+//! [`Reproducer::of`] makes of a scenario what both languages need, or says why it cannot be handed on
 //! so; `c` and `python` write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
 //! What runs and measures is `export/runtime.c` and `export/runtime.py`, the same in every file.
 //!
@@ -14,7 +14,7 @@ mod program;
 mod python;
 
 pub use offer::Offer;
-pub use program::{Program, Refusal};
+pub use program::{Refusal, Reproducer};
 
 /// What a reproducer is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -50,7 +50,7 @@ impl Language {
 ///
 /// # Errors
 /// Why this program cannot be written in this language, in a sentence.
-pub fn reproducer(program: &Program<'_>, language: Language) -> Result<String, Refusal> {
+pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String, Refusal> {
     match language {
         Language::C => c::file(program),
         Language::Python => python::file(program),

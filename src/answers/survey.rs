@@ -15,9 +15,9 @@ mod question;
 mod row;
 mod stored;
 
-pub use document::{Document, Header};
-pub use question::{Answered, Item, Question};
-pub use row::{Standing, Unmeasured, keyed};
+pub use document::{Header, SurveyDocument};
+pub use question::{Item, SurveyAnswer, SurveyQuestion};
+pub use row::{RowAttempts, Unmeasured, keyed};
 pub use stored::{Survey, schema};
 
 /// Which survey.

@@ -31,7 +31,7 @@ pub enum Source {
 }
 
 /// A document that was found.
-pub struct Found {
+pub struct ArchiveDocument {
     /// The path, with the line where there are several.
     pub path: String,
     /// Its text, or why there is none.
@@ -89,15 +89,16 @@ impl Source {
 
 /// Every source in these arguments, in their order and in folders by name; an argument or a folder that cannot be
 /// read is a document that cannot.
-pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, Found>)) {
+pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, ArchiveDocument>)) {
     for path in arguments {
         if path.is_dir() { walk(path, 0, &mut take) } else { take(Ok(Source::named(path))) }
     }
 }
 
-fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Found>)) {
-    let lost =
-        |why: String| Err(Found { path: folder.to_string_lossy().into_owned(), text: Err(Problem::Unreadable(why)) });
+fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, ArchiveDocument>)) {
+    let lost = |why: String| {
+        Err(ArchiveDocument { path: folder.to_string_lossy().into_owned(), text: Err(Problem::Unreadable(why)) })
+    };
     if depth > DEEPEST {
         return take(lost(format!("folders are entered {DEEPEST} deep")));
     }
@@ -127,7 +128,7 @@ fn may_hold_documents(path: &Path) -> bool {
 }
 
 /// Hands over every document of a source, as it is read, until `take` says that the rest is of no use.
-pub fn documents(source: &Source, mut take: impl FnMut(Found) -> bool) {
+pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool) {
     let name = source.name();
     let opened = match source {
         Source::Stdin => unpacked(io::stdin()),
@@ -136,7 +137,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(Found) -> bool) {
     let mut reader = match opened {
         Ok(reader) => reader,
         Err(error) => {
-            take(Found { path: name, text: Err(Problem::of(&error)) });
+            take(ArchiveDocument { path: name, text: Err(Problem::of(&error)) });
             return;
         }
     };
@@ -147,21 +148,21 @@ pub fn documents(source: &Source, mut take: impl FnMut(Found) -> bool) {
         number += 1;
         let (line, ends) = match line(&mut reader) {
             Ok(None) => break,
-            Ok(Some(Line::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Ok(Some(Line::Whole(line))) => (Ok(line), false),
-            Ok(Some(Line::TooLarge)) => (Err(Problem::too_large()), false),
-            Ok(Some(Line::Endless)) => (Err(Problem::too_large()), true),
+            Ok(Some(ArchiveLine::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(Some(ArchiveLine::Whole(line))) => (Ok(line), false),
+            Ok(Some(ArchiveLine::TooLarge)) => (Err(Problem::too_large()), false),
+            Ok(Some(ArchiveLine::Endless)) => (Err(Problem::too_large()), true),
             Err(error) => (Err(Problem::of(&error)), true),
         };
         // Written with indentation: it is one document to its end.
         if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{") {
             let text = rest(&mut reader, line.unwrap_or_default());
-            take(Found { path: name, text });
+            take(ArchiveDocument { path: name, text });
             return;
         }
         if let Some((at, text)) = first.take() {
             is_single = false;
-            if !take(Found { path: format!("{name}:{at}"), text }) {
+            if !take(ArchiveDocument { path: format!("{name}:{at}"), text }) {
                 return;
             }
         }
@@ -170,13 +171,15 @@ pub fn documents(source: &Source, mut take: impl FnMut(Found) -> bool) {
             continue;
         }
         let path = if is_single { name.clone() } else { format!("{name}:{number}") };
-        if !take(Found { path, text: line }) || ends {
+        if !take(ArchiveDocument { path, text: line }) || ends {
             return;
         }
     }
     match first {
-        Some((_, text)) => _ = take(Found { path: name, text }),
-        None if is_single => _ = take(Found { path: name, text: Err(Problem::Truncated("it is empty".to_owned())) }),
+        Some((_, text)) => _ = take(ArchiveDocument { path: name, text }),
+        None if is_single => {
+            _ = take(ArchiveDocument { path: name, text: Err(Problem::Truncated("it is empty".to_owned())) })
+        }
         None => {}
     }
 }
@@ -189,14 +192,14 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-enum Line {
+enum ArchiveLine {
     Whole(Vec<u8>),
     TooLarge,
     /// Its end was not found.
     Endless,
 }
 
-fn line(reader: &mut dyn BufRead) -> io::Result<Option<Line>> {
+fn line(reader: &mut dyn BufRead) -> io::Result<Option<ArchiveLine>> {
     let mut line = Vec::new();
     let mut passed = 0_u64;
     let mut is_too_large = false;
@@ -204,7 +207,11 @@ fn line(reader: &mut dyn BufRead) -> io::Result<Option<Line>> {
         let piece = reader.fill_buf()?;
         if piece.is_empty() {
             let is_empty = line.is_empty() && !is_too_large;
-            return Ok((!is_empty).then_some(if is_too_large { Line::TooLarge } else { Line::Whole(line) }));
+            return Ok((!is_empty).then_some(if is_too_large {
+                ArchiveLine::TooLarge
+            } else {
+                ArchiveLine::Whole(line)
+            }));
         }
         let end = piece.iter().position(|byte| *byte == b'\n');
         let taken = end.unwrap_or(piece.len());
@@ -217,9 +224,9 @@ fn line(reader: &mut dyn BufRead) -> io::Result<Option<Line>> {
         }
         reader.consume(taken + usize::from(end.is_some()));
         match (end, is_too_large) {
-            (Some(_), false) => return Ok(Some(Line::Whole(line))),
-            (Some(_), true) => return Ok(Some(Line::TooLarge)),
-            (None, _) if passed > MOST_PASSED_BYTES => return Ok(Some(Line::Endless)),
+            (Some(_), false) => return Ok(Some(ArchiveLine::Whole(line))),
+            (Some(_), true) => return Ok(Some(ArchiveLine::TooLarge)),
+            (None, _) if passed > MOST_PASSED_BYTES => return Ok(Some(ArchiveLine::Endless)),
             (None, _) => {}
         }
     }

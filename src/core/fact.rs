@@ -38,7 +38,7 @@ use serde_json::{Value, json};
 use crate::observation::Class;
 use crate::python::{LINE, LINE_MESSAGE};
 use crate::source::reader::Reader;
-use crate::source::tree::{Node, Place};
+use crate::source::tree::{Node, SourceSpan};
 use cuda_pitfalls_calls::Call;
 
 /// The facts of a check; those that it says nothing of are empty.
@@ -202,7 +202,7 @@ pub(crate) struct CheckReader<'r, 'a> {
     /// The row of the step in each case, as far as they are known.
     pub(crate) rows: &'r [Row],
     /// The rows of another step by its label, which must be there.
-    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &Place) -> Vec<Row>,
+    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &SourceSpan) -> Vec<Row>,
 }
 
 /// What a step is, as far as a check of it must know.

@@ -75,7 +75,7 @@ use serde::{Deserialize, Serialize};
 
 pub use forms::{Form, forms};
 pub use generate::generate;
-pub use template::{Needs, Template, TemplateError};
+pub use template::{MissingGpus, Template, TemplateError};
 
 /// What `cuInit` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

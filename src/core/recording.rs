@@ -26,7 +26,7 @@ pub struct Recording {
     /// The background polling in between.
     pub free_run: Option<FreeRun>,
     /// How the worker ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// What went wrong with the measurement itself and can be known only while it is made: memory
     /// that did not settle, a sampler that was lost, an interruption.
     #[serde(default)]
@@ -71,7 +71,8 @@ pub struct BarrierSweep {
 
 /// How a worker ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Exit {
+#[schemars(rename = "Exit")]
+pub struct ProcessExit {
     /// The exit code, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it, by name.

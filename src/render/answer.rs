@@ -27,7 +27,7 @@ const WIDEST: usize = 140;
 
 /// What is kept of one finished instance until its question is told: no attempts, no readings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct InstanceAnswer {
     /// The scenario's name.
     pub scenario: String,
     /// The instance's name.
@@ -45,13 +45,13 @@ pub struct Answer {
     details: Vec<(String, String)>,
 }
 
-impl Answer {
+impl InstanceAnswer {
     /// The answer of one instance.
-    pub fn of(report: &ScenarioReport) -> Answer {
+    pub fn of(report: &ScenarioReport) -> InstanceAnswer {
         let standing = Standing::of(&report.verdict);
         let is_failure = matches!(standing, Standing::Unexpected | Standing::HarnessError);
         let rate = report.verdict.rate.filter(|rate| rate.of > 1);
-        Answer {
+        InstanceAnswer {
             scenario: report.scenario.clone(),
             name: report.name.clone(),
             question: report.question.clone(),
@@ -95,15 +95,16 @@ fn details(report: &ScenarioReport) -> Vec<(String, String)> {
 
 /// The whole report, as a run printed it but for the order: failures come first.
 pub fn report(report: &Report, width: usize) -> String {
-    let answers: Vec<Answer> = report.scenarios.iter().map(Answer::of).collect();
-    let (failures, others): (Vec<Answer>, Vec<Answer>) = answers.into_iter().partition(Answer::is_failure);
+    let answers: Vec<InstanceAnswer> = report.scenarios.iter().map(InstanceAnswer::of).collect();
+    let (failures, others): (Vec<InstanceAnswer>, Vec<InstanceAnswer>) =
+        answers.into_iter().partition(InstanceAnswer::is_failure);
     let mut out = head(report, None, width);
     let mut blocks = String::new();
     for answers in [failures, others] {
         let mut told: HashSet<&str> = HashSet::new();
         for answer in &answers {
             if told.insert(&answer.scenario) {
-                let of_it: Vec<Answer> =
+                let of_it: Vec<InstanceAnswer> =
                     answers.iter().filter(|other| other.scenario == answer.scenario).cloned().collect();
                 blocks.push_str(&question(&of_it, width, Style::Plain));
             }

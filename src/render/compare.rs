@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_answers::compare::{Change, Comparison, Difference, Only, Side};
+use cuda_pitfalls_answers::compare::{Comparison, ComparisonSide, EntryDifference, FactDifference, Only};
 use cuda_pitfalls_answers::survey::keyed;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape;
@@ -37,7 +37,7 @@ pub fn text(comparison: &Comparison) -> String {
     lines.collect()
 }
 
-fn side(name: &str, side: &Side) -> String {
+fn side(name: &str, side: &ComparisonSide) -> String {
     format!("{name}  {}: {}", side.name, side.machine)
 }
 
@@ -95,7 +95,7 @@ pub fn worded(mut comparison: Comparison) -> Comparison {
 }
 
 /// `trap: at count: count 2 -> 1`.
-fn change(change: &Change) -> String {
+fn change(change: &FactDifference) -> String {
     let mut words: Vec<String> = change.case.iter().map(|case| format!("{case}:")).collect();
     words.extend(change.step.iter().map(|step| format!("at {step}:")));
     words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
@@ -107,7 +107,7 @@ fn change(change: &Change) -> String {
 }
 
 /// Differences, those that are the same of several things in one line.
-fn differences(comparison: &Comparison, differences: &[Difference]) -> Vec<String> {
+fn differences(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<String> {
     let all = comparison.changed.iter().chain(&comparison.explained);
     // One version for all is no news.
     let versions: BTreeSet<&String> = all.filter_map(|difference| difference.libcudart.as_ref()).collect();
@@ -119,7 +119,7 @@ fn differences(comparison: &Comparison, differences: &[Difference]) -> Vec<Strin
     grouped(told).into_iter().map(line).collect()
 }
 
-fn words(difference: &Difference) -> String {
+fn words(difference: &EntryDifference) -> String {
     let changes = difference.changes.iter().map(change).collect::<Vec<_>>().join("; ");
     let notes = difference.notes.join(", ");
     match (changes.is_empty(), notes.is_empty()) {

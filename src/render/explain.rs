@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls_calls::Effect;
 
 use super::{lines as program, listing, versions};
-use cuda_pitfalls_answers::explain::{Answer, Explanation, Fact, Word, word};
+use cuda_pitfalls_answers::explain::{Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
 use cuda_pitfalls_core::text::escape::terminal;
@@ -50,7 +50,7 @@ pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
 }
 
 /// The word and the question, with the name that `show` takes at the right: in the last line if there is room.
-fn in_short(answer: &Answer<'_>, width: usize) -> String {
+fn in_short(answer: &ScenarioAnswer<'_>, width: usize) -> String {
     let head = format!("{:5}", word(answer.scenario).name());
     let mut out = lines::sentence(&head, &answer.scenario.question, width);
     let name = terminal(&answer.scenario.name);
@@ -83,7 +83,7 @@ fn nothing(explanation: &Explanation<'_>, width: usize) -> String {
 }
 
 /// The first answer, with what to write instead.
-fn in_full(answer: &Answer<'_>, width: usize) -> String {
+fn in_full(answer: &ScenarioAnswer<'_>, width: usize) -> String {
     let scenario = answer.scenario;
     let mut out = lines::sentence("", &scenario.question, width);
     let said = match (word(scenario), scenario.answer.is_empty()) {
@@ -171,7 +171,7 @@ fn verbatim(line: &str, width: usize) -> String {
 }
 
 /// With which version the pitfall shows, where an expectation asks for one, and up to which one that is known.
-fn since(answer: &Answer<'_>) -> Vec<String> {
+fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
     let Some(instance) = answer.scenario.instances.first() else { return Vec::new() };
     let is_conditional = instance.expect.iter().any(|entry| {
         versions::is_versioned(&entry.when)
@@ -195,12 +195,12 @@ fn command(scenario: &Scenario) -> String {
 }
 
 /// What is known of a name, in a sentence.
-fn in_words(fact: &Fact) -> String {
+fn in_words(fact: &NameFact) -> String {
     match fact {
-        Fact::Call(facts) => of_call(facts),
-        Fact::Line(facts) => of_line(facts),
-        Fact::Variable(facts) => of_variable(facts),
-        Fact::Error { code, names, says } => {
+        NameFact::Call(facts) => of_call(facts),
+        NameFact::Line(facts) => of_line(facts),
+        NameFact::Variable(facts) => of_variable(facts),
+        NameFact::Error { code, names, says } => {
             let says = says.as_ref().map(|says| format!(": {says}")).unwrap_or_default();
             format!("Error {code} is {}{says}.", names.join(", "))
         }

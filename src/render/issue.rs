@@ -47,7 +47,7 @@ pub struct Attached {
 }
 
 /// Parts of the text, which a template gives headings of its own.
-struct Parts {
+struct IssueSections {
     synopsis: String,
     asked: String,
     expected: String,
@@ -113,8 +113,8 @@ fn whole(
     sources: &[&Attached],
     tracker: Option<Tracker>,
 ) -> String {
-    let parts = Parts::of(report, scenarios, attached, sources);
-    let Parts { synopsis, asked, expected, happened, steps, reproducers, versions } = &parts;
+    let parts = IssueSections::of(report, scenarios, attached, sources);
+    let IssueSections { synopsis, asked, expected, happened, steps, reproducers, versions } = &parts;
     let sections: Vec<(&str, Vec<&String>)> = match tracker {
         None => vec![
             ("", vec![synopsis]),
@@ -160,8 +160,13 @@ fn whole(
     out.trim_end().to_owned() + "\n"
 }
 
-impl Parts {
-    fn of(report: &Report, scenarios: &[ScenarioReport], attached: &[Attached], sources: &[&Attached]) -> Parts {
+impl IssueSections {
+    fn of(
+        report: &Report,
+        scenarios: &[ScenarioReport],
+        attached: &[Attached],
+        sources: &[&Attached],
+    ) -> IssueSections {
         let many = scenarios.len() > 1;
         // Of several questions each part names the one that it is about.
         let head = |scenario: &ScenarioReport| {
@@ -172,7 +177,7 @@ impl Parts {
             texts.join("\n\n")
         };
         let first = scenarios.first();
-        Parts {
+        IssueSections {
             synopsis: match first {
                 Some(one) if !many => format!("{} {}.", markdown(&one.question), answer::word(one)),
                 _ => format!("{} questions with an answer that was not expected.", scenarios.len()),

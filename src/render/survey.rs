@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use section::Section;
 
 use super::Format;
-use cuda_pitfalls_answers::survey::document::{Document, LeftOut, Row};
+use cuda_pitfalls_answers::survey::document::{LeftOut, Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::python::List;
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
@@ -167,7 +167,7 @@ fn totals(survey: &Survey) -> String {
     }
 }
 
-fn totals_of<R: Row>(document: &Document<R>) -> String {
+fn totals_of<R: Row>(document: &SurveyDocument<R>) -> String {
     let count = |is: &dyn Fn(&R) -> bool| document.rows.iter().filter(|row| !row.is_control() && is(row)).count();
     let disagree = count(&|row| !row.standing().disagreement.is_empty());
     let unmeasured = count(&|row| row.standing().unmeasured.is_some());

@@ -15,14 +15,14 @@ pub struct Chart {
     /// The ends of the time axis, in nanoseconds.
     pub span_ns: (u64, u64),
     /// A line per GPU.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// Moments to mark, with a short name each.
     pub marks: Vec<(u64, String)>,
 }
 
 /// One GPU's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct ChartLine {
     /// The GPU's name.
     pub name: String,
     /// Its place in the palette.
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<(u64, i64)>) -> Chart {
-        let line = Line { name: "<gpu0>".to_owned(), colour: 9, points };
+        let line = ChartLine { name: "<gpu0>".to_owned(), colour: 9, points };
         Chart {
             title: "\"memory\"".to_owned(),
             span_ns: (100, 200),

@@ -15,7 +15,7 @@ use std::sync::{Mutex, OnceLock};
 
 use common::{Scratch, all_simulated, root};
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::export::{Language, Program, reproducer};
+use cuda_pitfalls::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Kind;
 
@@ -40,7 +40,7 @@ fn written() -> Vec<Written> {
             continue;
         }
         for language in Language::ALL {
-            let Ok(text) = Program::of(scenario, instance, None).and_then(|it| reproducer(&it, language)) else {
+            let Ok(text) = Reproducer::of(scenario, instance, None).and_then(|it| reproducer(&it, language)) else {
                 continue;
             };
             let toolkit = ["nvrtc", "cublas", "cufft", "nccl"];
@@ -202,10 +202,10 @@ fn scripts_of_frameworks_are_python() {
     let mut count = 0;
     for scenario in scenarios.iter().filter(|scenario| scenario.has_python_lines()) {
         let Some(instance) = scenario.instances.first() else { continue };
-        let Ok(text) = Program::of(scenario, instance, None).and_then(|it| reproducer(&it, Language::Python)) else {
+        let Ok(text) = Reproducer::of(scenario, instance, None).and_then(|it| reproducer(&it, Language::Python)) else {
             continue;
         };
-        let refused = Program::of(scenario, instance, None).and_then(|it| reproducer(&it, Language::C));
+        let refused = Reproducer::of(scenario, instance, None).and_then(|it| reproducer(&it, Language::C));
         assert!(refused.is_err_and(|why| why.to_string().contains("Python")), "{}", scenario.name);
         fs::write(scratch.path().join(format!("{count}.py")), text).expect("a file of our own");
         count += 1;
@@ -256,7 +256,7 @@ def ask():
     let scenario = cuda_pitfalls::scenario::load("own/lines", "own/lines.toml", source, &[]).expect("a valid file");
     let instance = scenario.instances.first().expect("an instance");
     let ends = |only: Option<&str>| {
-        let program = Program::of(&scenario, instance, only).expect("it can be written");
+        let program = Reproducer::of(&scenario, instance, only).expect("it can be written");
         let text = reproducer(&program, Language::Python).expect("it can be written");
         let scratch = Scratch::new();
         let file = Written { name: "own/lines".into(), language: Language::Python, text, uses_toolkit: false };
@@ -276,7 +276,7 @@ def ask():
         let scenario =
             cuda_pitfalls::scenario::load("own/needs", "own/needs.toml", &source, &[]).expect("a valid file");
         let instance = scenario.instances.first().expect("an instance");
-        let program = Program::of(&scenario, instance, None).expect("it can be written");
+        let program = Reproducer::of(&scenario, instance, None).expect("it can be written");
         let text = reproducer(&program, Language::Python).expect("it can be written");
         let file = Written { name: "own/needs".into(), language: Language::Python, text, uses_toolkit: false };
         assert_eq!(run(&file, Scratch::new().path()), Ok(end), "{needs}");

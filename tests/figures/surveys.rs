@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use cuda_pitfalls::survey::calls::{Answer, CallRow};
-use cuda_pitfalls::survey::document::Document;
+use cuda_pitfalls::survey::calls::{CallAnswer, CallRow};
+use cuda_pitfalls::survey::document::SurveyDocument;
 use cuda_pitfalls::survey::python::INSTRUMENT;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ fn has_context(row: &CallRow) -> bool {
 
 /// Every row of every committed survey of calls, those of later surveys last.
 fn all() -> Vec<CallRow> {
-    let mut documents: Vec<Document<CallRow>> = Vec::new();
+    let mut documents: Vec<SurveyDocument<CallRow>> = Vec::new();
     for (name, _) in committed_documents("survey-calls.json") {
         if name.starts_with("survey-calls-h200") {
             let document = document(&format!("{name}/survey-calls.json"));
@@ -88,12 +88,12 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
     let (plain, again) = (plain(), again());
     let refused: BTreeMap<&str, &CallRow> = of(&plain, "libcudart")
         .into_iter()
-        .filter(|row| row.call == row.function() && row.answer() == Some(Answer::Refused))
+        .filter(|row| row.call == row.function() && row.answer() == Some(CallAnswer::Refused))
         .map(|row| (row.function(), row))
         .collect();
     let pairs: Vec<(&CallRow, &CallRow)> =
         again.iter().filter_map(|row| refused.get(row.function()).map(|plain| (*plain, row))).collect();
-    let succeeded = pairs.iter().filter(|(_, row)| row.answer() == Some(Answer::Succeeded));
+    let succeeded = pairs.iter().filter(|(_, row)| row.answer() == Some(CallAnswer::Succeeded));
     let (alike, other): (Vec<_>, Vec<_>) = succeeded.partition(|(plain, row)| plain.context_on == row.context_on);
     let other: Vec<&str> = other.into_iter().map(|(_, row)| row.function()).collect();
     assert_eq!(other, ["cudaDeviceEnablePeerAccess"]);
@@ -134,7 +134,7 @@ fn texts_and_profilers_do_the_same_with_each_libcudart() {
 fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     let rows = first();
     let driver = of(&rows, "libcuda");
-    let refused = driver.iter().filter(|row| row.answer() == Some(Answer::Refused)).count();
+    let refused = driver.iter().filter(|row| row.answer() == Some(CallAnswer::Refused)).count();
     let freeze: Vec<&str> =
         driver.iter().filter(|row| row.freezes_visibility == Some(true)).map(|row| row.function()).collect();
     assert_eq!(freeze, ["cuInit"]);

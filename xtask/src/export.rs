@@ -1,7 +1,7 @@
 //! The page about `export`, with the calls of three reproducers, what cannot be written, and how the others ended on a
 //! GPU beside the verdict of `run`.
 
-use cuda_pitfalls::export::{Language, Offer, Program, reproducer};
+use cuda_pitfalls::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::text::escape::markdown;
 use cuda_pitfalls::verdict::Kind;
@@ -136,7 +136,7 @@ pub fn page(scenarios: &[Scenario], measured: &[Measurement]) -> Result<String, 
     for (key, name, language) in SHOWN {
         let (scenario, instance) =
             instances().find(|(_, instance)| instance.name == name).ok_or_else(|| format!("there is no {name}"))?;
-        let program = Program::of(scenario, instance, None)?;
+        let program = Reproducer::of(scenario, instance, None)?;
         text = text.replace(&format!("{{{{{key}.name}}}}"), name);
         let whole = reproducer(&program, language)?;
         let calls = calls(&whole, language).ok_or_else(|| format!("the reproducer of {name} has no calls"))?;

@@ -24,7 +24,7 @@ pub struct NamedReport {
 
 /// Where an answer or a figure comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EvidenceSource {
     /// The report's name.
     pub report: String,
     /// The GPUs and the driver: `2× NVIDIA H200, driver 580.159.04`.
@@ -62,16 +62,16 @@ impl Evidence {
     }
 
     /// Every report's part on one instance, whatever came of it.
-    pub(super) fn of<'e>(&'e self, instance: &'e str) -> impl Iterator<Item = (Place, &'e ScenarioReport)> {
+    pub(super) fn of<'e>(&'e self, instance: &'e str) -> impl Iterator<Item = (EvidenceSource, &'e ScenarioReport)> {
         let parts = self.sources.iter().flat_map(|source| source.report.scenarios.iter().map(move |it| (source, it)));
         let own = parts.filter(move |(_, scenario)| scenario.name == instance);
-        own.map(|(source, scenario)| (Place::of(source, scenario), scenario))
+        own.map(|(source, scenario)| (EvidenceSource::of(source, scenario), scenario))
     }
 }
 
-impl Place {
-    fn of(source: &NamedReport, scenario: &ScenarioReport) -> Place {
-        Place {
+impl EvidenceSource {
+    fn of(source: &NamedReport, scenario: &ScenarioReport) -> EvidenceSource {
+        EvidenceSource {
             report: source.name.clone(),
             machine: source.report.machine.summary(),
             libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),

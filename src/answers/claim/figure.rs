@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Evidence, Place, is_meant};
+use super::{Evidence, EvidenceSource, is_meant};
 use cuda_pitfalls_core::fact::{FactKind, KINDS, Look};
 use cuda_pitfalls_core::observation::Observation;
 use cuda_pitfalls_core::report::{Outcome, ScenarioReport};
@@ -73,39 +73,39 @@ impl Printed {
 
 /// A figure and what it was found to be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read<'a> {
+pub struct FigureReadings<'a> {
     /// Which.
     pub figure: &'a Figure,
     /// In each report that has it.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<FigureReading>,
 }
 
 /// A figure in one report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct FigureReading {
     /// Where.
-    pub place: Place,
+    pub place: EvidenceSource,
     /// In words.
     pub text: String,
     /// Exactly: bytes, nanoseconds, a name, a list, or an object by GPU.
     pub value: Value,
 }
 
-impl<'a> Read<'a> {
+impl<'a> FigureReadings<'a> {
     /// Looks a figure up in every report that answered its question.
-    pub(super) fn of(figure: &'a Figure, evidence: &Evidence) -> Read<'a> {
+    pub(super) fn of(figure: &'a Figure, evidence: &Evidence) -> FigureReadings<'a> {
         let answered = evidence.of(&figure.scenario).filter(|(place, scenario)| {
             scenario.verdict.kind.is_conclusive() && is_meant(figure.libcudart.as_ref(), place.libcudart.as_deref())
         });
         let readings = answered.filter_map(|(place, scenario)| {
             let (text, value) = read(figure, scenario.case(&figure.case)?.outcomes.first()?)?;
-            Some(Reading { place, text, value })
+            Some(FigureReading { place, text, value })
         });
-        Read { figure, readings: readings.collect() }
+        FigureReadings { figure, readings: readings.collect() }
     }
 
     /// The different readings in words, each with the places that have it.
-    pub fn distinct(&self) -> Vec<(&str, Vec<&Place>)> {
+    pub fn distinct(&self) -> Vec<(&str, Vec<&EvidenceSource>)> {
         grouped(self.readings.iter().map(|reading| (reading.text.as_str(), &reading.place)))
     }
 }

@@ -1,6 +1,8 @@
 //! Claims × reports → what is said of each claim.
 
-use super::{Article, Assessment, Claim, Evidence, Expects, Place, Read, Stated, Tested, figure, is_meant};
+use super::{
+    Article, Assessment, Claim, Evidence, EvidenceSource, Expects, FigureReadings, Stated, Tested, figure, is_meant,
+};
 use crate::exit::Exit;
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::Expected;
@@ -27,7 +29,7 @@ pub struct Weighed<'a> {
     /// The answers that show the cause.
     pub cause_shown_by: Vec<Support<'a>>,
     /// The figures to print.
-    pub numbers: Vec<Read<'a>>,
+    pub numbers: Vec<FigureReadings<'a>>,
 }
 
 /// What a row needs of a scenario and what was found, an entry per instance and report.
@@ -49,7 +51,7 @@ pub struct ClaimAnswer {
     /// The verdict; none where no report has the instance.
     pub verdict: Option<Verdict>,
     /// Where it was measured.
-    pub place: Option<Place>,
+    pub place: Option<EvidenceSource>,
     /// Whether the fact that the row needs beside the verdict was found; none where it could not be
     /// read. True where none is needed.
     pub fact: Option<bool>,
@@ -88,7 +90,7 @@ impl<'a> Weighed<'a> {
         let supports = |all: &'a [Expects]| all.iter().map(|one| Support::of(one, evidence)).collect::<Vec<_>>();
         let (shown_by, cause_shown_by) = (supports(shown_by), supports(cause_shown_by));
         let held = together(shown_by.iter().chain(&cause_shown_by).map(|support| support.held));
-        let numbers = numbers.iter().map(|figure| Read::of(figure, evidence)).collect();
+        let numbers = numbers.iter().map(|figure| FigureReadings::of(figure, evidence)).collect();
         Weighed { claim, held: Some(held), shown_by, cause_shown_by, numbers }
     }
 
@@ -118,7 +120,7 @@ impl ClaimAnswer {
     /// What each report says on an instance. Where one has an answer, the machines that could give
     /// none are left out.
     fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<ClaimAnswer> {
-        let of_report = |(place, scenario): (Place, &ScenarioReport)| {
+        let of_report = |(place, scenario): (EvidenceSource, &ScenarioReport)| {
             let kind = scenario.verdict.kind;
             let fact = expects.fact.as_ref().map_or(Some(true), |fact| figure::is(&fact.figure, scenario, &fact.is));
             ClaimAnswer {
@@ -129,7 +131,7 @@ impl ClaimAnswer {
                 contradicts: kind.is_conclusive() && (kind != wanted(expects.verdict) || fact == Some(false)),
             }
         };
-        let meant = |place: &Place| is_meant(expects.libcudart.as_ref(), place.libcudart.as_deref());
+        let meant = |place: &EvidenceSource| is_meant(expects.libcudart.as_ref(), place.libcudart.as_deref());
         let mut all: Vec<ClaimAnswer> =
             evidence.of(instance).filter(|(place, _)| meant(place)).map(of_report).collect();
         if all.iter().any(ClaimAnswer::is_conclusive) {

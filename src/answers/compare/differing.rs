@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::Change;
+use super::FactDifference;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::{Observation, StepObservation};
@@ -106,10 +106,10 @@ impl fmt::Display for Was<'_> {
     }
 }
 
-impl From<Differing<'_>> for Change {
-    fn from(fact: Differing<'_>) -> Change {
+impl From<Differing<'_>> for FactDifference {
+    fn from(fact: Differing<'_>) -> FactDifference {
         let step = fact.step.map(str::to_string);
-        Change { step, ..Change::new(&fact.about.to_string(), fact.a.to_string(), fact.b.to_string()) }
+        FactDifference { step, ..FactDifference::new(&fact.about.to_string(), fact.a.to_string(), fact.b.to_string()) }
     }
 }
 

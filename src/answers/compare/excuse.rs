@@ -9,10 +9,10 @@ use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::Class;
 
 /// What the two machines are by themselves. A call that tells it behaves the same on both.
-pub(super) struct Own(Vec<(&'static str, [Token; 2])>);
+pub(super) struct MachineFacts(Vec<(&'static str, [Token; 2])>);
 
-impl Own {
-    pub(super) fn new(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Own {
+impl MachineFacts {
+    pub(super) fn new(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> MachineFacts {
         let number = |number: Option<i32>| number.map(|number| Token::Int(number.into()));
         let text = |text: &Option<String>| text.as_deref().map(Token::of);
         let facts = [
@@ -23,7 +23,7 @@ impl Own {
             ("NVML's version", machines.map(|machine| text(&machine.nvml_version))),
         ];
         let known = facts.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?])));
-        Own(known.filter(|(_, [a, b])| a != b).collect())
+        MachineFacts(known.filter(|(_, [a, b])| a != b).collect())
     }
 
     /// What two changes at a step tell about the machines, if they differ in one value and in nothing else.
@@ -49,14 +49,14 @@ impl Own {
 
 /// What the machines make different in a case, fact by fact.
 pub(super) struct Excuses<'a> {
-    own: &'a Own,
+    own: &'a MachineFacts,
     case: &'a str,
     /// All GPUs of A and of B, where their numbers differ and the harness hides none of them.
     unmasked: Option<[Vec<String>; 2]>,
 }
 
 impl<'a> Excuses<'a> {
-    pub(super) fn new(own: &'a Own, plans: [&Plan; 2], case: &'a str) -> Excuses<'a> {
+    pub(super) fn new(own: &'a MachineFacts, plans: [&Plan; 2], case: &'a str) -> Excuses<'a> {
         let all = plans.map(|plan| (0..plan.gpus.len()).map(|gpu| format!("gpu{gpu}")).collect::<Vec<_>>());
         // A case may have a mask in its environment all the same, and take it away before it counts:
         // what it saw tells.

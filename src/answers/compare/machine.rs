@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, yes_or_no};
+use super::{FactDifference, yes_or_no};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::text::units;
@@ -11,9 +11,9 @@ use cuda_pitfalls_core::text::units;
 const UNKNOWN: &str = "not known";
 
 /// The facts that differ.
-pub(super) fn changes(machines: [&Machine; 2]) -> Vec<Change> {
+pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
     let [a, b] = machines.map(facts);
-    Change::between(&a, &b, "not set")
+    FactDifference::between(&a, &b, "not set")
 }
 
 /// Every fact under its name. Both machines have the same names, but for environment variables.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{CompareError, Only};
 
 /// A scenario of a report or a row of a survey, as far as matching goes.
-pub(super) struct Item<'a, T> {
+pub(super) struct ComparedEntry<'a, T> {
     /// What identifies it, beside the libcudart.
     pub(super) name: String,
     /// The version of libcudart it is of.
@@ -20,7 +20,7 @@ pub(super) struct Item<'a, T> {
 /// The entries of two documents, matched.
 pub(super) struct Paired<'a, T> {
     /// What both have measured, in the order of A.
-    pub(super) both: Vec<(Item<'a, T>, Item<'a, T>)>,
+    pub(super) both: Vec<(ComparedEntry<'a, T>, ComparedEntry<'a, T>)>,
     /// What only A has measured.
     pub(super) only_in_a: Vec<Only>,
     /// What only B has measured.
@@ -34,8 +34,8 @@ pub(super) struct Paired<'a, T> {
 /// Matches by name and libcudart. One version is compared with another where that is asked for, and
 /// where each document has but one: the stack changed in between, and that is the question.
 pub(super) fn pair<'a, T>(
-    mut a: Vec<Item<'a, T>>,
-    mut b: Vec<Item<'a, T>>,
+    mut a: Vec<ComparedEntry<'a, T>>,
+    mut b: Vec<ComparedEntry<'a, T>>,
     versions: Option<(String, String)>,
 ) -> Result<Paired<'a, T>, CompareError> {
     let (has_a, has_b) = (known(&a), known(&b));
@@ -50,7 +50,7 @@ pub(super) fn pair<'a, T>(
             _ => None,
         },
     };
-    let key = |entry: &Item<'a, T>| (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none()));
+    let key = |entry: &ComparedEntry<'a, T>| (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none()));
     // Of two with one name, the first counts.
     let mut left = BTreeMap::new();
     let mut order = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn pair<'a, T>(
     Ok(Paired { both, only_in_a, only_in_b, in_neither, across })
 }
 
-fn only<T>(entry: &Item<'_, T>, reason: Option<String>) -> Only {
+fn only<T>(entry: &ComparedEntry<'_, T>, reason: Option<String>) -> Only {
     Only { name: Some(entry.name.clone()), libcudart: entry.libcudart.clone(), reason, count: 1 }
 }
 
@@ -111,7 +111,7 @@ fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
 }
 
 /// The versions of libcudart that a document has something of.
-fn known<T>(entries: &[Item<'_, T>]) -> BTreeSet<String> {
+fn known<T>(entries: &[ComparedEntry<'_, T>]) -> BTreeSet<String> {
     entries.iter().filter_map(|entry| entry.libcudart.clone()).collect()
 }
 
@@ -122,7 +122,7 @@ fn sole(versions: &BTreeSet<String>) -> Option<String> {
 /// Keeps what is of one version.
 fn keep<T>(
     side: &'static str,
-    entries: &mut Vec<Item<'_, T>>,
+    entries: &mut Vec<ComparedEntry<'_, T>>,
     has: &BTreeSet<String>,
     version: &str,
 ) -> Result<(), CompareError> {

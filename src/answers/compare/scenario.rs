@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::differing::{Differing, differing};
-use super::excuse::{Excuses, Own};
-use super::pair::Item;
-use super::{Change, Difference, Relation, Share};
+use super::excuse::{Excuses, MachineFacts};
+use super::pair::ComparedEntry;
+use super::{EntryDifference, FactDifference, Relation, Share};
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::Observation;
@@ -15,7 +15,7 @@ use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 
 /// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
-pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
+pub(super) fn entries(report: &Report) -> Vec<ComparedEntry<'_, ScenarioReport>> {
     let entry = |scenario: &'_ ScenarioReport| {
         let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
         let did_not_run = matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
@@ -23,7 +23,7 @@ pub(super) fn entries(report: &Report) -> Vec<Item<'_, ScenarioReport>> {
         let why = || verdict.reason.map_or_else(|| verdict.kind.name().to_string(), |reason| reason.name());
         (!shows || did_not_run).then(why)
     };
-    let entries = report.scenarios.iter().map(|scenario| Item {
+    let entries = report.scenarios.iter().map(|scenario| ComparedEntry {
         name: scenario.name.clone(),
         libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
         unmeasured: entry(scenario),
@@ -40,9 +40,10 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     }
     let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
         let change = verdict(&a.verdict, &b.verdict, true);
-        return change.map_or(Relation::Same, |change| Relation::Changed(Difference::new(vec![change], Vec::new())));
+        return change
+            .map_or(Relation::Same, |change| Relation::Changed(EntryDifference::new(vec![change], Vec::new())));
     };
-    let own = Own::new(both, machines);
+    let own = MachineFacts::new(both, machines);
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_same_question = plan_a.asks(None) == plan_b.asks(None);
     let mut makes_other_calls = false;
@@ -80,8 +81,8 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     }
     let is_other_question = !explained.is_empty() || is_other_case || makes_other_calls;
     match (changed.is_empty(), is_other_question) {
-        (false, _) => Relation::Changed(Difference::new(changed, notes)),
-        (true, true) => Relation::Explained(Difference::new(explained, notes)),
+        (false, _) => Relation::Changed(EntryDifference::new(changed, notes)),
+        (true, true) => Relation::Explained(EntryDifference::new(explained, notes)),
         (true, false) => Relation::Same,
     }
 }
@@ -95,12 +96,12 @@ fn is_compact(scenario: &ScenarioReport) -> bool {
 /// follows from the machines they tell only where a value is about the machine itself.
 fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
-    let own = Own::new(both, machines);
+    let own = MachineFacts::new(both, machines);
     let [asked_a, asked_b] = both.map(|it| it.asked.clone().or_else(|| it.plan.as_ref().map(Plan::asked)));
     if asked_a != asked_b {
         let change = verdict(&a.verdict, &b.verdict, false);
         let notes = vec!["it makes other calls, or asks for another effect".to_string()];
-        return Relation::Explained(Difference::new(change.into_iter().collect(), notes));
+        return Relation::Explained(EntryDifference::new(change.into_iter().collect(), notes));
     }
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for case in &a.cases {
@@ -130,7 +131,13 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
         let Some(first) = differing.iter().find(|it| why(it).is_none()).or(differing.first()) else { continue };
         let step = first.0.or(first.1).map(|change| change.label.clone()).filter(|label| !label.is_empty());
         let changes = Some([first.0.cloned(), first.1.cloned()]);
-        let change = Change { case: Some(case.name.clone()), step, changes, seen, ..Change::new("shows", "", "") };
+        let change = FactDifference {
+            case: Some(case.name.clone()),
+            step,
+            changes,
+            seen,
+            ..FactDifference::new("shows", "", "")
+        };
         match why(first) {
             None => changed.push(change),
             Some(what) => {
@@ -144,8 +151,8 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
         if counts { &mut changed } else { &mut explained }.insert(0, change);
     }
     match (changed.is_empty(), explained.is_empty()) {
-        (false, _) => Relation::Changed(Difference::new(changed, notes)),
-        (true, false) => Relation::Explained(Difference::new(explained, notes)),
+        (false, _) => Relation::Changed(EntryDifference::new(changed, notes)),
+        (true, false) => Relation::Explained(EntryDifference::new(explained, notes)),
         (true, true) => Relation::Same,
     }
 }
@@ -157,7 +164,7 @@ fn names(report: &ScenarioReport) -> BTreeSet<&String> {
 
 /// What differs between two verdicts. What the file expects is a matter of the file; whether that is
 /// met is one of behaviour, as long as both are held against the same.
-fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<Change> {
+fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<FactDifference> {
     let [a, b] = [a, b].map(|verdict| {
         let is_unexpected = is_same_expectation && verdict.expectation == ExpectationMet::Unexpected;
         let mut words = verdict.kind.name().to_string();
@@ -165,13 +172,17 @@ fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<Change
         words.push_str(if is_unexpected { ", unexpected" } else { "" });
         words
     });
-    (a != b).then(|| Change::new("verdict", a, b))
+    (a != b).then(|| FactDifference::new("verdict", a, b))
 }
 
 /// What differs between the outcomes of a case, if they are not the same set, and what explains it.
 /// Where a mixture is an answer, a few attempts show some of it by chance: there, one outcome in
 /// common is enough.
-fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Change, Option<String>)> {
+fn outcomes(
+    own: &MachineFacts,
+    plans: [&Plan; 2],
+    cases: [&CaseReport; 2],
+) -> Option<(FactDifference, Option<String>)> {
     let [plan_a, plan_b] = plans;
     let common = plan_a.gpus.len().min(plan_b.gpus.len());
     let varying = varying(cases);
@@ -206,7 +217,7 @@ fn outcomes(own: &Own, plans: [&Plan; 2], cases: [&CaseReport; 2]) -> Option<(Ch
     let why = |fact: &Differing| excuses.of(fact, [shown_a, shown_b]);
     let facts = differing(shown_a, shown_b);
     let first = *facts.iter().find(|fact| why(fact).is_none()).or(facts.first())?;
-    Some((Change { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))
+    Some((FactDifference { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))
 }
 
 /// The outputs, by label and name, that count as varying in one of two measurements of a case. What

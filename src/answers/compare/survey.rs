@@ -1,8 +1,8 @@
 //! Two rows about one thing.
 
-use super::pair::Item;
-use super::{Change, CompareError, Comparison, Difference, Relation, Side, yes_or_no};
-use crate::survey::Standing;
+use super::pair::ComparedEntry;
+use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, yes_or_no};
+use crate::survey::RowAttempts;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
@@ -18,7 +18,7 @@ const NOISE_BYTES: u64 = FALLBACK_EPSILON_BYTES;
 /// Compares the rows of two surveys of one kind.
 pub(super) fn compare<R: Compared>(
     of: &str,
-    sides: [Side; 2],
+    sides: [ComparisonSide; 2],
     machines: [&Machine; 2],
     rows: [&Vec<R>; 2],
     versions: Option<(String, String)>,
@@ -27,18 +27,18 @@ pub(super) fn compare<R: Compared>(
     let compare = |a: &R, b: &R| {
         let (changes, notes) = (disagreements(a.standing(), b.standing()), a.asked_differently(b));
         if !notes.is_empty() {
-            return Relation::Explained(Difference::new(a.changes(b), notes));
+            return Relation::Explained(EntryDifference::new(a.changes(b), notes));
         }
-        let changes: Vec<Change> = a.changes(b).into_iter().chain(changes).collect();
-        if changes.is_empty() { Relation::Same } else { Relation::Changed(Difference::new(changes, Vec::new())) }
+        let changes: Vec<FactDifference> = a.changes(b).into_iter().chain(changes).collect();
+        if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
     };
     Comparison::of(of, sides, machines, entries, versions, compare)
 }
 
-fn entry<R: Compared>(row: &R) -> Item<'_, R> {
+fn entry<R: Compared>(row: &R) -> ComparedEntry<'_, R> {
     let (name, libcudart) = row.name();
     let unmeasured = row.standing().unmeasured.as_ref().map(|unmeasured| unmeasured.reason.name());
-    Item { name, libcudart, unmeasured, item: row }
+    ComparedEntry { name, libcudart, unmeasured, item: row }
 }
 
 /// What a row can say beside another one about the same thing.
@@ -54,7 +54,7 @@ pub(super) trait Compared: Row {
     }
 
     /// The facts that differ. A fact on which attempts disagree is told as that alone.
-    fn changes(&self, other: &Self) -> Vec<Change>;
+    fn changes(&self, other: &Self) -> Vec<FactDifference>;
 }
 
 impl Compared for CallRow {
@@ -62,7 +62,7 @@ impl Compared for CallRow {
         (self.call.clone(), self.libcudart_version.clone())
     }
 
-    fn changes(&self, other: &CallRow) -> Vec<Change> {
+    fn changes(&self, other: &CallRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         changes.fact("freezes visibility", yes(self.freezes_visibility), yes(other.freezes_visibility));
         if self.visible_gpus == other.visible_gpus {
@@ -81,7 +81,7 @@ impl Compared for CallRow {
 }
 
 impl Compared for MaskRow {
-    fn changes(&self, other: &MaskRow) -> Vec<Change> {
+    fn changes(&self, other: &MaskRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         changes.fact("status", self.status.clone(), other.status.clone());
         let count = |row: &MaskRow| row.count.map(|count| count.to_string());
@@ -114,7 +114,7 @@ impl Compared for EnvRow {
         notes
     }
 
-    fn changes(&self, other: &EnvRow) -> Vec<Change> {
+    fn changes(&self, other: &EnvRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         changes.fact("has effect", yes(self.has_effect), yes(other.has_effect));
         changes.fact("latched at", self.latched_at.clone(), other.latched_at.clone());
@@ -134,7 +134,7 @@ impl Compared for PythonRow {
         names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
     }
 
-    fn changes(&self, other: &PythonRow) -> Vec<Change> {
+    fn changes(&self, other: &PythonRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         changes.fact("initialised before", yes(self.initialised_before), yes(other.initialised_before));
         changes.fact("calls cuInit", yes(self.calls_cuinit), yes(other.calls_cuinit));
@@ -172,8 +172,8 @@ impl Compared for PythonRow {
 
 /// Differences between the facts of two rows.
 struct Changes<'a> {
-    standings: [&'a Standing; 2],
-    found: Vec<Change>,
+    standings: [&'a RowAttempts; 2],
+    found: Vec<FactDifference>,
 }
 
 impl<'a> Changes<'a> {
@@ -188,19 +188,19 @@ impl<'a> Changes<'a> {
             return;
         }
         let told = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_string());
-        self.found.push(Change::new(name, told(a), told(b)));
+        self.found.push(FactDifference::new(name, told(a), told(b)));
     }
 }
 
 /// On which facts attempts disagree, where that is not the same.
-fn disagreements(a: &Standing, b: &Standing) -> Option<Change> {
-    let words = |standing: &Standing| {
+fn disagreements(a: &RowAttempts, b: &RowAttempts) -> Option<FactDifference> {
+    let words = |standing: &RowAttempts| {
         let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();
         facts.sort_unstable();
         if facts.is_empty() { "nothing".to_string() } else { facts.join(", ") }
     };
     let (a, b) = (words(a), words(b));
-    (a != b).then(|| Change::new("attempts disagree on", a, b))
+    (a != b).then(|| FactDifference::new("attempts disagree on", a, b))
 }
 
 fn yes(fact: Option<bool>) -> Option<String> {

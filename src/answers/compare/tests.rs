@@ -302,10 +302,10 @@ fn machines_differ_in_what_matters() {
     b.machine.environment.insert("CUDA_VISIBLE_DEVICES".into(), "GPU-x".into());
     b.machine.isolation.container = Some("docker".into());
     let expected = [
-        Change::new("driver", "580.159.04", "590.1"),
-        Change::new("MIG", "no", "yes"),
-        Change::new("container", "none", "docker"),
-        Change::new("CUDA_VISIBLE_DEVICES", "not set", "<uuid0>"),
+        FactDifference::new("driver", "580.159.04", "590.1"),
+        FactDifference::new("MIG", "no", "yes"),
+        FactDifference::new("container", "none", "docker"),
+        FactDifference::new("CUDA_VISIBLE_DEVICES", "not set", "<uuid0>"),
     ];
     let comparison = compared(&a, &b);
     assert_eq!((comparison.exit(), comparison.machines), (Exit::Ok, expected.to_vec()));

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Change, Comparison, Difference, MAJOR, MINOR, SCHEMA, Side};
+use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, MAJOR, MINOR, SCHEMA};
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::counts::tally;
@@ -29,19 +29,19 @@ const UNKNOWN: &str = "not known";
 
 /// What is known of one thing.
 #[derive(Clone, Debug, PartialEq)]
-struct Fact {
+struct TraceFact {
     name: &'static str,
     value: String,
     /// The number behind it, where a small difference is none.
     bytes: Option<i64>,
 }
 
-impl Fact {
-    fn text(name: &'static str, value: impl Into<String>) -> Fact {
-        Fact { name, value: shorten(&value.into(), LONGEST), bytes: None }
+impl TraceFact {
+    fn text(name: &'static str, value: impl Into<String>) -> TraceFact {
+        TraceFact { name, value: shorten(&value.into(), LONGEST), bytes: None }
     }
 
-    fn is_same(&self, other: &Fact) -> bool {
+    fn is_same(&self, other: &TraceFact) -> bool {
         match (self.bytes, other.bytes) {
             (Some(a), Some(b)) => {
                 let noise = NOISE_BYTES.max(a.unsigned_abs().max(b.unsigned_abs()) / 100);
@@ -55,7 +55,7 @@ impl Fact {
 /// The facts of one thing; the first says whether it is there at all.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Thing {
-    facts: Vec<Fact>,
+    facts: Vec<TraceFact>,
     /// What the first fact is where the thing is not there.
     absent: &'static str,
 }
@@ -72,7 +72,7 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
         a: side(a),
         b: side(b),
         libcudart: None,
-        machines: Change::between(&machine(a), &machine(b), "not set"),
+        machines: FactDifference::between(&machine(a), &machine(b), "not set"),
         changed: Vec::new(),
         explained: Vec::new(),
         only_in_a: Vec::new(),
@@ -104,26 +104,26 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
         let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind.contains(&true);
         notes.extend(is_unread.then(|| "stacks are missing".to_string()));
         let is_explained = !notes.is_empty();
-        let difference = Difference { name: name.1.clone(), libcudart: None, changes, notes };
+        let difference = EntryDifference { name: name.1.clone(), libcudart: None, changes, notes };
         if is_explained { comparison.explained.push(difference) } else { comparison.changed.push(difference) }
     }
     comparison
 }
 
-fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<Change> {
+fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<FactDifference> {
     match (a, b) {
         (Some(a), Some(b)) => a
             .facts
             .iter()
             .filter_map(|fact| Some((fact, b.facts.iter().find(|other| other.name == fact.name)?)))
             .filter(|(fact, other)| !fact.is_same(other))
-            .map(|(fact, other)| Change::new(fact.name, &fact.value, &other.value))
+            .map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value))
             .collect(),
         (Some(a), None) => {
-            a.facts.first().map(|fact| Change::new(fact.name, &fact.value, a.absent)).into_iter().collect()
+            a.facts.first().map(|fact| FactDifference::new(fact.name, &fact.value, a.absent)).into_iter().collect()
         }
         (None, Some(b)) => {
-            b.facts.first().map(|fact| Change::new(fact.name, b.absent, &fact.value)).into_iter().collect()
+            b.facts.first().map(|fact| FactDifference::new(fact.name, b.absent, &fact.value)).into_iter().collect()
         }
         (None, None) => Vec::new(),
     }
@@ -151,7 +151,7 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behavi
     let mut did = Behaviour::new();
     if let Some(end) = &trace.end {
         let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
-        let facts = vec![Fact::text("exit", exit.unwrap_or_else(|| UNKNOWN.to_string()))];
+        let facts = vec![TraceFact::text("exit", exit.unwrap_or_else(|| UNKNOWN.to_string()))];
         did.insert((PROGRAM, "the program".to_string()), Thing { facts, absent: UNKNOWN });
     }
     for (position, programs) in tree.positions() {
@@ -182,7 +182,7 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behavi
 
 /// A thing that is there.
 fn once(did: &mut Behaviour, order: u8, name: String, fact: &'static str) {
-    let thing = Thing { facts: vec![Fact::text(fact, "yes")], absent: "no" };
+    let thing = Thing { facts: vec![TraceFact::text(fact, "yes")], absent: "no" };
     did.entry((order, shorten(&name, 2 * LONGEST))).or_insert(thing);
 }
 
@@ -202,9 +202,9 @@ fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&ProgramHis
         init.visible().map_or_else(|| "none: it failed".to_string(), |(_, gpus)| gpus.len().to_string())
     });
     let facts = vec![
-        Fact::text("made by", each(begun.iter().map(|(_, event)| place(event)))),
-        Fact::text("CUDA_VISIBLE_DEVICES", each(masks)),
-        Fact::text("visible GPUs", each(visible)),
+        TraceFact::text("made by", each(begun.iter().map(|(_, event)| place(event)))),
+        TraceFact::text("CUDA_VISIBLE_DEVICES", each(masks)),
+        TraceFact::text("visible GPUs", each(visible)),
     ];
     did.insert((INIT, name.to_string()), Thing { facts, absent: "nothing" });
 }
@@ -239,8 +239,8 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
             Some(_) => "yes",
         });
         let mut facts = vec![
-            Fact::text("contexts", lives.len().to_string()),
-            Fact::text(
+            TraceFact::text("contexts", lives.len().to_string()),
+            TraceFact::text(
                 "used",
                 if lives.iter().any(|life| life.uses.is_none()) {
                     UNKNOWN.to_string()
@@ -250,7 +250,7 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
             ),
         ];
         let bytes = lives.iter().map(|life| life.bytes).try_fold(0_i64, |sum, bytes| Some(sum.saturating_add(bytes?)));
-        facts.extend(bytes.map(|bytes| Fact { name: "memory", value: units::delta(bytes), bytes: Some(bytes) }));
+        facts.extend(bytes.map(|bytes| TraceFact { name: "memory", value: units::delta(bytes), bytes: Some(bytes) }));
         did.insert((CONTEXT, shorten(&name, 2 * LONGEST)), Thing { facts, absent: "0" });
     }
 }
@@ -280,9 +280,9 @@ fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (u
         }
         EventKind::Limit { limit, value, after_launch } => {
             let facts = vec![
-                Fact::text("set to", value.to_string()),
-                Fact::text("returned", code(event)),
-                Fact::text("after a launch", if *after_launch { "yes" } else { "no" }),
+                TraceFact::text("set to", value.to_string()),
+                TraceFact::text("returned", code(event)),
+                TraceFact::text("after a launch", if *after_launch { "yes" } else { "no" }),
             ];
             did.insert((LIMIT, named(&format!("limit {limit}, {}", place(event)))), Thing { facts, absent: "not set" });
         }
@@ -317,7 +317,7 @@ fn peaks(trace: &Trace, did: &mut Behaviour) {
         peaks.entry(index).or_insert(0);
     }
     for (index, peak) in peaks {
-        let facts = vec![Fact { name: "peak", value: units::delta(peak), bytes: Some(peak) }];
+        let facts = vec![TraceFact { name: "peak", value: units::delta(peak), bytes: Some(peak) }];
         did.insert((PEAK, format!("memory of GPU {index}")), Thing { facts, absent: UNKNOWN });
     }
 }
@@ -442,7 +442,7 @@ fn program_name(process: &TraceProcess) -> String {
     }
 }
 
-fn side(trace: &Trace) -> Side {
+fn side(trace: &Trace) -> ComparisonSide {
     let start = &trace.start;
     let models = tally(start.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown model")));
     let mut words: Vec<String> = models.into_iter().map(|(name, times)| format!("{times}× {name}")).collect();
@@ -451,7 +451,7 @@ fn side(trace: &Trace) -> Side {
     }
     words.extend(start.driver_version.as_ref().map(|driver| format!("driver {driver}")));
     words.push(shorten(&start.command.join(" "), LONGEST));
-    Side {
+    ComparisonSide {
         name: start.started_at.clone(),
         run: start.started_at.clone(),
         version: start.version.clone(),

@@ -169,7 +169,7 @@ mod survey {
     use serde_json::{Value, json};
 
     use crate::exit::Exit;
-    use crate::survey::Document;
+    use crate::survey::SurveyDocument;
     use crate::survey::mask::MaskRow;
     use cuda_pitfalls_core::plan::fixture::machine;
 
@@ -194,7 +194,7 @@ mod survey {
             "exit": null});
         let document = json!({"schema": {"name": "", "major": 1, "minor": 0}, "provenance": provenance,
             "survey": but(header, of_survey), "machine": machine(1), "rows": [row(), but(row(), of_row)], "complete": true});
-        let document: Document<MaskRow> = serde_json::from_value(but(document, of_document)).unwrap();
+        let document: SurveyDocument<MaskRow> = serde_json::from_value(but(document, of_document)).unwrap();
         Exit::of_survey(&document)
     }
 

@@ -12,7 +12,7 @@ const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
 /// What the libraries say of one error.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Known {
+pub(super) struct KnownError {
     /// Its number.
     pub(super) code: u32,
     /// The message that programs print.
@@ -25,11 +25,11 @@ pub(super) struct Known {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ErrorFile {
-    error: Vec<Known>,
+    error: Vec<KnownError>,
 }
 
 /// Empty where the file is not valid, which a test excludes.
-static ALL: LazyLock<Vec<Known>> =
+static ALL: LazyLock<Vec<KnownError>> =
     LazyLock::new(|| toml::from_str(SOURCE).map(|file: ErrorFile| file.error).unwrap_or_default());
 
 /// What stands for an error in every form.
@@ -67,7 +67,7 @@ pub(super) fn by_name(name: &str) -> Option<Term> {
 pub(super) fn by_message(text: &str) -> Vec<Term> {
     let text = text.to_lowercase();
     // "invalid argument" and "out of memory" are said of other things too.
-    let is_said = |known: &&Known| known.code > 2 && text.contains(&known.says.to_lowercase());
+    let is_said = |known: &&KnownError| known.code > 2 && text.contains(&known.says.to_lowercase());
     ALL.iter().filter(is_said).map(|known| term(known.code)).collect()
 }
 

@@ -16,7 +16,8 @@ const MOST_OF_ONE: usize = 2;
 /// What is known of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "about", rename_all = "snake_case")]
-pub enum Fact {
+#[schemars(rename = "Fact")]
+pub enum NameFact {
     /// A call, from `survey calls`.
     Call(CallFacts),
     /// A line of Python, from `survey python`.
@@ -35,16 +36,16 @@ pub enum Fact {
 }
 
 /// What is known of the names in a query. An error is told first, because it is what went wrong.
-pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<Fact> {
+pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     let names: Vec<&Term> =
         query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0).map(|(term, _)| term).collect();
-    let mut found: Vec<Fact> = Vec::new();
+    let mut found: Vec<NameFact> = Vec::new();
     for code in names.iter().filter_map(|term| error::code(term)) {
-        found.extend(error::described(code).map(|(names, says)| Fact::Error { code, names, says }));
+        found.extend(error::described(code).map(|(names, says)| NameFact::Error { code, names, says }));
     }
     let variables = summary.variables.iter().filter(|facts| is_named(&names, &facts.variable));
-    found.extend(variables.cloned().map(Fact::Variable));
-    found.extend(lines(&names, summary).into_iter().cloned().map(Fact::Line));
+    found.extend(variables.cloned().map(NameFact::Variable));
+    found.extend(lines(&names, summary).into_iter().cloned().map(NameFact::Line));
     let mut calls: Vec<&CallFacts> = summary.calls.iter().filter(|facts| is_named(&names, facts.function())).collect();
     // The plain call comes before the ways to call it with other arguments.
     calls.sort_by_key(|facts| (facts.function().len(), facts.call.len()));
@@ -53,7 +54,7 @@ pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<Fact> {
         // A traceback names a dozen of them.
         calls.truncate(usize::from(found.is_empty()));
     }
-    found.extend(calls.into_iter().cloned().map(Fact::Call));
+    found.extend(calls.into_iter().cloned().map(NameFact::Call));
     found.truncate(MOST);
     found
 }
@@ -95,11 +96,11 @@ mod tests {
 
     fn about(words: &str) -> Vec<String> {
         let facts = facts(&Query::of(words), &embedded());
-        let name = |fact: &Fact| match fact {
-            Fact::Call(facts) => facts.call.clone(),
-            Fact::Line(facts) => facts.id.clone(),
-            Fact::Variable(facts) => facts.variable.clone(),
-            Fact::Error { code, .. } => code.to_string(),
+        let name = |fact: &NameFact| match fact {
+            NameFact::Call(facts) => facts.call.clone(),
+            NameFact::Line(facts) => facts.id.clone(),
+            NameFact::Variable(facts) => facts.variable.clone(),
+            NameFact::Error { code, .. } => code.to_string(),
         };
         facts.iter().map(name).collect()
     }

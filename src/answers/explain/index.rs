@@ -129,7 +129,7 @@ fn steps(case: &Case) -> String {
 }
 
 /// One scenario as it is looked up.
-struct Document {
+struct IndexedScenario {
     /// How often each term is in each field.
     counts: BTreeMap<Term, [u16; Field::ALL.len()]>,
     /// How many terms each field has.
@@ -144,7 +144,7 @@ struct Document {
 
 /// All scenarios, ready to be looked up.
 pub(super) struct Index {
-    documents: Vec<Document>,
+    documents: Vec<IndexedScenario>,
     /// In how many documents each term is.
     frequencies: BTreeMap<Term, u32>,
     /// The mean length of each field.
@@ -164,7 +164,7 @@ pub(super) struct Match {
 
 impl Index {
     pub(super) fn new(scenarios: &[Scenario]) -> Index {
-        let documents: Vec<Document> = scenarios.iter().map(Document::of).collect();
+        let documents: Vec<IndexedScenario> = scenarios.iter().map(IndexedScenario::of).collect();
         let mut frequencies = BTreeMap::new();
         for term in documents.iter().flat_map(|document| document.counts.keys()) {
             *frequencies.entry(term.clone()).or_insert(0) += 1;
@@ -251,7 +251,7 @@ impl Index {
     }
 
     /// What share of a question was asked, by weight: one that asks for more than that is about something more special.
-    fn meant(&self, document: &Document, known: &BTreeSet<&Term>) -> f64 {
+    fn meant(&self, document: &IndexedScenario, known: &BTreeSet<&Term>) -> f64 {
         let mass = |is_known: bool| -> f64 {
             let terms = document.question.iter().filter(|term| !is_known || known.contains(term));
             terms.map(|term| self.rarity(term)).sum()
@@ -267,7 +267,7 @@ impl Index {
     }
 
     /// How much of a term a document has: nothing to about two.
-    fn saturated(&self, document: &Document, term: &Term) -> f64 {
+    fn saturated(&self, document: &IndexedScenario, term: &Term) -> f64 {
         let Some(counts) = document.counts.get(term) else { return 0.0 };
         let fields = Field::ALL.into_iter().zip(counts).zip(document.lengths.iter().zip(&self.means));
         let weighted: f64 = fields
@@ -280,9 +280,9 @@ impl Index {
     }
 }
 
-impl Document {
-    fn of(scenario: &Scenario) -> Document {
-        let mut document = Document {
+impl IndexedScenario {
+    fn of(scenario: &Scenario) -> IndexedScenario {
+        let mut document = IndexedScenario {
             counts: BTreeMap::new(),
             lengths: [0.0; Field::ALL.len()],
             pairs: BTreeSet::new(),

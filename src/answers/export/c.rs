@@ -12,7 +12,7 @@ use cuda_pitfalls_calls::{
 };
 
 use super::Refusal;
-use super::program::{Action, Argument, Doing, Number, Program, Question, Sequence, plain_type, questions};
+use super::program::{Action, Argument, Doing, EffectQuestion, Number, Reproducer, Sequence, plain_type, questions};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
@@ -64,7 +64,7 @@ const TAKEN: [&str; 43] = [
 const TAKEN_UPPER: [&str; 7] = ["MAIN", "RUNTIME", "DRIVER", "NVML", "LIBC", "OTHER", "NULL"];
 
 /// The whole file.
-pub(super) fn file(program: &Program<'_>) -> Result<String, Refusal> {
+pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     if program.is_of_lines() {
         return Err(Refusal("its steps are lines of Python; write it `--as python`".to_string()));
     }
@@ -115,7 +115,7 @@ fn literal(text: &str) -> String {
     out
 }
 
-fn header(program: &Program<'_>) -> String {
+fn header(program: &Reproducer<'_>) -> String {
     let scenario = program.scenario;
     let mut lines: Vec<String> = Vec::new();
     lines.extend(wrapped(&scenario.question));
@@ -157,11 +157,11 @@ fn wrapped(text: &str) -> Vec<String> {
 }
 
 /// How the file is compiled.
-pub(super) fn compile_line(program: &Program<'_>, file: &str, stem: &str) -> String {
+pub(super) fn compile_line(program: &Reproducer<'_>, file: &str, stem: &str) -> String {
     format!("cc -o {stem} {file} {} -lpthread -ldl", libraries(program).join(" "))
 }
 
-fn libraries(program: &Program<'_>) -> Vec<&'static str> {
+fn libraries(program: &Reproducer<'_>) -> Vec<&'static str> {
     let mut all: Vec<&str> = Vec::new();
     for library in program.calls().iter().map(|call| call.library) {
         let flag = match library {
@@ -202,7 +202,7 @@ fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
     }
 }
 
-fn declarations(program: &Program<'_>, out: &mut String) {
+fn declarations(program: &Reproducer<'_>, out: &mut String) {
     let mut functions = program.calls();
     functions.retain(|call| call.library != CallLibrary::Libc);
     let has_runtime = functions.iter().any(|call| call.library == CallLibrary::Runtime);
@@ -290,7 +290,7 @@ pub(super) fn short(library: CallLibrary) -> &'static str {
     }
 }
 
-fn kernels(program: &Program<'_>, out: &mut String) {
+fn kernels(program: &Reproducer<'_>, out: &mut String) {
     let mut names: Vec<&String> = Vec::new();
     for action in program.actions() {
         if let Doing::Call { arguments, .. } = &action.doing {
@@ -569,7 +569,7 @@ fn local(name: &str) -> String {
 }
 
 fn block(sequence: &Sequence<'_>, name: &str) -> usize {
-    sequence.blocks.iter().position(|block| block.name == name).unwrap_or(0)
+    sequence.blocks.iter().position(|block| block == name).unwrap_or(0)
 }
 
 /// What is passed for what the callee writes; its declaration, and how it is told.
@@ -661,7 +661,7 @@ fn structure_out(name: String, layout: &calls::Layout, before: &mut Vec<String>,
     format!("(void *){name}")
 }
 
-fn orders(program: &Program<'_>, out: &mut String) {
+fn orders(program: &Reproducer<'_>, out: &mut String) {
     for sequence in &program.cases {
         let name = identifier(&sequence.case.name, &[]);
         let labels: Vec<String> = sequence.steps.iter().map(|action| literal(&action.step.label)).collect();
@@ -687,7 +687,7 @@ fn orders(program: &Program<'_>, out: &mut String) {
     out.push_str("};\n");
 }
 
-fn effect(program: &Program<'_>, out: &mut String) -> Result<(), Refusal> {
+fn effect(program: &Reproducer<'_>, out: &mut String) -> Result<(), Refusal> {
     out.push_str(
         "\n/* Whether the effect shows in a case. */\nstatic int effect(const struct run *run)\n{\n    int all = 1;\n",
     );
@@ -706,7 +706,7 @@ pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     })
 }
 
-fn ask(question: &Question<'_>, out: &mut String) -> Result<(), Refusal> {
+fn ask(question: &EffectQuestion<'_>, out: &mut String) -> Result<(), Refusal> {
     let for_each = |gpu: Option<u32>, named: &[u32], ask: &dyn Fn(&str) -> String| match gpu {
         Some(gpu) => format!("    all = both(all, {});\n", ask(&gpu.to_string())),
         None => {
@@ -719,7 +719,7 @@ fn ask(question: &Question<'_>, out: &mut String) -> Result<(), Refusal> {
         }
     };
     let line = match question {
-        Question::Status { at, names } => {
+        EffectQuestion::Status { at, names } => {
             let mut asked: Option<String> = None;
             for name in *names {
                 let (library, code) = status(name)
@@ -729,7 +729,7 @@ fn ask(question: &Question<'_>, out: &mut String) -> Result<(), Refusal> {
             }
             format!("    all = both(all, {});\n", asked.unwrap_or_default())
         }
-        Question::Value { at, name, order, operand } => {
+        EffectQuestion::Value { at, name, order, operand } => {
             let start = format!("run, {}, {}, {}", literal(at), literal(name), order.to_ascii_uppercase());
             let asked = match operand {
                 Operand::Int(value) => format!("number_is({start}, {value})"),
@@ -739,29 +739,29 @@ fn ask(question: &Question<'_>, out: &mut String) -> Result<(), Refusal> {
             };
             format!("    all = both(all, {asked});\n")
         }
-        Question::Visible { at, gpus } => {
+        EffectQuestion::Visible { at, gpus } => {
             format!("    all = both(all, visible_is(run, {}, {}));\n", literal(at), literal(gpus))
         }
-        Question::Contexts { at, gpus } => {
+        EffectQuestion::Contexts { at, gpus } => {
             format!("    all = both(all, contexts_are(run, {}, {}));\n", literal(at), literal(gpus))
         }
-        Question::Current { at, gpu } => {
+        EffectQuestion::Current { at, gpu } => {
             format!("    all = both(all, current_is(run, {}, {}));\n", literal(at), literal(gpu))
         }
-        Question::Initialised { at, yes } => {
+        EffectQuestion::Initialised { at, yes } => {
             format!("    all = both(all, initialised_is(run, {}, {}));\n", literal(at), i32::from(*yes))
         }
-        Question::Memory { at, gpu, named, classes } => {
+        EffectQuestion::Memory { at, gpu, named, classes } => {
             let classes: Vec<String> = classes.iter().map(|class| class.to_ascii_uppercase()).collect();
             let classes = classes.join(" | ");
             for_each(*gpu, named, &|gpu| format!("memory_is(run, {}, {gpu}, {classes})", literal(at)))
         }
-        Question::Bytes { at, grown, gpu, named, order, bytes } => {
+        EffectQuestion::Bytes { at, grown, gpu, named, order, bytes } => {
             let asked = if *grown { "grown_is" } else { "used_is" };
             let order = order.to_ascii_uppercase();
             for_each(*gpu, named, &|gpu| format!("{asked}(run, {}, {gpu}, {order}, {bytes}LL)", literal(at)))
         }
-        Question::End { how } => format!("    all = both(all, ended_by(run, {}));\n", literal(how)),
+        EffectQuestion::End { how } => format!("    all = both(all, ended_by(run, {}));\n", literal(how)),
     };
     out.push_str(&line);
     Ok(())

@@ -1,6 +1,6 @@
 //! Which languages an instance can be written in, and why not the others.
 
-use super::{Language, Program, Refusal, reproducer};
+use super::{Language, Refusal, Reproducer, reproducer};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::sentence;
@@ -21,7 +21,7 @@ impl Offer {
     /// Writes the instance in each language, to see whether it can be.
     pub fn of(scenario: &Scenario, instance: &Instance) -> Offer {
         let written =
-            |language| Program::of(scenario, instance, None).and_then(|program| reproducer(&program, language));
+            |language| Reproducer::of(scenario, instance, None).and_then(|program| reproducer(&program, language));
         let languages = Language::ALL.into_iter().map(|language| (language, written(language).err())).collect();
         Offer { name: instance.name.clone(), languages }
     }

@@ -32,7 +32,7 @@ const OUR_LIBRARY: &str = "cuda_pitfalls";
 
 /// A scenario's instance, ready to be written down.
 #[derive(Debug)]
-pub struct Program<'s> {
+pub struct Reproducer<'s> {
     /// The scenario.
     pub scenario: &'s Scenario,
     /// The instance of it.
@@ -48,22 +48,16 @@ pub(super) struct Sequence<'s> {
     pub(super) actors: Vec<String>,
     pub(super) steps: Vec<Action<'s>>,
     /// Handles that steps bind, each with the C type that the first of them writes.
-    pub(super) variables: Vec<Variable>,
-    /// Bytes for any process.
-    pub(super) blocks: Vec<Block>,
+    pub(super) variables: Vec<HandleVariable>,
+    /// Names of bytes that one process binds and another may use, such as an IPC handle.
+    pub(super) blocks: Vec<String>,
 }
 
 /// A handle.
 #[derive(Debug)]
-pub(super) struct Variable {
+pub(super) struct HandleVariable {
     pub(super) name: String,
     pub(super) c_type: String,
-}
-
-/// Bytes that one process binds and another may use, such as an IPC handle.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) name: String,
 }
 
 /// One step.
@@ -178,12 +172,12 @@ pub(super) enum Argument {
     Out(Output),
 }
 
-impl<'s> Program<'s> {
+impl<'s> Reproducer<'s> {
     /// Of a whole scenario, or of one of its cases.
     ///
     /// # Errors
     /// Why it cannot be handed on.
-    pub fn of(scenario: &'s Scenario, instance: &'s Instance, only: Option<&str>) -> Result<Program<'s>, Refusal> {
+    pub fn of(scenario: &'s Scenario, instance: &'s Instance, only: Option<&str>) -> Result<Reproducer<'s>, Refusal> {
         let wanted: Vec<&Case> = match only {
             Some(name) => instance.cases.iter().filter(|case| case.name == name).collect(),
             None => COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name)).collect(),
@@ -194,7 +188,7 @@ impl<'s> Program<'s> {
         }
         questions(&instance.effect)?;
         let cases = wanted.into_iter().map(Sequence::of).collect::<Result<_, _>>()?;
-        Ok(Program { scenario, instance, cases })
+        Ok(Reproducer { scenario, instance, cases })
     }
 
     /// Whether its cases are Python lines.
@@ -370,12 +364,8 @@ impl<'s> Sequence<'s> {
             (ParamKind::Location, device) => Argument::Location { host: false, device: number(device)? },
             (ParamKind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z()),
             (ParamKind::In(template), given) => Argument::Struct { template, given: number(given)? },
-            (ParamKind::Block(..), Scalar::Text(name)) => self
-                .blocks
-                .iter()
-                .find(|block| block.name == *name)
-                .map(|block| Argument::Block(block.name.clone()))
-                .ok_or_else(|| Refusal(format!("`{name}` is bound by no step before")))?,
+            (ParamKind::Block(..), Scalar::Text(name)) if self.blocks.contains(name) => Argument::Block(name.clone()),
+            (ParamKind::Block(..), Scalar::Text(name)) => return Err(unbound(name)),
             (ParamKind::Text, given) => Argument::Text(given.to_string()),
             (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => Argument::Kernel(name.clone()),
             (ParamKind::Arguments, Scalar::List(values)) => {
@@ -394,16 +384,15 @@ impl<'s> Sequence<'s> {
             return Ok(Argument::Handle(value));
         }
         let known = self.variables.iter().any(|variable| variable.name == name);
-        let refusal = || Refusal(format!("`{name}` is bound by no step before"));
-        known.then(|| Argument::Variable(name.to_string())).ok_or_else(refusal)
+        known.then(|| Argument::Variable(name.to_string())).ok_or_else(|| unbound(name))
     }
 
     fn bind(&mut self, call: &'static Call, step: &Step) -> Result<(), Refusal> {
         let Some(name) = &step.bind else { return Ok(()) };
         for param in &call.params {
             match param.kind {
-                ParamKind::Out(Output::Blob(..)) if !self.blocks.iter().any(|block| block.name == *name) => {
-                    self.blocks.push(Block { name: name.clone() });
+                ParamKind::Out(Output::Blob(..)) if !self.blocks.contains(name) => {
+                    self.blocks.push(name.clone());
                 }
                 ParamKind::Out(Output::Handle(_) | Output::Word(_))
                     if !self.variables.iter().any(|variable| variable.name == *name) =>
@@ -412,7 +401,7 @@ impl<'s> Sequence<'s> {
                     let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
                     // Of `void *` is only known that it takes an address.
                     let c_type = if c_type == "void" { "void *".to_string() } else { c_type };
-                    self.variables.push(Variable { name: name.clone(), c_type });
+                    self.variables.push(HandleVariable { name: name.clone(), c_type });
                 }
                 _ => {}
             }
@@ -435,6 +424,10 @@ impl Action<'_> {
 pub(super) fn plain_type(c_type: &str) -> String {
     let words: Vec<&str> = c_type.split(' ').filter(|word| !matches!(*word, "enum" | "struct")).collect();
     words.join(" ")
+}
+
+fn unbound(name: &str) -> Refusal {
+    Refusal(format!("`{name}` is bound by no step before"))
 }
 
 fn signal(step: &Step) -> Result<Number, Refusal> {
@@ -463,7 +456,7 @@ fn number(given: &Scalar) -> Result<Number, Refusal> {
 
 /// A question about a case: whether the effect shows is that all of these hold.
 #[derive(Debug, PartialEq)]
-pub(super) enum Question<'s> {
+pub(super) enum EffectQuestion<'s> {
     Status {
         at: &'s str,
         names: &'s [String],
@@ -516,67 +509,80 @@ pub(super) enum Question<'s> {
 ///
 /// # Errors
 /// What no reproducer can ask.
-pub(super) fn questions(effect: &[Check]) -> Result<Vec<Question<'_>>, Refusal> {
+pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
+    let questions: Vec<_> = effect.iter().map(questions_of_check).collect::<Result<_, _>>()?;
+    Ok(questions.into_iter().flatten().collect())
+}
+
+fn questions_of_check(Check { at, facts, when, .. }: &Check) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
+    // By name, so that a new kind of fact is either asked here or refused.
+    let FactSet {
+        status,
+        value,
+        visible,
+        contexts,
+        current,
+        initialised,
+        memory,
+        used_bytes,
+        grown_bytes,
+        peak_bytes,
+        process_bytes,
+        calls,
+        exit,
+    } = facts;
+    if !calls.is_empty() {
+        return Err(Refusal::new("its effect counts driver calls, which takes a forwarding libcuda"));
+    }
+    if !peak_bytes.is_empty() {
+        return Err(Refusal::new("its effect is a peak of memory inside a call, which takes background polling"));
+    }
+    if !process_bytes.is_empty() {
+        return Err(Refusal::new("its effect is memory that NVML lists for the worker's processes"));
+    }
+    if !when.is_empty() {
+        return Err(Refusal::new("its effect depends on the driver or the machine"));
+    }
     let mut all = Vec::new();
-    for Check { at, facts, when, .. } in effect {
-        // By name, so that a new kind of fact is either asked here or refused.
-        let FactSet {
-            status,
-            value,
-            visible,
-            contexts,
-            current,
-            initialised,
-            memory,
-            used_bytes,
-            grown_bytes,
-            peak_bytes,
-            process_bytes,
-            calls,
-            exit,
-        } = facts;
-        if !calls.is_empty() {
-            return Err(Refusal::new("its effect counts driver calls, which takes a forwarding libcuda"));
-        }
-        if !peak_bytes.is_empty() {
-            return Err(Refusal::new("its effect is a peak of memory inside a call, which takes background polling"));
-        }
-        if !process_bytes.is_empty() {
-            return Err(Refusal::new("its effect is memory that NVML lists for the worker's processes"));
-        }
-        if !when.is_empty() {
-            return Err(Refusal::new("its effect depends on the driver or the machine"));
-        }
-        if !status.is_empty() {
-            all.push(Question::Status { at, names: status });
-        }
-        for (name, matcher) in value {
-            all.extend(bounds(matcher).map(|(order, operand)| Question::Value { at, name, order, operand }));
-        }
-        all.extend(visible.iter().map(|gpus| Question::Visible { at, gpus: listed(gpus, false) }));
-        all.extend(contexts.iter().map(|gpus| Question::Contexts { at, gpus: listed(gpus, true) }));
-        all.extend(current.iter().map(|gpu| Question::Current { at, gpu }));
-        all.extend(initialised.iter().map(|yes| Question::Initialised { at, yes: *yes }));
-        for (gpu, classes) in memory {
-            let classes = classes.iter().map(|class| class.name()).collect();
-            all.push(Question::Memory { at, gpu: index(gpu), named: named(memory), classes });
-        }
-        for (grown, amounts) in [(false, used_bytes), (true, grown_bytes)] {
-            for (gpu, matcher) in amounts {
-                for (order, operand) in bounds(matcher) {
-                    let Operand::Int(bytes) = operand else {
-                        return Err(Refusal::new("its effect compares memory with a value of another step"));
-                    };
-                    let named = named(amounts);
-                    all.push(Question::Bytes { at, grown, gpu: index(gpu), named, order, bytes: *bytes });
-                }
-            }
-        }
-        if let Some(exit) = exit {
-            all.push(Question::End { how: end(exit)? });
-        }
+    if !status.is_empty() {
+        all.push(EffectQuestion::Status { at, names: status });
+    }
+    for (name, matcher) in value {
+        all.extend(bounds(matcher).map(|(order, operand)| EffectQuestion::Value { at, name, order, operand }));
+    }
+    all.extend(visible.iter().map(|gpus| EffectQuestion::Visible { at, gpus: listed(gpus, false) }));
+    all.extend(contexts.iter().map(|gpus| EffectQuestion::Contexts { at, gpus: listed(gpus, true) }));
+    all.extend(current.iter().map(|gpu| EffectQuestion::Current { at, gpu }));
+    all.extend(initialised.iter().map(|yes| EffectQuestion::Initialised { at, yes: *yes }));
+    for (gpu, classes) in memory {
+        let classes = classes.iter().map(|class| class.name()).collect();
+        all.push(EffectQuestion::Memory { at, gpu: index(gpu), named: named(memory), classes });
+    }
+    for (grown, amounts) in [(false, used_bytes), (true, grown_bytes)] {
+        add_bytes(&mut all, at, grown, amounts)?;
+    }
+    if let Some(exit) = exit {
+        all.push(EffectQuestion::End { how: end(exit)? });
     }
     Ok(all)
+}
+
+fn add_bytes<'s>(
+    all: &mut Vec<EffectQuestion<'s>>,
+    at: &'s str,
+    grown: bool,
+    amounts: &BTreeMap<String, Matcher>,
+) -> Result<(), Refusal> {
+    for (gpu, matcher) in amounts {
+        for (order, operand) in bounds(matcher) {
+            let Operand::Int(bytes) = operand else {
+                return Err(Refusal::new("its effect compares memory with a value of another step"));
+            };
+            let named = named(amounts);
+            all.push(EffectQuestion::Bytes { at, grown, gpu: index(gpu), named, order, bytes: *bytes });
+        }
+    }
+    Ok(())
 }
 
 /// As the runtimes write it.
@@ -643,7 +649,7 @@ mod tests {
         let scenario = scenarios.first().unwrap();
         let mut instance = scenario.instances.first().unwrap().clone();
         instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
-        Program::of(scenario, &instance, None).err().map(|refusal| refusal.to_string())
+        Reproducer::of(scenario, &instance, None).err().map(|refusal| refusal.to_string())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::Refusal;
 use super::c::{short, status};
 use super::lines::{indented, last_expression};
 use super::program::{
-    Action, Argument, Doing, MAIN, Number, Program, Question, Sequence, plain_type, questions, warning,
+    Action, Argument, Doing, EffectQuestion, MAIN, Number, Reproducer, Sequence, plain_type, questions, warning,
 };
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Operand;
@@ -103,7 +103,7 @@ fn is_of_runtime(name: &str) -> bool {
 }
 
 /// The whole file.
-pub(super) fn file(program: &Program<'_>) -> Result<String, Refusal> {
+pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     let mut out = header(program);
     out.push_str(RUNTIME);
     settings(program, &mut out);
@@ -133,7 +133,7 @@ fn bytes_literal(text: &str) -> String {
     format!("b\"{}\"", escaped.collect::<String>())
 }
 
-fn header(program: &Program<'_>) -> String {
+fn header(program: &Reproducer<'_>) -> String {
     let scenario = program.scenario;
     let mut lines = words(&scenario.question, 100);
     lines.push(String::new());
@@ -172,11 +172,11 @@ fn header(program: &Program<'_>) -> String {
 }
 
 /// The packages that the lines of its cases need, each once.
-fn needs<'p>(program: &Program<'p>) -> BTreeSet<&'p str> {
+fn needs<'p>(program: &Reproducer<'p>) -> BTreeSet<&'p str> {
     program.cases.iter().filter_map(|it| it.case.python.as_ref()).flat_map(|it| &it.needs).map(String::as_str).collect()
 }
 
-fn settings(program: &Program<'_>, out: &mut String) {
+fn settings(program: &Reproducer<'_>, out: &mut String) {
     let needs: Vec<String> = needs(program).into_iter().map(literal).collect();
     let _ = write!(
         out,
@@ -229,7 +229,7 @@ fn is_thread(sequence: &Sequence<'_>, actor: usize) -> bool {
     process_of(sequence, actor) != actor
 }
 
-fn kernels(program: &Program<'_>, out: &mut String) {
+fn kernels(program: &Reproducer<'_>, out: &mut String) {
     let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
     for action in program.actions() {
         if let Doing::Call { arguments, .. } = &action.doing {
@@ -249,7 +249,7 @@ fn kernels(program: &Program<'_>, out: &mut String) {
     }
 }
 
-fn libraries(program: &Program<'_>, out: &mut String) {
+fn libraries(program: &Reproducer<'_>, out: &mut String) {
     if program.is_of_lines() {
         return;
     }
@@ -486,7 +486,7 @@ fn typed(param: &Param, c_type: &str, value: &Number) -> String {
 }
 
 fn block(sequence: &Sequence<'_>, name: &str) -> usize {
-    sequence.blocks.iter().position(|block| block.name == name).unwrap_or(0)
+    sequence.blocks.iter().position(|block| block == name).unwrap_or(0)
 }
 
 fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> Vec<String> {
@@ -624,11 +624,11 @@ fn structure(name: String, layout: &calls::Layout, lines: &mut Vec<String>, told
     name
 }
 
-fn effect(program: &Program<'_>, out: &mut String) -> Result<(), Refusal> {
+fn effect(program: &Reproducer<'_>, out: &mut String) -> Result<(), Refusal> {
     out.push_str("\n\ndef effect(run):\n    \"\"\"Whether the effect shows in a case.\"\"\"\n    return run.all(\n");
     for question in questions(&program.instance.effect)? {
         let names = match &question {
-            Question::Status { names, .. } if !program.is_of_lines() => format!("  # {}", names.join(", ")),
+            EffectQuestion::Status { names, .. } if !program.is_of_lines() => format!("  # {}", names.join(", ")),
             _ => String::new(),
         };
         let _ = writeln!(out, "        {},{names}", ask(&question, program.is_of_lines())?);
@@ -637,7 +637,7 @@ fn effect(program: &Program<'_>, out: &mut String) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn ask(question: &Question<'_>, is_of_lines: bool) -> Result<String, Refusal> {
+fn ask(question: &EffectQuestion<'_>, is_of_lines: bool) -> Result<String, Refusal> {
     let listed = |gpus: &str| match gpus {
         "all" => "\"all\"".to_string(),
         names => {
@@ -653,7 +653,7 @@ fn ask(question: &Question<'_>, is_of_lines: bool) -> Result<String, Refusal> {
         }
     };
     Ok(match question {
-        Question::Status { at, names } => {
+        EffectQuestion::Status { at, names } => {
             let mut all = Vec::new();
             for name in *names {
                 if is_of_lines {
@@ -666,7 +666,7 @@ fn ask(question: &Question<'_>, is_of_lines: bool) -> Result<String, Refusal> {
             }
             format!("run.status({}, {})", literal(at), all.join(", "))
         }
-        Question::Value { at, name, order, operand } => {
+        EffectQuestion::Value { at, name, order, operand } => {
             let other = match operand {
                 Operand::Int(value) => value.to_string(),
                 Operand::Text(text) if text == "${gpus}" => "len(GPUS)".to_string(),
@@ -675,21 +675,21 @@ fn ask(question: &Question<'_>, is_of_lines: bool) -> Result<String, Refusal> {
             };
             format!("run.value({}, {}, {}, {other})", literal(at), literal(name), literal(order))
         }
-        Question::Visible { at, gpus } => format!("run.visible({}, {})", literal(at), listed(gpus)),
-        Question::Contexts { at, gpus } => format!("run.contexts({}, {})", literal(at), listed(gpus)),
-        Question::Current { at, gpu } => format!("run.current({}, {})", literal(at), literal(gpu)),
-        Question::Initialised { at, yes } => {
+        EffectQuestion::Visible { at, gpus } => format!("run.visible({}, {})", literal(at), listed(gpus)),
+        EffectQuestion::Contexts { at, gpus } => format!("run.contexts({}, {})", literal(at), listed(gpus)),
+        EffectQuestion::Current { at, gpu } => format!("run.current({}, {})", literal(at), literal(gpu)),
+        EffectQuestion::Initialised { at, yes } => {
             format!("run.initialised({}, {})", literal(at), if *yes { "True" } else { "False" })
         }
-        Question::Memory { at, gpu, named, classes } => {
+        EffectQuestion::Memory { at, gpu, named, classes } => {
             let classes: Vec<String> = classes.iter().map(|class| literal(class)).collect();
             for_each(*gpu, named, &|gpu| format!("run.memory({}, {gpu}, {})", literal(at), classes.join(", ")))
         }
-        Question::Bytes { at, grown, gpu, named, order, bytes } => {
+        EffectQuestion::Bytes { at, grown, gpu, named, order, bytes } => {
             let asked = if *grown { "grown_bytes" } else { "used_bytes" };
             for_each(*gpu, named, &|gpu| format!("run.{asked}({}, {gpu}, {}, {bytes})", literal(at), literal(order)))
         }
-        Question::End { how } => format!("run.end == {}", literal(how)),
+        EffectQuestion::End { how } => format!("run.end == {}", literal(how)),
     })
 }
 

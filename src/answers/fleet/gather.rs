@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Bucket;
 use super::answer::{Document, Refused, compacted, digest, document, surveyed};
 use super::pool::Pool;
-use cuda_pitfalls_core::archive::{self, Found, MOST_WRONG_LINES, Problem, Source};
+use cuda_pitfalls_core::archive::{self, ArchiveDocument, MOST_WRONG_LINES, Problem, Source};
 use cuda_pitfalls_trace as trace;
 
 /// A source is left after so many documents in all that were none of this program.
@@ -22,7 +22,7 @@ const HEAD_BYTES: usize = 256;
 
 enum Job {
     File(Source),
-    Documents(Vec<Found>, Arc<Counts>),
+    Documents(Vec<ArchiveDocument>, Arc<Counts>),
 }
 
 /// How many documents of one source were refused, whoever looked at them.
@@ -38,7 +38,7 @@ impl Counts {
     }
 
     /// Adds a document, and says whether it was one of this program at all.
-    fn add(&self, found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
+    fn add(&self, found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
         let is_ours = add(found, whole, pool);
         if !is_ours {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +91,7 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
 
 /// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at
 /// all.
-fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<Found>, Arc<Counts>) -> bool) {
+fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<Counts>) -> bool) {
     let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
     let mut is_taken = true;
     let counts = Arc::<Counts>::default();
@@ -135,7 +135,7 @@ fn is_ours(text: &[u8]) -> bool {
 }
 
 /// Whether this is the first line of a trace: the others are no documents of their own.
-fn begins_a_trace(found: &Found) -> bool {
+fn begins_a_trace(found: &ArchiveDocument) -> bool {
     let name = format!("\"{}\"", trace::SCHEMA);
     let text = found.text.as_deref().unwrap_or_default();
     let head = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
@@ -143,8 +143,8 @@ fn begins_a_trace(found: &Found) -> bool {
 }
 
 /// Adds a document, and says whether it was a valid one of this program.
-fn add(found: Found, whole: &Mutex<()>, pool: &Pool) -> bool {
-    let Found { path, text } = found;
+fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
+    let ArchiveDocument { path, text } = found;
     let text = match text {
         Ok(text) => text,
         Err(problem) => {

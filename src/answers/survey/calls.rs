@@ -12,7 +12,7 @@ mod showed;
 #[cfg(test)]
 mod tests;
 
-pub use answer::Answer;
+pub use answer::CallAnswer;
 pub use recipe::{Recipe, Recipes, recipes};
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::SurveyKind;
 use super::document::Row;
 use super::question::Item;
-use super::row::{Standing, keyed};
+use super::row::{RowAttempts, keyed};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::ScenarioReport;
@@ -64,7 +64,7 @@ pub struct CallRow {
     pub elapsed_ns: Option<u64>,
     /// How the attempts went.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: RowAttempts,
     /// What each attempt that counts showed, in the order they were made.
     pub seen: Vec<CallSeen>,
 }
@@ -94,7 +94,7 @@ impl Row for CallRow {
         keyed(&self.call, self.libcudart_version.as_deref())
     }
 
-    fn standing(&self) -> &Standing {
+    fn standing(&self) -> &RowAttempts {
         &self.standing
     }
 
@@ -138,7 +138,7 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
 fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
     let seen = showed::seen(recipe, done, scene);
     let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == CallLibrary::Runtime);
-    let mut standing = Standing::of(done);
+    let mut standing = RowAttempts::of(done);
     let seen = seen.unwrap_or_else(|unmeasured| {
         standing.unmeasured = Some(unmeasured);
         Vec::new()
@@ -164,7 +164,7 @@ fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
 }
 
 /// The median of each GPU, unless attempts differ by more than noise.
-fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut Standing) -> Option<Vec<i64>> {
+fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut RowAttempts) -> Option<Vec<i64>> {
     let mut medians = Vec::new();
     for gpu in 0..gpus {
         let read = seen.iter().map(|seen| seen.device_used_bytes.get(gpu).copied().flatten());

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::SurveyKind;
-use super::row::Standing;
+use super::row::RowAttempts;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{ExitCode, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -18,8 +18,8 @@ pub const MINOR: u32 = 3;
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "StoredDocument<R>")]
-#[schemars(!try_from)]
-pub struct Document<R> {
+#[schemars(!try_from, rename = "Document")]
+pub struct SurveyDocument<R> {
     /// Which document this is.
     pub schema: SchemaId,
     /// Whether a real driver answered. Simulated rows are never evidence.
@@ -50,15 +50,15 @@ struct StoredDocument<R> {
     complete: bool,
 }
 
-impl<R> TryFrom<StoredDocument<R>> for Document<R> {
+impl<R> TryFrom<StoredDocument<R>> for SurveyDocument<R> {
     type Error = serde::de::value::Error;
 
-    fn try_from(stored: StoredDocument<R>) -> Result<Document<R>, Self::Error> {
+    fn try_from(stored: StoredDocument<R>) -> Result<SurveyDocument<R>, Self::Error> {
         let StoredDocument { schema, provenance, survey, machine, rows, left_out, complete } = stored;
         let has_simulated_library = machine.libraries.iter().any(|library| library.simulated);
         match provenance.contradiction(&survey.on, has_simulated_library) {
             Some(why) => Err(serde::de::Error::custom(why)),
-            None => Ok(Document { schema, provenance, survey, machine, rows, left_out, complete }),
+            None => Ok(SurveyDocument { schema, provenance, survey, machine, rows, left_out, complete }),
         }
     }
 }
@@ -129,7 +129,7 @@ pub trait Row: Clone + Serialize + DeserializeOwned {
     fn key(&self) -> String;
 
     /// How its attempts went.
-    fn standing(&self) -> &Standing;
+    fn standing(&self) -> &RowAttempts;
 
     /// Whether what was asked is told; a row that was not measured tells nothing.
     fn has_facts(&self) -> bool;

@@ -9,15 +9,15 @@ mod variable;
 #[cfg(test)]
 mod tests;
 
-pub use variable::{Gpus, LatchMoment, Variable, left_out, variables};
+pub use variable::{EnvVariable, LatchMoment, left_out, variables};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::variable::{AT_EXEC, NEVER};
 use super::document::Row;
-use super::row::Standing;
-use super::{Answered, Item, SurveyKind};
+use super::row::RowAttempts;
+use super::{Item, SurveyAnswer, SurveyKind};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
 use cuda_pitfalls_core::observe::observe;
@@ -46,7 +46,7 @@ pub struct EnvRow {
     pub moments: Vec<Moment>,
     /// How the attempts went.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: RowAttempts,
 }
 
 /// Setting the variable right before one step.
@@ -68,7 +68,7 @@ impl Row for EnvRow {
         self.variable.clone()
     }
 
-    fn standing(&self) -> &Standing {
+    fn standing(&self) -> &RowAttempts {
         &self.standing
     }
 
@@ -82,7 +82,7 @@ impl Row for EnvRow {
 /// # Errors
 /// What is wrong with the list, or with a question that was made of it.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
-    let item = |variable: Variable| -> Result<Item<EnvRow>, Invalid> {
+    let item = |variable: EnvVariable| -> Result<Item<EnvRow>, Invalid> {
         let question = variable.question();
         Ok(Item { question, repeat: None, reduce: Box::new(move |answered| row(&variable, answered)) })
     };
@@ -90,8 +90,8 @@ pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
 }
 
 /// Reduces what was asked about a variable to its row.
-pub fn row(variable: &Variable, answered: &Answered<'_>) -> EnvRow {
-    let mut standing = Standing::of(answered.report);
+pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
+    let mut standing = RowAttempts::of(answered.report);
     let at_exec = effect(AT_EXEC, answered, &mut standing);
     let moment = |moment: &LatchMoment| Moment {
         before: moment.before.clone(),
@@ -120,7 +120,7 @@ pub fn row(variable: &Variable, answered: &Answered<'_>) -> EnvRow {
 ///
 /// Those that could tell and disagree make a disagreement. One that could not tell makes none, but
 /// leaves it open: what one attempt did not reach, the others do not answer for it.
-fn effect(case: &str, answered: &Answered<'_>, standing: &mut Standing) -> Option<bool> {
+fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -> Option<bool> {
     let plan = answered.report.plan.as_ref()?;
     let planned = plan.case(case)?;
     let made = answered.report.cases.iter().find(|made| made.name == case)?;

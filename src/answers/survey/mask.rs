@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SurveyKind;
-use super::document::{Document, LeftOut, Row};
-use super::question::{Draft, DraftCase, Item, Question};
-use super::row::Standing;
+use super::document::{LeftOut, Row, SurveyDocument};
+use super::question::{Draft, DraftCase, Item, SurveyQuestion};
+use super::row::RowAttempts;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::experiment::Step;
-use cuda_pitfalls_core::mask::{self, Form, Needs, Template};
+use cuda_pitfalls_core::mask::{self, Form, MissingGpus, Template};
 use cuda_pitfalls_core::observe::{Scene, observe};
 use cuda_pitfalls_core::report::{Attempt, ScenarioReport};
 
@@ -46,7 +46,7 @@ pub struct MaskRow {
     pub as_predicted: Option<bool>,
     /// How the attempts went.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: RowAttempts,
 }
 
 /// What `mask::parse` says.
@@ -65,7 +65,7 @@ impl Row for MaskRow {
         key(self.mask.as_deref(), self.order.as_deref())
     }
 
-    fn standing(&self) -> &Standing {
+    fn standing(&self) -> &RowAttempts {
         &self.standing
     }
 
@@ -134,7 +134,7 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
 ///
 /// # Errors
 /// What the machine lacks for it.
-fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, Needs> {
+fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, MissingGpus> {
     let text = form.mask.as_ref().map(|template| template.fill(uuids)).transpose()?;
     let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
     let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
@@ -146,9 +146,14 @@ fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, Nee
     }
     let (form, group) = (form.clone(), group.to_string());
     let sets = vec![group.clone()];
-    let reduce =
-        move |answered: &super::Answered<'_>| row(&form, &group, predicted.clone(), answered.report, answered.scene);
-    Ok(Item { question: Question { key, sets, of_libcudart: false, scenario }, repeat: None, reduce: Box::new(reduce) })
+    let reduce = move |answered: &super::SurveyAnswer<'_>| {
+        row(&form, &group, predicted.clone(), answered.report, answered.scene)
+    };
+    Ok(Item {
+        question: SurveyQuestion { key, sets, of_libcudart: false, scenario },
+        repeat: None,
+        reduce: Box::new(reduce),
+    })
 }
 
 fn draft() -> Draft {
@@ -164,10 +169,10 @@ fn draft() -> Draft {
 }
 
 /// A survey whose rows are compared with today's rule, on its own machine.
-pub fn by_todays_rule(document: &Document<MaskRow>) -> Document<MaskRow> {
+pub fn by_todays_rule(document: &SurveyDocument<MaskRow>) -> SurveyDocument<MaskRow> {
     let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
-    Document { rows, ..document.clone() }
+    SurveyDocument { rows, ..document.clone() }
 }
 
 impl MaskRow {
@@ -209,7 +214,7 @@ struct MaskSeen {
 
 fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, scene: &Scene) -> MaskRow {
     let seen = seen(done, scene);
-    let mut standing = Standing::of(done);
+    let mut standing = RowAttempts::of(done);
     let status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
     let count = standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
     let gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
@@ -288,7 +293,7 @@ mod tests {
             gpus: Some(gpus.to_vec()),
             predicted: Predicted { status: String::new(), gpus: Vec::new() },
             as_predicted: None,
-            standing: Standing::default(),
+            standing: RowAttempts::default(),
         };
         let predicted = Predicted { status: "CUDA_SUCCESS".to_string(), gpus: vec![1, 0] };
         assert_eq!(seen("CUDA_SUCCESS", 2, &[1, 0]).agrees_with(&predicted), Some(true));

@@ -8,8 +8,8 @@ mod list;
 mod seen;
 
 pub use control::{Control, controls};
-pub use list::{Line, List, MOST_BYTES, built_in, read};
-pub use seen::{Made, Raised, Said, Word, made};
+pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
+pub use seen::{ProgramMessage, PythonAttempt, Raised, Said, made};
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SurveyKind;
 use super::document::Row;
-use super::row::{Standing, Unmeasured};
+use super::row::{RowAttempts, Unmeasured};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -94,7 +94,7 @@ pub struct PythonRow {
     pub as_expected: Option<bool>,
     /// How the attempts went.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: RowAttempts,
     /// What each attempt showed.
     pub seen: Vec<PythonSeen>,
 }
@@ -159,7 +159,7 @@ impl Row for PythonRow {
         self.id.clone()
     }
 
-    fn standing(&self) -> &Standing {
+    fn standing(&self) -> &RowAttempts {
         &self.standing
     }
 
@@ -178,7 +178,7 @@ impl Row for PythonRow {
 
 impl PythonRow {
     /// A row about a line that nothing was seen of yet.
-    pub fn of(line: &Line, interpreter: Option<&Interpreter>) -> PythonRow {
+    pub fn of(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
         let version = |name: &String| interpreter?.packages.get(name)?.clone();
         PythonRow {
             id: line.id.clone(),
@@ -199,10 +199,10 @@ impl PythonRow {
     }
 
     /// The same row with what attempts showed, in the order in which they were made.
-    pub fn with(mut self, attempts: Vec<Made>) -> PythonRow {
+    pub fn with(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
         let counting: Vec<&PythonSeen> =
             attempts.iter().filter(|made| made.invalid.is_none()).map(|made| &made.seen).collect();
-        let mut standing = Standing { attempts: counting.len() as u32, ..Standing::default() };
+        let mut standing = RowAttempts { attempts: counting.len() as u32, ..RowAttempts::default() };
         for invalid in attempts.iter().filter_map(|made| made.invalid.as_ref()) {
             *standing.invalid.entry(invalid.reason.name()).or_insert(0) += 1;
         }
@@ -249,7 +249,7 @@ impl PythonRow {
             standing.unmeasured = Some(Unmeasured { reason, detail });
         }
         self.standing = standing;
-        self.seen = attempts.into_iter().map(Made::into_seen).collect();
+        self.seen = attempts.into_iter().map(PythonAttempt::into_seen).collect();
         self
     }
 }

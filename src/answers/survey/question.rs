@@ -17,7 +17,7 @@ const STEP_TIMEOUT_MS: u64 = 10_000;
 
 /// One question of a survey.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct SurveyQuestion {
     /// What the question is about, unique in the survey: a call, a mask, a variable. A row's key
     /// is this, and the version of libcudart where it is asked of each.
     pub key: String,
@@ -32,16 +32,16 @@ pub struct Question {
 /// A question, and what makes a row of what it showed.
 pub struct Item<R> {
     /// What is asked.
-    pub question: Question,
+    pub question: SurveyQuestion,
     /// Attempts, where they are other than those of the survey.
     pub repeat: Option<u32>,
     /// Reduces what was seen to a row.
-    pub reduce: Box<dyn Fn(&Answered<'_>) -> R>,
+    pub reduce: Box<dyn Fn(&SurveyAnswer<'_>) -> R>,
 }
 
 /// Everything that a row is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
+pub struct SurveyAnswer<'a> {
     /// What happened.
     pub report: &'a ScenarioReport,
     /// What is known about the machine's GPUs.

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::verdict::Reason;
 
 /// How the attempts of a row went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Standing {
+pub struct RowAttempts {
     /// Attempts that count.
     pub attempts: u32,
     /// Attempts that were made and do not count, by the reason's word.
@@ -38,16 +38,16 @@ pub fn keyed(question: &str, libcudart: Option<&str>) -> String {
     libcudart.map_or_else(|| question.to_string(), |version| format!("{question} ({version})"))
 }
 
-impl Standing {
+impl RowAttempts {
     /// How the attempts of a question went, from what was kept of them.
-    pub fn of(done: &ScenarioReport) -> Standing {
+    pub fn of(done: &ScenarioReport) -> RowAttempts {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
         let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
         let mut invalid = BTreeMap::new();
         for first in attempts().filter_map(|attempt| attempt.judged.invalid.first()) {
             *invalid.entry(first.reason.name()).or_insert(0) += 1;
         }
-        Standing {
+        RowAttempts {
             attempts: u32::try_from(counting).unwrap_or(u32::MAX),
             invalid,
             disagreement: Vec::new(),

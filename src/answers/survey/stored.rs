@@ -2,7 +2,7 @@
 
 use super::SurveyKind;
 use super::calls::CallRow;
-use super::document::{Document, Header, MAJOR};
+use super::document::{Header, MAJOR, SurveyDocument};
 use super::env::EnvRow;
 use super::mask::MaskRow;
 use super::python::PythonRow;
@@ -14,35 +14,35 @@ use cuda_pitfalls_core::verdict::Provenance;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Survey {
     /// `survey-calls.json`.
-    Calls(Document<CallRow>),
+    Calls(SurveyDocument<CallRow>),
     /// `survey-mask.json`.
-    Mask(Document<MaskRow>),
+    Mask(SurveyDocument<MaskRow>),
     /// `survey-env.json`.
-    Env(Document<EnvRow>),
+    Env(SurveyDocument<EnvRow>),
     /// `survey-python.json`.
-    Python(Document<PythonRow>),
+    Python(SurveyDocument<PythonRow>),
 }
 
-impl From<Document<CallRow>> for Survey {
-    fn from(document: Document<CallRow>) -> Survey {
+impl From<SurveyDocument<CallRow>> for Survey {
+    fn from(document: SurveyDocument<CallRow>) -> Survey {
         Survey::Calls(document)
     }
 }
 
-impl From<Document<MaskRow>> for Survey {
-    fn from(document: Document<MaskRow>) -> Survey {
+impl From<SurveyDocument<MaskRow>> for Survey {
+    fn from(document: SurveyDocument<MaskRow>) -> Survey {
         Survey::Mask(document)
     }
 }
 
-impl From<Document<EnvRow>> for Survey {
-    fn from(document: Document<EnvRow>) -> Survey {
+impl From<SurveyDocument<EnvRow>> for Survey {
+    fn from(document: SurveyDocument<EnvRow>) -> Survey {
         Survey::Env(document)
     }
 }
 
-impl From<Document<PythonRow>> for Survey {
-    fn from(document: Document<PythonRow>) -> Survey {
+impl From<SurveyDocument<PythonRow>> for Survey {
+    fn from(document: SurveyDocument<PythonRow>) -> Survey {
         Survey::Python(document)
     }
 }
@@ -113,10 +113,10 @@ impl Survey {
 /// The JSON Schema of a survey's document, generated from these types.
 pub fn schema(kind: SurveyKind) -> serde_json::Value {
     let schema = match kind {
-        SurveyKind::Calls => schemars::schema_for!(Document<CallRow>),
-        SurveyKind::Mask => schemars::schema_for!(Document<MaskRow>),
-        SurveyKind::Env => schemars::schema_for!(Document<EnvRow>),
-        SurveyKind::Python => schemars::schema_for!(Document<PythonRow>),
+        SurveyKind::Calls => schemars::schema_for!(SurveyDocument<CallRow>),
+        SurveyKind::Mask => schemars::schema_for!(SurveyDocument<MaskRow>),
+        SurveyKind::Env => schemars::schema_for!(SurveyDocument<EnvRow>),
+        SurveyKind::Python => schemars::schema_for!(SurveyDocument<PythonRow>),
     };
     serde_json::to_value(schema).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use super::matcher::{Datum, Of};
 use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Row, Sight, Told, Truth, Unasked, words};
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
-use crate::source::tree::{Entry, Node};
+use crate::source::tree::{Node, TreeEntry};
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 pub(super) const CALLS: FactKind = FactKind {
@@ -44,7 +44,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
         let message = format!("`{}` is one call: only the calls of a Python line are counted", call.name);
         file.reader.error(&node.place, message, help);
     }
-    for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
+    for TreeEntry { key, value } in file.reader.table(node).unwrap_or_default() {
         if !is_counted(&key.text) {
             let driver = calls::all().filter(|call| call.library == CallLibrary::Driver);
             let help = suggest(&key.text, driver.map(|call| call.name));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{CheckReader, Truth};
 use crate::source::reader::is_gpu;
 use crate::source::schema::{GPU, or_parameter, reference};
-use crate::source::tree::{Data, Entry, Node, Place};
+use crate::source::tree::{Data, Node, SourceSpan, TreeEntry};
 
 /// A list of GPUs by plan name (`gpu0`), or a word for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -110,14 +110,14 @@ pub(super) fn by_gpu<T>(
     read: impl Fn(&mut CheckReader<'_, '_>, &Node) -> Option<T>,
 ) -> BTreeMap<String, T> {
     let mut map = BTreeMap::new();
-    for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
+    for TreeEntry { key, value } in file.reader.table(node).unwrap_or_default() {
         is_known(file, &key.text, &key.place, true);
         map.extend(read(file, value).map(|value| (key.text.clone(), value)));
     }
     map
 }
 
-fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &Place, others: bool) -> bool {
+fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &SourceSpan, others: bool) -> bool {
     let good = is_gpu(name) || (others && name == "others");
     if !good {
         let or_others = if others { ", or `others`" } else { "" };

@@ -12,7 +12,7 @@ use crate::observation::StepObservation;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::{object, set};
 use crate::source::size;
-use crate::source::tree::{Data, Entry, Node};
+use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
 
 /// A bound: its key in files, its word, and whether a value holds it that compares so with the other
@@ -111,7 +111,7 @@ impl Matcher {
             file.reader.error(&node.place, "this matcher is empty", Some("such as `{ ge = 1 }`".to_string()));
         }
         let mut matcher = Matcher::default();
-        for Entry { key, value } in entries {
+        for TreeEntry { key, value } in entries {
             let operand = Operand::read(file, value, of);
             match key.text.as_str() {
                 "eq" => matcher.eq = operand,

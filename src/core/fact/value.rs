@@ -9,7 +9,7 @@ use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Sight, Told, Truth, 
 use crate::observation::Shared;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
-use crate::source::tree::{Entry, Node};
+use crate::source::tree::{Node, TreeEntry};
 use crate::verdict::Reason;
 
 pub(super) const VALUE: FactKind = FactKind {
@@ -37,7 +37,7 @@ pub(super) const VALUE: FactKind = FactKind {
 
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
     let mut values = BTreeMap::new();
-    for Entry { key, value } in file.reader.table(node).unwrap_or_default() {
+    for TreeEntry { key, value } in file.reader.table(node).unwrap_or_default() {
         for row in file.rows {
             let names = row.values();
             if !names.contains(&key.text.as_str()) {

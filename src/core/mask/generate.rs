@@ -9,7 +9,7 @@ mod entry;
 
 use std::collections::HashSet;
 
-use self::entry::{Kind, any, naming, near_miss, stray};
+use self::entry::{Identifier, any, naming, near_miss, stray};
 use super::template::Template;
 use super::{InitStatus, parse};
 use crate::random::Random;
@@ -100,7 +100,13 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     if random.percent(12) {
         return separated(random, gpus);
     }
-    let kind = random.pick([Kind::Ordinal, Kind::Ordinal, Kind::Ordinal, Kind::Uuid, Kind::Uuid]);
+    let kind = random.pick([
+        Identifier::Ordinal,
+        Identifier::Ordinal,
+        Identifier::Ordinal,
+        Identifier::Uuid,
+        Identifier::Uuid,
+    ]);
     let order = random.shuffled(gpus);
     let named = match wish {
         Wish::None => 0,

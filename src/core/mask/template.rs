@@ -29,11 +29,11 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Gpu { place: usize, form: Form, length: Length },
+    Gpu { place: usize, form: UuidForm, length: Length },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum UuidForm {
     Uuid,
     Capitals,
     Bare,
@@ -60,18 +60,18 @@ pub struct TemplateError {
 
 /// The machine has too few GPUs for a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
+pub struct MissingGpus {
     /// How many it takes.
     pub gpus: usize,
 }
 
-impl fmt::Display for Needs {
+impl fmt::Display for MissingGpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "needs {} GPU{}", self.gpus, if self.gpus == 1 { "" } else { "s" })
     }
 }
 
-impl std::error::Error for Needs {}
+impl std::error::Error for MissingGpus {}
 
 const GPU: &str = "GPU-";
 
@@ -124,12 +124,12 @@ impl Template {
     ///
     /// # Errors
     /// Fewer UUIDs than the template names.
-    pub fn fill(&self, uuids: &[String]) -> Result<String, Needs> {
+    pub fn fill(&self, uuids: &[String]) -> Result<String, MissingGpus> {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => Some(text.clone()),
             Piece::Gpu { place, form, length } => filled(uuids, *place, *form, *length),
         };
-        self.pieces.iter().map(piece).collect::<Option<String>>().ok_or(Needs { gpus: self.needs() })
+        self.pieces.iter().map(piece).collect::<Option<String>>().ok_or(MissingGpus { gpus: self.needs() })
     }
 }
 
@@ -161,10 +161,10 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
     };
     let (form, place) = gpu.split_at_checked(4).unwrap_or((gpu, ""));
     let form = match form {
-        "uuid" => Form::Uuid,
-        "UUID" => Form::Capitals,
-        "bare" => Form::Bare,
-        "flat" => Form::Flat,
+        "uuid" => UuidForm::Uuid,
+        "UUID" => UuidForm::Capitals,
+        "bare" => UuidForm::Bare,
+        "flat" => UuidForm::Flat,
         _ => return Err(error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")),
     };
     let place = number(place).filter(|place| *place < MOST_GPUS);
@@ -188,7 +188,7 @@ fn number(digits: &str) -> Option<usize> {
     digits.parse().ok().filter(|_| plain)
 }
 
-fn filled(uuids: &[String], place: usize, form: Form, length: Length) -> Option<String> {
+fn filled(uuids: &[String], place: usize, form: UuidForm, length: Length) -> Option<String> {
     let text = form.of(uuids.get(place)?);
     let letters = match length {
         Length::Whole => text.len(),
@@ -199,14 +199,14 @@ fn filled(uuids: &[String], place: usize, form: Form, length: Length) -> Option<
     Some(text.chars().take(letters).collect())
 }
 
-impl Form {
+impl UuidForm {
     fn of(self, uuid: &str) -> String {
         let digits = uuid.strip_prefix(GPU).unwrap_or(uuid);
         match self {
-            Form::Uuid => uuid.to_string(),
-            Form::Capitals => format!("{GPU}{}", digits.to_ascii_uppercase()),
-            Form::Bare => digits.to_string(),
-            Form::Flat => format!("{GPU}{}", digits.replace('-', "")),
+            UuidForm::Uuid => uuid.to_string(),
+            UuidForm::Capitals => format!("{GPU}{}", digits.to_ascii_uppercase()),
+            UuidForm::Bare => digits.to_string(),
+            UuidForm::Flat => format!("{GPU}{}", digits.replace('-', "")),
         }
     }
 
@@ -215,7 +215,7 @@ impl Form {
         let Some(own) = uuids.get(place).map(|uuid| self.of(uuid)) else { return 0 };
         let alike = |other: &String| own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count();
         let others = uuids.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, uuid)| self.of(uuid));
-        let least = if self == Form::Bare { 0 } else { GPU.len() };
+        let least = if self == UuidForm::Bare { 0 } else { GPU.len() };
         others.map(|other| alike(&other)).max().unwrap_or(0).max(least) + 1
     }
 }

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::observe::fixture::{Script, calibration, case, plan};
     use crate::plan::fixture::gpu;
-    use crate::recording::Exit;
+    use crate::recording::ProcessExit;
 
     fn seen(script: &Script, case: &CasePlan) -> Observation {
         let plan = plan(2, vec![case.clone()]);
@@ -229,7 +229,7 @@ mod tests {
         let mut script = Script::new();
         script.step(0, 0, &[]);
         script.begin(1);
-        script.exit = Exit { deadline_at: Some(1), ..Exit::default() };
+        script.exit = ProcessExit { deadline_at: Some(1), ..ProcessExit::default() };
         let observation = seen(&script, &case);
         assert_eq!(observation.steps.len(), 2);
         assert!(observation.steps[0].returned && !observation.steps[1].returned);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn ends_have_words() {
-        let end = |calls: &[&str], exit: Exit| {
+        let end = |calls: &[&str], exit: ProcessExit| {
             let case = case("trap", calls);
             let mut script = Script::new();
             for step in 0..calls.len() {
@@ -277,15 +277,15 @@ mod tests {
             script.exit = exit;
             seen(&script, &case).end
         };
-        let code = |code, said_bye| Exit { code: Some(code), said_bye, ..Exit::default() };
+        let code = |code, said_bye| ProcessExit { code: Some(code), said_bye, ..ProcessExit::default() };
         assert_eq!(end(&["mark"], code(0, true)), "0");
         assert_eq!(end(&["mark"], code(0, false)), "early exit 0");
         assert_eq!(end(&["_exit", "cuInit"], code(0, false)), "early exit 0");
         assert_eq!(end(&["mark", "_exit"], code(0, false)), "0");
         assert_eq!(end(&["mark"], code(3, false)), "exit 3");
-        assert_eq!(end(&["mark"], Exit { signal: Some("SIGSEGV".into()), ..Exit::default() }), "SIGSEGV");
-        let killed = Exit { signal: Some("SIGKILL".into()), deadline_at: Some(0), ..Exit::default() };
+        assert_eq!(end(&["mark"], ProcessExit { signal: Some("SIGSEGV".into()), ..ProcessExit::default() }), "SIGSEGV");
+        let killed = ProcessExit { signal: Some("SIGKILL".into()), deadline_at: Some(0), ..ProcessExit::default() };
         assert_eq!(end(&["mark"], killed), "deadline");
-        assert_eq!(end(&["mark"], Exit::default()), "unknown");
+        assert_eq!(end(&["mark"], ProcessExit::default()), "unknown");
     }
 }

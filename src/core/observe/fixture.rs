@@ -6,7 +6,7 @@ use crate::calibration::Calibration;
 use crate::event::{Event, Probe, Status, Value};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
-use crate::recording::{BarrierSweep, Exit, ProcessEvent};
+use crate::recording::{BarrierSweep, ProcessEvent, ProcessExit};
 use crate::sample::{FreeRun, Process, Reading, Sweep};
 use crate::scenario::Step;
 
@@ -74,7 +74,7 @@ pub struct Script {
     pub events: Vec<Event>,
     pub sweeps: Vec<BarrierSweep>,
     pub free_run: Option<FreeRun>,
-    pub exit: Exit,
+    pub exit: ProcessExit,
     pub pid: u32,
     now: u64,
 }
@@ -85,7 +85,7 @@ impl Script {
     pub fn new() -> Script {
         let pid = 4242;
         let ready = Event::Ready { protocol: 1, pid, libraries: Vec::new(), missing: Vec::new(), injected: Vec::new() };
-        let exit = Exit { code: Some(0), said_bye: true, ..Exit::default() };
+        let exit = ProcessExit { code: Some(0), said_bye: true, ..ProcessExit::default() };
         let (sweeps, free_run) = (Vec::new(), Some(FreeRun::default()));
         Script { events: vec![ready], sweeps, free_run, exit, pid, now: 1000 }
     }

@@ -23,7 +23,7 @@ use crate::defaults;
 use crate::source::diagnostic::{self, Diagnostic, suggest};
 use crate::source::reader::{self, Reader, get, opening_comment};
 use crate::source::size;
-use crate::source::tree::{self, Entry, Node};
+use crate::source::tree::{self, Node, TreeEntry};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
@@ -72,7 +72,7 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
 /// The top level of a file.
 struct File<'r, 'a> {
     reader: &'r mut Reader<'a>,
-    entries: &'r [Entry],
+    entries: &'r [TreeEntry],
 }
 
 impl<'r> File<'r, '_> {
@@ -132,7 +132,7 @@ impl<'r> File<'r, '_> {
         })
     }
 
-    fn parameters(&mut self, cases: &[Entry], common: &Common<'_>) -> Option<Parameters> {
+    fn parameters(&mut self, cases: &[TreeEntry], common: &Common<'_>) -> Option<Parameters> {
         let Some(node) = get(self.entries, "parameters") else { return Some(Parameters::default()) };
         let parameters = Parameters::read(self.reader, node);
         if parameters.is_none() {
@@ -150,7 +150,7 @@ impl<'r> File<'r, '_> {
         &mut self,
         scenario: &str,
         combination: &Combination<'_>,
-        entries: &[Entry],
+        entries: &[TreeEntry],
         common: &Common<'_>,
         parameters: &Parameters,
     ) -> Instance {
@@ -284,7 +284,7 @@ impl<'r> File<'r, '_> {
     }
 
     /// There is a trap, and either a control or a reason why there can be none.
-    fn controls(&mut self, cases: &[Entry], of: Option<&Entry>) -> Option<String> {
+    fn controls(&mut self, cases: &[TreeEntry], of: Option<&TreeEntry>) -> Option<String> {
         let of = of?;
         if cases.len() > MOST_CASES {
             self.reader.error(&of.key.place, format!("more than {MOST_CASES} cases"), None);

@@ -24,7 +24,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// The error with the lines it is about, as rustc shows its own; no newline at the end.
     pub fn render(&self, source: &str, styled: bool) -> String {
-        let shown = Shown::of(source);
+        let shown = TerminalSource::of(source);
         let primary = AnnotationKind::Primary.span(shown.span(&within(source, &self.span)));
         let context = self.context.as_ref().map(|(span, label)| {
             AnnotationKind::Context.span(shown.span(&within(source, span))).label(terminal(label))
@@ -45,15 +45,15 @@ impl Diagnostic {
 }
 
 /// A source as a terminal may show it: the same lines, with whatever acts in them written as an escape.
-struct Shown<'s> {
+struct TerminalSource<'s> {
     text: String,
     /// Where pieces begin, in the source and in the text, in order; pieces end at tabs and line breaks.
     pieces: Vec<(usize, usize, &'s str)>,
 }
 
-impl<'s> Shown<'s> {
-    fn of(source: &'s str) -> Shown<'s> {
-        let mut shown = Shown { text: String::with_capacity(source.len()), pieces: Vec::new() };
+impl<'s> TerminalSource<'s> {
+    fn of(source: &'s str) -> TerminalSource<'s> {
+        let mut shown = TerminalSource { text: String::with_capacity(source.len()), pieces: Vec::new() };
         let mut start = 0;
         for piece in source.split_inclusive(['\n', '\t']) {
             // A tab or a line break is part of how a file is laid out, and does no harm.

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::size;
-use super::tree::{self, Data, Entry, Node, Place};
+use super::tree::{self, Data, Node, SourceSpan, TreeEntry};
 
 /// More errors do not help, and each costs a search for what was meant and a look at the whole file.
 pub const MOST_ERRORS: usize = 100;
@@ -41,16 +41,16 @@ impl<'a> Reader<'a> {
 
     /// The entries at the top of the file. None where it is too large or no TOML: what could be
     /// recovered lacks what stood at the errors, and would be blamed for it. `what` begins a sentence.
-    pub fn top(&mut self, what: &str, most_bytes: usize) -> Option<Vec<Entry>> {
+    pub fn top(&mut self, what: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
         let source = self.source;
         if source.len() > most_bytes {
-            self.error(&Place::at(0..0), format!("{what} has at most {} KiB", most_bytes >> 10), None);
+            self.error(&SourceSpan::at(0..0), format!("{what} has at most {} KiB", most_bytes >> 10), None);
             return None;
         }
         let (table, errors) = DeTable::parse_recoverable(source);
         for error in &errors {
             let end = source.len()..source.len();
-            self.error(&Place::at(error.span().unwrap_or(end)), error.message(), None);
+            self.error(&SourceSpan::at(error.span().unwrap_or(end)), error.message(), None);
         }
         errors.is_empty().then(|| tree::entries(table.get_ref()))
     }
@@ -66,18 +66,24 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds an error at a place, with what to do.
-    pub fn error(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
+    pub fn error(&mut self, place: &SourceSpan, message: impl Into<String>, help: Option<String>) {
         let context = place.used.clone().map(|span| (span, "used here".to_string()));
         self.push(place, message.into(), help, context);
     }
 
     /// An error that another place explains.
-    pub fn error_with(&mut self, place: &Place, message: impl Into<String>, other: &Place, label: &str) {
+    pub fn error_with(&mut self, place: &SourceSpan, message: impl Into<String>, other: &SourceSpan, label: &str) {
         let span = other.used.as_ref().unwrap_or(&other.span).clone();
         self.push(place, message.into(), None, Some((span, label.to_string())));
     }
 
-    fn push(&mut self, place: &Place, message: String, help: Option<String>, context: Option<(Range<usize>, String)>) {
+    fn push(
+        &mut self,
+        place: &SourceSpan,
+        message: String,
+        help: Option<String>,
+        context: Option<(Range<usize>, String)>,
+    ) {
         let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
         // Instances of a scenario repeat each other's errors.
         let known = (diagnostic.span.start, diagnostic.span.end, diagnostic.message.clone());
@@ -99,7 +105,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The line of a part of the file.
-    pub fn line(&self, at: &Place) -> u32 {
+    pub fn line(&self, at: &SourceSpan) -> u32 {
         let before = self.line_ends.partition_point(|end| *end < at.start());
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
@@ -230,7 +236,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The entries of a table; an error where the node is something else.
-    pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
+    pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [TreeEntry]> {
         match &node.data {
             Data::Table(entries) => Some(entries),
             _ => {
@@ -241,15 +247,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A table in which only these keys may stand.
-    pub fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [Entry]> {
+    pub fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [TreeEntry]> {
         let entries = self.table(node)?;
         self.known_keys(entries, keys);
         Some(entries)
     }
 
     /// Adds an error for each key that the format does not have.
-    pub fn known_keys(&mut self, entries: &[Entry], keys: &[&str]) {
-        for Entry { key, .. } in entries {
+    pub fn known_keys(&mut self, entries: &[TreeEntry], keys: &[&str]) {
+        for TreeEntry { key, .. } in entries {
             if self.is_full() {
                 return;
             }
@@ -261,7 +267,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of a key that must be there; its absence is reported at `owner`.
-    pub fn required<'n>(&mut self, entries: &'n [Entry], key: &str, owner: &Place, what: &str) -> Option<&'n Node> {
+    pub fn required<'n>(
+        &mut self,
+        entries: &'n [TreeEntry],
+        key: &str,
+        owner: &SourceSpan,
+        what: &str,
+    ) -> Option<&'n Node> {
         let node = get(entries, key);
         if node.is_none() && !self.misspelt(entries, key) {
             self.error(owner, format!("{what} needs `{key}`"), None);
@@ -270,9 +282,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether another key was already said to mean this one, so that its absence needs no words.
-    pub fn misspelt(&self, entries: &[Entry], key: &str) -> bool {
+    pub fn misspelt(&self, entries: &[TreeEntry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
-        let said = |entry: &Entry| {
+        let said = |entry: &TreeEntry| {
             let about = |error: &&Diagnostic| error.span == entry.key.place.span && error.help == meant;
             self.errors.iter().any(|error| about(&error))
         };
@@ -281,7 +293,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The value of a key.
-pub fn get<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {
+pub fn get<'n>(entries: &'n [TreeEntry], key: &str) -> Option<&'n Node> {
     entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
 }
 

@@ -7,17 +7,17 @@ use toml::{Spanned, Table, Value};
 
 /// Where a part of a file stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceSpan {
     /// The text that says it.
     pub span: Range<usize>,
     /// For a value that stands for a parameter: where `${parameter}` is written.
     pub used: Option<Range<usize>>,
 }
 
-impl Place {
+impl SourceSpan {
     /// The place of these bytes of the text.
-    pub fn at(span: Range<usize>) -> Place {
-        Place { span, used: None }
+    pub fn at(span: Range<usize>) -> SourceSpan {
+        SourceSpan { span, used: None }
     }
 
     /// The first byte of the part as the step or check has it, for its line number.
@@ -32,7 +32,7 @@ pub struct Node {
     /// What it holds.
     pub data: Data,
     /// Where it is.
-    pub place: Place,
+    pub place: SourceSpan,
 }
 
 /// A value.
@@ -47,27 +47,27 @@ pub enum Data {
     /// A list.
     List(Vec<Node>),
     /// A table.
-    Table(Vec<Entry>),
+    Table(Vec<TreeEntry>),
     /// What no part of the format takes, with the word for it.
     Other(&'static str),
 }
 
 /// A key of a table and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// Its key.
-    pub key: Key,
+    pub key: TreeKey,
     /// What the key has.
     pub value: Node,
 }
 
 /// A key and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Key {
+pub struct TreeKey {
     /// The key itself.
     pub text: String,
     /// Where it is.
-    pub place: Place,
+    pub place: SourceSpan,
 }
 
 impl Data {
@@ -85,12 +85,12 @@ impl Data {
 }
 
 /// The entries of a document or table, in the order of the file.
-pub fn entries(table: &DeTable<'_>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = table
+pub fn entries(table: &DeTable<'_>) -> Vec<TreeEntry> {
+    let mut entries: Vec<TreeEntry> = table
         .iter()
         .map(|(key, value)| {
-            let key = Key { text: key.get_ref().to_string(), place: Place::at(key.span()) };
-            Entry { key, value: node(value) }
+            let key = TreeKey { text: key.get_ref().to_string(), place: SourceSpan::at(key.span()) };
+            TreeEntry { key, value: node(value) }
         })
         .collect();
     entries.sort_by_key(|entry| entry.key.place.span.start);
@@ -110,19 +110,19 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(values) => Data::List(values.iter().map(node).collect()),
         DeValue::Table(table) => Data::Table(entries(table)),
     };
-    Node { data, place: Place::at(value.span()) }
+    Node { data, place: SourceSpan::at(value.span()) }
 }
 
 /// A table that was read already, all of whose parts are said to stand where the table does.
-pub fn table_at(table: &Table, place: &Place) -> Node {
+pub fn table_at(table: &Table, place: &SourceSpan) -> Node {
     let entry = |(key, value): (&String, &Value)| {
-        let key = Key { text: key.clone(), place: place.clone() };
-        Entry { key, value: value_at(value, place) }
+        let key = TreeKey { text: key.clone(), place: place.clone() };
+        TreeEntry { key, value: value_at(value, place) }
     };
     Node { data: Data::Table(table.iter().map(entry).collect()), place: place.clone() }
 }
 
-fn value_at(value: &Value, place: &Place) -> Node {
+fn value_at(value: &Value, place: &SourceSpan) -> Node {
     let data = match value {
         Value::String(text) => Data::Text(text.clone()),
         Value::Integer(integer) => Data::Int(*integer),

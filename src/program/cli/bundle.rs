@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::output::{fail, print, put_new};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Program, reproducer};
+use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{self, Report};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
@@ -122,7 +122,7 @@ fn sources(report: &Report, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
 }
 
 fn attach(scenario: &Scenario, instance: &Instance, language: Language) -> Option<Attached> {
-    let program = Program::of(scenario, instance, None).ok()?;
+    let program = Reproducer::of(scenario, instance, None).ok()?;
     let text = reproducer(&program, language).ok()?;
     let stem = plain(&instance.name);
     let file = format!("{stem}.{}", language.extension());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::output::{fail, fail_rendered, is_styled, print, put};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Offer, Program, reproducer};
+use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 
@@ -77,7 +77,7 @@ fn written(
     language: Language,
     case: Option<&str>,
 ) -> Result<String, CliError> {
-    let written = Program::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
+    let written = Reproducer::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
     written.map_err(|refusal| CliError::Refused { name: instance.name.clone(), language, refusal })
 }
 

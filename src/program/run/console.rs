@@ -12,7 +12,7 @@ use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::output;
-use cuda_pitfalls_render::answer::{self, Answer, Ending, Workload};
+use cuda_pitfalls_render::answer::{self, Ending, InstanceAnswer, Workload};
 use cuda_pitfalls_render::full::{self, Style};
 
 /// Where a run speaks. With `--json`, stdout is for one document and people read stderr.
@@ -26,7 +26,7 @@ pub(super) struct Console {
     /// How many instances of each scenario are still to come.
     coming: BTreeMap<String, usize>,
     /// What is known of scenarios of which an instance is still to come.
-    known: BTreeMap<String, Vec<Answer>>,
+    known: BTreeMap<String, Vec<InstanceAnswer>>,
     spoken: bool,
     finished: bool,
 }
@@ -125,14 +125,14 @@ impl Console {
             self.say(&full::scenario(done, self.width, self.style));
             return;
         }
-        self.known.entry(done.scenario.clone()).or_default().push(Answer::of(done));
+        self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::of(done));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
             self.tell(&answers);
         }
     }
 
     /// Tells one question, with a blank line between the head and the first.
-    fn tell(&mut self, answers: &[Answer]) {
+    fn tell(&mut self, answers: &[InstanceAnswer]) {
         let block = answer::question(answers, self.width, self.style);
         if !block.is_empty() {
             self.say(&if self.spoken { block } else { format!("\n{block}") });

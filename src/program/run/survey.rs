@@ -19,7 +19,7 @@ use super::open::host_unsafe;
 use super::session::Session;
 use super::{Failure, RunOptions, blank, calibrate, ending, locks, question};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{Document, Row};
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{Report, Store, read};
@@ -138,7 +138,7 @@ impl SurveyRun<'_> {
         asked: impl Fn(&SurveyRun<'_>) -> Result<ask::SurveyItems<R>, Failure>,
     ) -> Result<Exit, Failure>
     where
-        Survey: From<Document<R>>,
+        Survey: From<SurveyDocument<R>>,
     {
         let (items, left_out) = asked(&self)?;
         let items = select::chosen(items, &self.run.selectors)?;

@@ -1,7 +1,7 @@
 //! What is counted and not shown: what this machine cannot answer, what was not allowed or not
 //! reached, and what the simulated machine does not model.
 
-use super::Answer;
+use super::InstanceAnswer;
 use crate::{applicable, words};
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::text::counts::tally;
@@ -10,7 +10,7 @@ use cuda_pitfalls_core::verdict::{Kind, Reason};
 /// A line for each kind of thing that was not asked, each with what it lacked; `never_asked` are
 /// those that are not in the report.
 pub(super) fn lines(report: &Report, never_asked: usize) -> Vec<String> {
-    let aside: Vec<&ScenarioReport> = report.scenarios.iter().filter(|it| Answer::of(it).is_aside()).collect();
+    let aside: Vec<&ScenarioReport> = report.scenarios.iter().filter(|it| InstanceAnswer::of(it).is_aside()).collect();
     let mut lines = applicable::notes(report);
     let is_other = |it: &&&ScenarioReport| it.verdict.kind == Kind::Skipped && !it.verdict.lacks_a_need();
     let others = tally(aside.iter().filter(is_other).filter_map(|it| it.verdict.reason).map(words::reason));

@@ -80,7 +80,7 @@ const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated ma
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &Report) -> String {
-    let asked = |it: &&cuda_pitfalls_core::report::ScenarioReport| !super::Answer::of(it).is_aside();
+    let asked = |it: &&cuda_pitfalls_core::report::ScenarioReport| !super::InstanceAnswer::of(it).is_aside();
     let names: HashSet<&str> = report.scenarios.iter().filter(asked).map(|it| it.scenario.as_str()).collect();
     let variants = report.scenarios.iter().filter(asked).count();
     let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());

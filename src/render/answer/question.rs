@@ -1,6 +1,6 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
-use super::{Answer, WIDEST, values};
+use super::{InstanceAnswer, WIDEST, values};
 use crate::full::Style;
 use crate::tally::Standing;
 use crate::words::reason;
@@ -23,13 +23,14 @@ pub fn is_yes_or_no(question: &str) -> bool {
 
 /// The lines of one question from the answers to its instances, each line with its end; empty where
 /// there is nothing to tell. Failures come first, each by itself.
-pub fn question(answers: &[Answer], width: usize, style: Style) -> String {
+pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> String {
     let width = width.min(WIDEST);
     let mut out = String::new();
     for failure in answers.iter().filter(|answer| answer.is_failure()) {
         out.push_str(&failed(failure, width, style));
     }
-    let rest: Vec<&Answer> = answers.iter().filter(|answer| !answer.is_failure() && !answer.is_aside()).collect();
+    let rest: Vec<&InstanceAnswer> =
+        answers.iter().filter(|answer| !answer.is_failure() && !answer.is_aside()).collect();
     if let Some(first) = rest.first() {
         out.push_str(&answered(first, &rest, answers.len(), width, style));
     }
@@ -38,7 +39,7 @@ pub fn question(answers: &[Answer], width: usize, style: Style) -> String {
 
 /// What answers the question: `yes` and `no` where that is known to fit it, else the verdict's own
 /// words.
-fn word(answer: &Answer) -> &'static str {
+fn word(answer: &InstanceAnswer) -> &'static str {
     word_of(answer.verdict.kind, &answer.question, answer.remedy.is_some())
 }
 
@@ -57,7 +58,7 @@ pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
 
 /// A block in the making: a word, the question beside it, lines below it, and the scenario's name
 /// at the right end of the first line that has room for it.
-struct Block<'a> {
+struct QuestionBlock<'a> {
     word: String,
     standing: Standing,
     question: &'a str,
@@ -65,7 +66,7 @@ struct Block<'a> {
     below: Vec<String>,
 }
 
-impl Block<'_> {
+impl QuestionBlock<'_> {
     fn lines(self, indent: usize, width: usize, style: Style) -> String {
         let room = width.saturating_sub(indent).max(1);
         let asked = words(&terminal(self.question), room);
@@ -110,17 +111,17 @@ fn below(head: &str, text: &str, room: usize) -> Vec<String> {
 }
 
 /// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
-fn indent(answer: &Answer, word: &str) -> usize {
+fn indent(answer: &InstanceAnswer, word: &str) -> usize {
     let usual = if answer.verdict.provenance == Provenance::Simulated { SIMULATED_WORD } else { WORD };
     1 + usual.max(columns(word))
 }
 
-fn marked(answer: &Answer, word: &str) -> String {
+fn marked(answer: &InstanceAnswer, word: &str) -> String {
     if answer.verdict.provenance == Provenance::Simulated { format!("{word} (sim)") } else { word.to_owned() }
 }
 
 /// A result that is not the expected one, or that the harness failed to get, in full.
-fn failed(answer: &Answer, width: usize, style: Style) -> String {
+fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     let word = marked(answer, word(answer));
     let indent = indent(answer, &word);
     let room = width.saturating_sub(indent);
@@ -144,15 +145,21 @@ fn failed(answer: &Answer, width: usize, style: Style) -> String {
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
     }
-    let block =
-        Block { word, standing: answer.standing(), question: &answer.question, name: &answer.name, below: lines };
+    let block = QuestionBlock {
+        word,
+        standing: answer.standing(),
+        question: &answer.question,
+        name: &answer.name,
+        below: lines,
+    };
     block.lines(indent, width, style)
 }
 
 /// The answers of one question that are as they should be, told together.
-fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style: Style) -> String {
-    let of_kind =
-        |kind: Kind| -> Vec<&Answer> { answers.iter().copied().filter(|answer| answer.verdict.kind == kind).collect() };
+fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, width: usize, style: Style) -> String {
+    let of_kind = |kind: Kind| -> Vec<&InstanceAnswer> {
+        answers.iter().copied().filter(|answer| answer.verdict.kind == kind).collect()
+    };
     let (yes, no, open) = (of_kind(Kind::Reproduced), of_kind(Kind::NotReproduced), of_kind(Kind::Inconclusive));
     let leading = yes.first().or(no.first()).copied().unwrap_or(first);
     let mixed = !yes.is_empty() && !no.is_empty();
@@ -160,17 +167,17 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
     let indent = indent(first, &answer);
     let room = width.saturating_sub(indent);
     let many_runtimes = answers.iter().any(|answer| answer.libcudart != first.libcudart);
-    let label = |answer: &&Answer| match (&answer.libcudart, answer.values.is_empty()) {
+    let label = |answer: &&InstanceAnswer| match (&answer.libcudart, answer.values.is_empty()) {
         (Some(libcudart), true) if many_runtimes => libcudart.clone(),
         (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
         _ => answer.values.clone(),
     };
     let has_values = many_runtimes || of > 1;
-    let labels = |answers: &[&Answer]| answers.iter().map(label).collect::<Vec<String>>();
+    let labels = |answers: &[&InstanceAnswer]| answers.iter().map(label).collect::<Vec<String>>();
     let mut lines = Vec::new();
     let all_alike = of > 1 && (yes.len() == of || no.len() == of);
     if has_values && !all_alike && !(yes.is_empty() && no.is_empty()) {
-        let said = |answers: &[&Answer]| {
+        let said = |answers: &[&InstanceAnswer]| {
             let first = answers.first()?;
             let several = mixed || !open.is_empty();
             let head = if several { format!("{} for", word(first)) } else { "for".to_owned() };
@@ -204,20 +211,20 @@ fn answered(first: &Answer, answers: &[&Answer], of: usize, width: usize, style:
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = Block { word: answer, standing, question, name: &name, below: lines };
+    let block = QuestionBlock { word: answer, standing, question, name: &name, below: lines };
     block.lines(indent, width, style)
 }
 
 /// Open answers by why they are, in the order in which the reasons come.
-fn by_reason<'a>(open: &[&'a Answer]) -> Vec<(String, Vec<&'a Answer>)> {
-    let why = |answer: &Answer| {
+fn by_reason<'a>(open: &[&'a InstanceAnswer]) -> Vec<(String, Vec<&'a InstanceAnswer>)> {
+    let why = |answer: &InstanceAnswer| {
         answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned())
     };
     grouped(open.iter().map(|&answer| (why(answer), answer)))
 }
 
 /// The order or call that works, where one is needed.
-fn workaround(bites: &[&Answer], room: usize) -> Vec<String> {
+fn workaround(bites: &[&InstanceAnswer], room: usize) -> Vec<String> {
     let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref());
     remedy.filter(|remedy| is_workaround(remedy)).map_or_else(Vec::new, |remedy| below("→ ", remedy, room))
 }

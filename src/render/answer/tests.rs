@@ -21,7 +21,7 @@ fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
 }
 
 fn told(parts: &[ScenarioReport], width: usize) -> String {
-    question(&parts.iter().map(Answer::of).collect::<Vec<_>>(), width, Style::Plain)
+    question(&parts.iter().map(InstanceAnswer::of).collect::<Vec<_>>(), width, Style::Plain)
 }
 
 const FREEZES: &str = "Does it freeze the mask?";

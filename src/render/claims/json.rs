@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::words;
-use cuda_pitfalls_answers::claim::{Article, Assessment, ClaimAnswer, Evidence, Ledger, Place, Read, Support, Weighed};
+use cuda_pitfalls_answers::claim::{
+    Article, Assessment, ClaimAnswer, Evidence, EvidenceSource, FigureReadings, Ledger, Support, Weighed,
+};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The whole document.
@@ -76,9 +78,9 @@ fn supports(supports: &[Support]) -> Vec<Value> {
     supports.iter().flat_map(|support| support.answers.iter().map(move |it| answer(support, it))).collect()
 }
 
-fn number(read: &Read) -> Value {
+fn number(read: &FigureReadings) -> Value {
     let figure = read.figure;
-    let reading = |place: &Place, text: &str, value: &Value| {
+    let reading = |place: &EvidenceSource, text: &str, value: &Value| {
         json!({
             "value": value,
             "text": text,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::facts;
 use crate::words::packages;
 use cuda_pitfalls_answers::claim::{
-    Assessment, ClaimAnswer, Evidence, Held, Ledger, Place, Read, Support, Wanted, Weighed, wanted,
+    Assessment, ClaimAnswer, Evidence, EvidenceSource, FigureReadings, Held, Ledger, Support, Wanted, Weighed, wanted,
 };
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::text::counts::grouped;
@@ -81,7 +81,7 @@ pub(super) fn found(support: &Support) -> Vec<String> {
             instances.dedup();
             phrase.push_str(&format!(" [{}]", instances.join("; ")));
         }
-        let places: Vec<&Place> = answers.iter().filter_map(|answer| answer.place.as_ref()).collect();
+        let places: Vec<&EvidenceSource> = answers.iter().filter_map(|answer| answer.place.as_ref()).collect();
         if !places.is_empty() {
             phrase.push_str(&format!(", {}", self::places(&places)));
         }
@@ -135,7 +135,7 @@ fn parameters(instance: &str) -> &str {
 }
 
 /// Reports and versions, each once: `libcudart 12.0, 13.0 in h200-x2, h200-x4`, or `Python 3.12.3, torch 2.11.0 in …`.
-fn places(places: &[&Place]) -> String {
+fn places(places: &[&EvidenceSource]) -> String {
     let mut versions: Vec<&str> = places.iter().filter_map(|place| place.libcudart.as_deref()).collect();
     versions.sort_unstable();
     versions.dedup();
@@ -152,7 +152,7 @@ fn places(places: &[&Place]) -> String {
 }
 
 /// A figure with its place in the scenario: `trap, at restore: gpu0 +527 MiB`.
-pub(super) fn figure(read: &Read) -> String {
+pub(super) fn figure(read: &FigureReadings) -> String {
     let figure = read.figure;
     let at = if figure.at.is_empty() { "at the end".to_owned() } else { format!("at {}", figure.at) };
     let distinct = read.distinct();

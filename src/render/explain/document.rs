@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{command, compared, since, written};
-use cuda_pitfalls_answers::explain::{Answer, Explanation, Fact, Word, word};
+use cuda_pitfalls_answers::explain::{Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::Basis;
 use cuda_pitfalls_core::report::SchemaId;
 
@@ -17,7 +17,8 @@ const MINOR: u32 = 0;
 
 /// The answers to a text, and what is known of the names in it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Document {
+#[schemars(rename = "Document")]
+pub struct ExplanationDocument {
     /// Which document this is.
     schema: SchemaId,
     /// The words that were looked up.
@@ -25,14 +26,15 @@ pub struct Document {
     /// The frameworks that the text names, as scenarios tag them.
     frameworks: Vec<String>,
     /// What is known of each call, line, variable or error that the text names.
-    known: Vec<Fact>,
+    known: Vec<NameFact>,
     /// The scenarios that answer it, the likeliest first.
-    answers: Vec<Found>,
+    answers: Vec<ExplainedScenario>,
 }
 
 /// One scenario that answers a text.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-struct Found {
+#[schemars(rename = "Found")]
+struct ExplainedScenario {
     /// The full name of the scenario.
     name: String,
     /// What it asks.
@@ -44,7 +46,7 @@ struct Found {
     /// What to do instead; empty if there is nothing.
     workaround: String,
     /// The language of `write`.
-    language: Language,
+    language: LineLanguage,
     /// The lines to write instead; empty where the answer is no.
     write: Vec<String>,
     /// With which versions the pitfall shows, each a phrase; empty if it does not depend on one.
@@ -66,7 +68,8 @@ struct Found {
 /// The language of the lines of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Language {
+#[schemars(rename = "Language")]
+enum LineLanguage {
     /// Calls, as C names them.
     C,
     /// Lines of Python.
@@ -74,8 +77,8 @@ enum Language {
 }
 
 /// The explanation as one document.
-pub fn document(explanation: &Explanation<'_>) -> Document {
-    Document {
+pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
+    ExplanationDocument {
         schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
         words: explanation.query.words.clone(),
         frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
@@ -84,17 +87,17 @@ pub fn document(explanation: &Explanation<'_>) -> Document {
     }
 }
 
-fn found(answer: &Answer<'_>) -> Found {
+fn found(answer: &ScenarioAnswer<'_>) -> ExplainedScenario {
     let scenario = answer.scenario;
     let word = word(scenario);
     let control = compared(scenario).map(|(_, control)| control).filter(|_| word != Word::No);
-    Found {
+    ExplainedScenario {
         name: scenario.name.clone(),
         question: scenario.question.clone(),
         word,
         answer: scenario.answer.clone(),
         workaround: scenario.remedy.clone(),
-        language: if scenario.has_python_lines() { Language::Python } else { Language::C },
+        language: if scenario.has_python_lines() { LineLanguage::Python } else { LineLanguage::C },
         write: control.map(written).unwrap_or_default(),
         versions: since(answer),
         machines: answer.machines.clone(),
@@ -108,7 +111,7 @@ fn found(answer: &Answer<'_>) -> Found {
 
 /// The JSON Schema of the document.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Document)).unwrap_or_default()
+    serde_json::to_value(schemars::schema_for!(ExplanationDocument)).unwrap_or_default()
 }
 
 #[cfg(test)]

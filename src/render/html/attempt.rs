@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::svg::{self, Chart, Line};
+use crate::svg::{self, Chart, ChartLine};
 use cuda_pitfalls_core::event::Event;
-use cuda_pitfalls_core::recording::Exit;
+use cuda_pitfalls_core::recording::ProcessExit;
 use cuda_pitfalls_core::report::{Attempt, CaseReport, Report, ScenarioReport};
 use cuda_pitfalls_core::text::escape::{html, tail};
 use cuda_pitfalls_core::text::units;
@@ -63,7 +63,7 @@ fn reading(attempt: &Attempt) -> String {
 }
 
 /// How the worker ended, where it did not end as it should.
-fn end(exit: &Exit) -> Option<String> {
+fn end(exit: &ProcessExit) -> Option<String> {
     let mut words = Vec::new();
     words.extend(exit.signal.as_ref().map(|signal| format!("died of {signal}")));
     words.extend(exit.code.filter(|code| *code != 0).map(|code| format!("exited with {code}")));
@@ -97,7 +97,7 @@ fn chart(report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt:
     let mut lines = Vec::new();
     for (place, gpu) in report.machine.gpus.iter().enumerate() {
         let name = scenario.plan.as_ref().and_then(|plan| plan.gpu_name(&gpu.uuid)).unwrap_or_else(|| gpu.uuid.clone());
-        lines.push(Line { name, colour: place, points: points(attempt, place) });
+        lines.push(ChartLine { name, colour: place, points: points(attempt, place) });
     }
     lines.retain(|line| !line.points.is_empty());
     let stamps = || lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t).chain(marks.iter().map(|(t, _)| *t));

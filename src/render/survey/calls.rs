@@ -8,8 +8,8 @@ use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
 use super::section::Section;
 use super::{disagreements, left_out};
-use cuda_pitfalls_answers::survey::calls::{Answer, CallRow, Recipes, latest, recipes};
-use cuda_pitfalls_answers::survey::document::Document;
+use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, recipes};
+use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number};
 
@@ -27,7 +27,7 @@ have (–).
 checked* means that it required an initialised library before it checked its arguments, *not supported* that this \
 library, driver or GPU does not support it. `dlopen-…` are loads of a library and nothing else.";
 
-pub(super) fn sections(documents: &[&Document<CallRow>]) -> Vec<Section> {
+pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
     let mut documents = documents.to_vec();
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
     let rows = latest(documents.iter().flat_map(|document| &document.rows));
@@ -126,14 +126,14 @@ pub(crate) struct CallCounts {
 impl CallCounts {
     pub(crate) fn of(rows: &[&CallRow]) -> CallCounts {
         let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
-        let answered = |answer: Answer| count(&|row| row.answer() == Some(answer));
+        let answered = |answer: CallAnswer| count(&|row| row.answer() == Some(answer));
         let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
         CallCounts {
             functions: rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
             rows: rows.len(),
-            succeeded: answered(Answer::Succeeded),
-            refused: answered(Answer::Refused),
-            other: answered(Answer::NotInitialised) + answered(Answer::NotSupported),
+            succeeded: answered(CallAnswer::Succeeded),
+            refused: answered(CallAnswer::Refused),
+            other: answered(CallAnswer::NotInitialised) + answered(CallAnswer::NotSupported),
             context: count(&|row| context(row)),
             only_freeze: count(&|row| row.freezes_visibility == Some(true) && !context(row)),
             free: count(&|row| row.freezes_visibility == Some(false)),
@@ -144,8 +144,8 @@ impl CallCounts {
 /// Functions that no row made succeed, with any libcudart, and what there is to say about that.
 fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
     let succeeded: BTreeSet<&str> =
-        rows.iter().filter(|row| row.answer() == Some(Answer::Succeeded)).map(|row| row.function()).collect();
-    let rows = newest.iter().filter(|row| row.answer() == Some(Answer::Refused));
+        rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)).map(|row| row.function()).collect();
+    let rows = newest.iter().filter(|row| row.answer() == Some(CallAnswer::Refused));
     let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for row in rows.filter(|row| !succeeded.contains(row.function())) {
         by_reason.entry(why_refused(row)).or_default().insert(row.function());

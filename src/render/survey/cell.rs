@@ -1,6 +1,6 @@
 //! The cells of a row of `survey calls`.
 
-use cuda_pitfalls_answers::survey::calls::{Answer, CallRow};
+use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::text::units;
 
@@ -31,10 +31,10 @@ pub(super) fn returned(row: &CallRow) -> String {
 /// What became of the arguments; nothing where they worked.
 pub(super) fn arguments(row: &CallRow) -> &'static str {
     match row.answer() {
-        Some(Answer::Refused) => "refused",
-        Some(Answer::NotInitialised) => "not checked",
-        Some(Answer::NotSupported) => "not supported",
-        Some(Answer::Succeeded) | None => "",
+        Some(CallAnswer::Refused) => "refused",
+        Some(CallAnswer::NotInitialised) => "not checked",
+        Some(CallAnswer::NotSupported) => "not supported",
+        Some(CallAnswer::Succeeded) | None => "",
     }
 }
 

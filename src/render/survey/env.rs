@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::{disagreements, left_out};
-use cuda_pitfalls_answers::survey::document::Document;
+use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::env::EnvRow;
 
 pub(super) const OPENING: &str = "\
@@ -10,7 +10,7 @@ Each variable was set in the environment at exec, then by `setenv` right before 
 process's life. **Read at** is the latch point: the last of these moments at which setting it still took \
 effect. Set after that step, it has none. **By** is the observation that shows the effect.";
 
-pub(super) fn sections(documents: &[&Document<EnvRow>]) -> Vec<Section> {
+pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
     let rows: Vec<&EnvRow> = documents.iter().flat_map(|document| &document.rows).collect();
     let of = |title: &str, want: &dyn Fn(&EnvRow) -> bool| {
         table(

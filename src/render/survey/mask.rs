@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::{disagreements, left_out};
-use cuda_pitfalls_answers::survey::document::{Document, Row};
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::mask::{GENERATED, MaskRow, by_todays_rule};
 
 pub(super) const OPENING: &str = "\
@@ -24,9 +24,9 @@ nothing may follow; after the 32nd digit anything may.";
 /// How many generated rows a page shows of each kind; the document has them all.
 const SAMPLES: usize = 12;
 
-pub(super) fn sections(documents: &[&Document<MaskRow>]) -> Vec<Section> {
+pub(super) fn sections(documents: &[&SurveyDocument<MaskRow>]) -> Vec<Section> {
     // Observation and rule are apart: what was measured is compared with today's rule.
-    let documents: Vec<Document<MaskRow>> = documents.iter().map(|document| by_todays_rule(document)).collect();
+    let documents: Vec<SurveyDocument<MaskRow>> = documents.iter().map(|document| by_todays_rule(document)).collect();
     let rows: Vec<&MaskRow> = documents.iter().flat_map(|document| &document.rows).collect();
     let mut sections = vec![against(&rows)];
     let mut groups: Vec<&str> = Vec::new();
@@ -104,7 +104,7 @@ fn answer(row: &MaskRow) -> String {
 }
 
 /// How many generated masks the driver read as the rule says, and some of them.
-fn generated(documents: &[Document<MaskRow>]) -> Section {
+fn generated(documents: &[SurveyDocument<MaskRow>]) -> Section {
     let mut text = Vec::new();
     let mut samples: Vec<&MaskRow> = Vec::new();
     for document in documents {

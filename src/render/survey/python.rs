@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::section::Section;
 use super::{disagreements, left_out};
 use crate::words;
-use cuda_pitfalls_answers::survey::document::Document;
+use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::python::{INSTRUMENT, List, PythonRow};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::text::escape::{self, shorten};
@@ -31,7 +31,7 @@ libcudart, may stop before it does what it does elsewhere: there `no` proves not
 /// Values and exceptions are cut to this many bytes in a table.
 const LONGEST: usize = 80;
 
-pub(super) fn sections(documents: &[&Document<PythonRow>]) -> Vec<Section> {
+pub(super) fn sections(documents: &[&SurveyDocument<PythonRow>]) -> Vec<Section> {
     let rows = latest(documents);
     let (controls, rows): (Vec<&PythonRow>, Vec<&PythonRow>) =
         rows.into_iter().partition(|row| row.framework == INSTRUMENT);
@@ -51,7 +51,7 @@ pub(super) fn sections(documents: &[&Document<PythonRow>]) -> Vec<Section> {
 }
 
 /// The rows of all documents; of several about one line that of the last document, in the place of the first.
-fn latest<'a>(documents: &[&'a Document<PythonRow>]) -> Vec<&'a PythonRow> {
+fn latest<'a>(documents: &[&'a SurveyDocument<PythonRow>]) -> Vec<&'a PythonRow> {
     let mut rows: Vec<&PythonRow> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for row in documents.iter().flat_map(|document| &document.rows) {
@@ -67,7 +67,7 @@ fn latest<'a>(documents: &[&'a Document<PythonRow>]) -> Vec<&'a PythonRow> {
 }
 
 /// Which interpreters ran the lines.
-fn interpreters(documents: &[&Document<PythonRow>]) -> Section {
+fn interpreters(documents: &[&SurveyDocument<PythonRow>]) -> Section {
     let row = |interpreter: &Interpreter| {
         let packages = words::packages(interpreter);
         let packages = packages.trim_start_matches(", ");
@@ -287,7 +287,7 @@ mod tests {
                "unmeasured": unmeasured, "seen": []})
     }
 
-    fn document(rows: &[Value]) -> Document<PythonRow> {
+    fn document(rows: &[Value]) -> SurveyDocument<PythonRow> {
         let machine = json!({"driver_version": null, "cuda_driver_version": null, "nvml_version": null, "gpus": [],
                              "libraries": [], "libcudart": [], "kernel": null, "architecture": "x86_64", "isolation": {},
                              "environment": {}, "mps": false});

@@ -7,7 +7,7 @@ use cuda_pitfalls_core::scenario::framework;
 use cuda_pitfalls_core::source::Diagnostic;
 use cuda_pitfalls_core::source::diagnostic::suggest;
 use cuda_pitfalls_core::source::reader::{Reader, get, opening_comment};
-use cuda_pitfalls_core::source::tree::{Entry, Node, Place};
+use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 
 const MOST_SOURCE_BYTES: usize = 64 << 10;
 const KEYS: [&str; 10] =
@@ -32,7 +32,7 @@ pub fn load(name: &str, file: &str, source: &str) -> Result<DiagnosisRule, Vec<D
 
 fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
     let source = reader.source;
-    let top = Place::at(0..0);
+    let top = SourceSpan::at(0..0);
     let entries = reader.top("a rule", MOST_SOURCE_BYTES)?;
     let owner = entries.first().map_or(top, |entry| entry.key.place.clone());
     let entries = entries.as_slice();
@@ -98,7 +98,7 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
     let name = reader.word(kind, "kind of clue", &names)?;
     let clue = KINDS.iter().find(|kind| kind.name == name)?;
     let mut when = RuleCondition { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new() };
-    for Entry { key, value } in entries {
+    for TreeEntry { key, value } in entries {
         match key.text.as_str() {
             "clue" => {}
             "stack_has" => when.stack_has = words(reader, value),
@@ -143,14 +143,14 @@ fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(Strin
         [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name)).chain(functions).collect();
     reader.known_keys(entries, &known);
     reader.required(entries, ANY, &node.place, "`workaround`");
-    let text = |entry: &'n Entry| Some((entry.key.text.clone(), reader.sentence(&entry.value)?, &entry.value));
+    let text = |entry: &'n TreeEntry| Some((entry.key.text.clone(), reader.sentence(&entry.value)?, &entry.value));
     Some(entries.iter().filter_map(text).collect())
 }
 
 /// Where each workaround was run: cases as `framework/cupy-with-device-3 control`, and traced programs.
 fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(String, Vec<WorkaroundRun>)>> {
     let mut all = Vec::new();
-    for Entry { key, value } in reader.table_of(node, keys)? {
+    for TreeEntry { key, value } in reader.table_of(node, keys)? {
         let mut shown = Vec::new();
         for node in reader.one_or_more(value) {
             let Some(text) = reader.sentence(node) else { continue };

@@ -6,7 +6,7 @@ use super::Policy;
 use super::word::{GpuWord, PolicyWord};
 use cuda_pitfalls_core::source::Diagnostic;
 use cuda_pitfalls_core::source::reader::{Reader, get};
-use cuda_pitfalls_core::source::tree::{Node, Place};
+use cuda_pitfalls_core::source::tree::{Node, SourceSpan};
 
 const MOST_SOURCE_BYTES: usize = 64 << 10;
 const KEYS: [&str; 4] = ["forbid", "max-bytes", "contexts", "exit"];
@@ -22,7 +22,7 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
     reader.known_keys(&entries, &KEYS);
     if entries.is_empty() {
         // It would pass whatever the program does.
-        reader.error(&Place::at(0..0), "this expects nothing", Some(format!("known: {}", KEYS.join(", "))));
+        reader.error(&SourceSpan::at(0..0), "this expects nothing", Some(format!("known: {}", KEYS.join(", "))));
     }
     let mut policy = Policy::default();
     if let Some(node) = get(&entries, "forbid") {
@@ -62,7 +62,7 @@ fn gpu(reader: &mut Reader<'_>, node: &Node) -> Option<GpuWord> {
     named(reader, text, &node.place)
 }
 
-fn named(reader: &mut Reader<'_>, text: &str, place: &Place) -> Option<GpuWord> {
+fn named(reader: &mut Reader<'_>, text: &str, place: &SourceSpan) -> Option<GpuWord> {
     let gpu = GpuWord::parse(text);
     if gpu.is_none() {
         let help = Some("write `gpu0` by NVML index, or `GPU-…` by UUID".to_owned());

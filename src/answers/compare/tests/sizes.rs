@@ -19,7 +19,7 @@ fn on_two(class: Class) -> Report {
 fn a_quiet_gpu_more_is_no_difference_and_a_context_on_it_is_one() {
     assert_same(&simple(), &on_two(Class::None));
     let machines = compared(&simple(), &on_two(Class::None)).machines;
-    assert_eq!(machines, [Change::new("number of GPUs", "1", "2")]);
+    assert_eq!(machines, [FactDifference::new("number of GPUs", "1", "2")]);
     let found = change(&simple(), &on_two(Class::Context));
     assert_eq!(found, words("trap/cuInit", "memory of gpu1", "nothing", "context"));
 }

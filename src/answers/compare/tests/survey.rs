@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::super::surveys;
 use super::*;
-use crate::survey::document::{Document, Row};
+use crate::survey::document::{Row, SurveyDocument};
 use crate::survey::{Survey, SurveyKind as Which};
 
 /// A document with these rows, on a machine with so many GPUs.
-fn document<R: Row>(rows: &[Value], gpus: usize) -> Document<R> {
+fn document<R: Row>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
     let document = json!({
         "schema": {"name": R::KIND.schema(), "major": 1, "minor": 0}, "provenance": "measured",
         "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
@@ -165,7 +165,7 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
 fn the_rule_is_held_against_machines_of_one_size_too() {
     // A beginning of the UUID that the one machine has and the other one has not.
     let row = but(mask(), json!({"mask": "GPU-0", "count": 1, "gpus": [0]}));
-    let a: Document<_> = document(&[row], 1);
+    let a: SurveyDocument<_> = document(&[row], 1);
     let mut b = a.clone();
     b.machine.gpus[0].uuid = "GPU-7".into();
     let (a, b) = (Survey::Mask(a), Survey::Mask(b));

@@ -11,7 +11,7 @@ fn compared(a: &Trace, b: &Trace) -> Comparison {
 }
 
 fn changed(comparison: &Comparison) -> Vec<String> {
-    let line = |name: &String, change: &crate::compare::Change| {
+    let line = |name: &String, change: &crate::compare::FactDifference| {
         format!("{name}: {} {} -> {}", change.fact, change.a, change.b)
     };
     let all = comparison.changed.iter();

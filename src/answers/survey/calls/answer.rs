@@ -4,7 +4,7 @@ use super::CallRow;
 
 /// What a call's own answer says about the rest of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
+pub enum CallAnswer {
     /// It did what it was asked.
     Succeeded,
     /// It said that its library is not initialised, and did not look at its arguments.
@@ -22,17 +22,17 @@ impl CallRow {
     }
 
     /// What the call's own answer says; none where nothing was measured or attempts differ.
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<CallAnswer> {
         if self.standing.unmeasured.is_some() || self.standing.disagreement.iter().any(|fact| fact == "status") {
             return None;
         }
         Some(match self.status.as_deref() {
             // A text, and the handle of a library that was opened, come without a status.
-            None => Answer::Succeeded,
-            Some(name) if SUCCESSES.contains(&name) => Answer::Succeeded,
-            Some(name) if NOT_INITIALISED.contains(&name) => Answer::NotInitialised,
-            Some(name) if NOT_SUPPORTED.contains(&name) => Answer::NotSupported,
-            Some(_) => Answer::Refused,
+            None => CallAnswer::Succeeded,
+            Some(name) if SUCCESSES.contains(&name) => CallAnswer::Succeeded,
+            Some(name) if NOT_INITIALISED.contains(&name) => CallAnswer::NotInitialised,
+            Some(name) if NOT_SUPPORTED.contains(&name) => CallAnswer::NotSupported,
+            Some(_) => CallAnswer::Refused,
         })
     }
 
@@ -74,12 +74,12 @@ mod tests {
     fn an_error_is_told_from_success_and_from_a_library_that_is_not_initialised() {
         let of =
             |status: Option<&str>| CallRow { status: status.map(str::to_string), ..row("13.0", true, false) }.answer();
-        assert_eq!(of(Some("cudaSuccess")), Some(Answer::Succeeded));
-        assert_eq!(of(Some("cudaErrorInvalidValue")), Some(Answer::Refused));
-        assert_eq!(of(Some("60001")), Some(Answer::Refused), "a code without a name is no success");
-        assert_eq!(of(Some("CUDA_ERROR_NOT_INITIALIZED")), Some(Answer::NotInitialised));
-        assert_eq!(of(Some("cudaErrorCallRequiresNewerDriver")), Some(Answer::NotSupported));
-        assert_eq!(of(None), Some(Answer::Succeeded), "a text comes without a status");
+        assert_eq!(of(Some("cudaSuccess")), Some(CallAnswer::Succeeded));
+        assert_eq!(of(Some("cudaErrorInvalidValue")), Some(CallAnswer::Refused));
+        assert_eq!(of(Some("60001")), Some(CallAnswer::Refused), "a code without a name is no success");
+        assert_eq!(of(Some("CUDA_ERROR_NOT_INITIALIZED")), Some(CallAnswer::NotInitialised));
+        assert_eq!(of(Some("cudaErrorCallRequiresNewerDriver")), Some(CallAnswer::NotSupported));
+        assert_eq!(of(None), Some(CallAnswer::Succeeded), "a text comes without a status");
         let mut differs = row("13.0", true, false);
         (differs.status, differs.standing.disagreement) = (None, vec!["status".to_string()]);
         assert_eq!(differs.answer(), None);

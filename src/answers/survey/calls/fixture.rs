@@ -9,7 +9,7 @@
 )]
 
 use super::CallRow;
-use crate::survey::{Standing, Unmeasured};
+use crate::survey::{RowAttempts, Unmeasured};
 use cuda_pitfalls_core::verdict::Reason;
 
 /// A measured row of `cudaSetDevice`.
@@ -25,7 +25,7 @@ pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
         device_used_bytes: Some(vec![0]),
         status: Some("cudaSuccess".into()),
         elapsed_ns: Some(1),
-        standing: Standing { attempts: 3, ..Standing::default() },
+        standing: RowAttempts { attempts: 3, ..RowAttempts::default() },
         seen: Vec::new(),
     }
 }
@@ -33,6 +33,6 @@ pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
 /// One that has no facts.
 pub fn absent(version: &str, reason: Reason) -> CallRow {
     let unmeasured = Unmeasured { reason, detail: String::new() };
-    let standing = Standing { unmeasured: Some(unmeasured), ..Standing::default() };
+    let standing = RowAttempts { unmeasured: Some(unmeasured), ..RowAttempts::default() };
     CallRow { standing, ..row(version, false, false) }
 }

@@ -8,7 +8,7 @@ use toml::{Spanned, Table};
 
 use super::{COUNT, INIT};
 use crate::survey::document::LeftOut;
-use crate::survey::question::{Draft, DraftCase, Question};
+use crate::survey::question::{Draft, DraftCase, SurveyQuestion};
 use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::scenario::{Diagnostic, Excerpts};
@@ -239,7 +239,7 @@ impl Recipe {
     }
 
     /// What is asked: the call, then a mask that shows nothing, then what the driver still sees.
-    pub fn question(&self) -> Question {
+    pub fn question(&self) -> SurveyQuestion {
         let mut steps = self.steps.clone();
         steps.extend([
             Step::call("setenv", "mask-after").with("name", "CUDA_VISIBLE_DEVICES").with("value", ""),
@@ -255,7 +255,7 @@ impl Recipe {
             cases: vec![case],
         };
         let of_libcudart = self.origin == CallLibrary::Runtime;
-        Question { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.scenario() }
+        SurveyQuestion { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.scenario() }
     }
 }
 

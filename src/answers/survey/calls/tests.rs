@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 
 /// One attempt: memory of two GPUs after the call, whether the first one's primary context is active
 /// and whether a context of it is current, and what `cuInit` and the count return afterwards.
-struct Told {
+struct AttemptScript {
     used: [u64; 2],
     active: bool,
     current: bool,
@@ -18,17 +18,18 @@ struct Told {
     count: i64,
 }
 
-const FREE: Told = Told { used: [0, 0], active: false, current: false, init: 100, count: 3 };
-const FROZEN: Told = Told { used: [3 * MIB, 0], active: false, current: false, init: 0, count: 0 };
-const CONTEXTUAL: Told = Told { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
+const FREE: AttemptScript = AttemptScript { used: [0, 0], active: false, current: false, init: 100, count: 3 };
+const FROZEN: AttemptScript = AttemptScript { used: [3 * MIB, 0], active: false, current: false, init: 0, count: 0 };
+const CONTEXTUAL: AttemptScript =
+    AttemptScript { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
 
-fn row_of(attempts: &[Told]) -> CallRow {
+fn row_of(attempts: &[AttemptScript]) -> CallRow {
     let mut recipe = recipes(2).expect("the recipes are valid").calls.remove(0);
     recipe.label = "the-call".to_string();
     reduced(&recipe, attempts)
 }
 
-fn reduced(recipe: &Recipe, attempts: &[Told]) -> CallRow {
+fn reduced(recipe: &Recipe, attempts: &[AttemptScript]) -> CallRow {
     let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
     for (step, label) in planned.steps.iter_mut().zip(["the-call", INIT, COUNT]) {
         step.label = label.to_string();
@@ -58,25 +59,25 @@ fn reduced(recipe: &Recipe, attempts: &[Told]) -> CallRow {
 fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
     assert_eq!(row_of(&[FREE, FREE]).freezes_visibility, Some(false));
     assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
-    let neither = row_of(&[Told { init: 999, ..FROZEN }]);
+    let neither = row_of(&[AttemptScript { init: 999, ..FROZEN }]);
     assert_eq!((neither.freezes_visibility, neither.is_conclusive()), (None, false));
-    let uncounted = row_of(&[Told { count: 3, ..FROZEN }]);
+    let uncounted = row_of(&[AttemptScript { count: 3, ..FROZEN }]);
     assert_eq!(uncounted.freezes_visibility, None, "success without a count that agrees tells nothing");
 }
 
 #[test]
 fn contexts_are_known_by_their_state_or_by_their_memory() {
-    let facts = |told: Told| row_of(&[told]).context_on;
+    let facts = |told: AttemptScript| row_of(&[told]).context_on;
     assert_eq!(facts(FROZEN), Some(vec![]));
     assert_eq!(facts(CONTEXTUAL), Some(vec![0]));
-    assert_eq!(facts(Told { active: false, ..CONTEXTUAL }), Some(vec![0]), "by memory alone");
-    assert_eq!(facts(Told { current: true, ..FROZEN }), Some(vec![]), "current, inactive and without memory");
-    assert_eq!(facts(Told { used: [0, CONTEXT], active: false, ..CONTEXTUAL }), Some(vec![1]));
+    assert_eq!(facts(AttemptScript { active: false, ..CONTEXTUAL }), Some(vec![0]), "by memory alone");
+    assert_eq!(facts(AttemptScript { current: true, ..FROZEN }), Some(vec![]), "current, inactive and without memory");
+    assert_eq!(facts(AttemptScript { used: [0, CONTEXT], active: false, ..CONTEXTUAL }), Some(vec![1]));
 }
 
 #[test]
 fn memory_that_differs_within_the_noise_is_its_median_and_else_a_disagreement() {
-    let with = |used: u64| Told { used: [used, 0], ..FROZEN };
+    let with = |used: u64| AttemptScript { used: [used, 0], ..FROZEN };
     let row = row_of(&[with(3 * MIB), with(4 * MIB), with(2 * MIB)]);
     assert_eq!(row.device_used_bytes, Some(vec![3 * MIB as i64, 0]));
     let row = row_of(&[with(3 * MIB), with(30 * MIB), with(3 * MIB)]);

@@ -35,7 +35,7 @@ moments = [
 ]
 "#;
 
-fn variable() -> Variable {
+fn variable() -> EnvVariable {
     read(OPEN).unwrap().0.remove(0)
 }
 
@@ -71,7 +71,7 @@ fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
 fn row_of(done: &ScenarioReport) -> EnvRow {
     let machine: Machine = machine(1);
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    row(&variable(), &Answered { report: done, scene: &scene, machine: &machine, provenance: Provenance::Measured })
+    row(&variable(), &SurveyAnswer { report: done, scene: &scene, machine: &machine, provenance: Provenance::Measured })
 }
 
 /// A row of three attempts that agree: at exec, before each of the three moments, never.

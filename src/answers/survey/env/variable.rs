@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table, Value};
 
 use crate::survey::document::LeftOut;
-use crate::survey::question::{Draft, DraftCase, Question};
+use crate::survey::question::{Draft, DraftCase, SurveyQuestion};
 use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
 use cuda_pitfalls_core::experiment::Step;
-use cuda_pitfalls_core::scenario::{Check, Diagnostic, Excerpts};
+use cuda_pitfalls_core::scenario::{Check, Diagnostic, Excerpts, Gpus};
 
 const PATH: &str = "scenarios/surveys/env.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::VARIABLES;
@@ -24,7 +25,7 @@ const SET: &str = "set-the-variable";
 
 /// One documented variable, and what proves that it took effect.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Variable {
+pub struct EnvVariable {
     /// The variable.
     pub name: String,
     /// The value to set.
@@ -52,7 +53,7 @@ pub struct Variable {
 /// A variable as the list has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawVariable {
     name: String,
     value: String,
     about: String,
@@ -60,7 +61,7 @@ struct Written {
     source: String,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    #[serde(default)]
+    #[serde(default = "one_gpu", deserialize_with = "gpus")]
     gpus: Gpus,
     /// As in a scenario file.
     steps: Vec<Spanned<Table>>,
@@ -86,38 +87,23 @@ impl LatchMoment {
     }
 }
 
-/// How many GPUs the worker sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Value")]
-pub enum Gpus {
-    /// It has a mask, which names so many.
-    Masked(u32),
-    /// It has no mask of ours.
-    All,
+fn one_gpu() -> Gpus {
+    Gpus::Masked(1)
 }
 
-impl Default for Gpus {
-    fn default() -> Gpus {
-        Gpus::Masked(1)
-    }
-}
-
-impl TryFrom<Value> for Gpus {
-    type Error = &'static str;
-
-    fn try_from(value: Value) -> Result<Gpus, &'static str> {
-        let count = value.as_integer().and_then(|count| u32::try_from(count).ok());
-        match value.as_str() {
-            Some("all") => Ok(Gpus::All),
-            _ => count.map(Gpus::Masked).ok_or("`gpus` is a number or \"all\""),
-        }
+fn gpus<'de, D: Deserializer<'de>>(file: D) -> Result<Gpus, D::Error> {
+    let value = Value::deserialize(file)?;
+    let count = value.as_integer().and_then(|count| u32::try_from(count).ok());
+    match value.as_str() {
+        Some("all") => Ok(Gpus::All),
+        _ => count.map(Gpus::Masked).ok_or_else(|| D::Error::custom("`gpus` is a number or \"all\"")),
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VariablesFile {
-    variable: Vec<Spanned<Written>>,
+    variable: Vec<Spanned<RawVariable>>,
     #[serde(default)]
     left_out: Vec<RawLeftOut>,
 }
@@ -133,7 +119,7 @@ struct RawLeftOut {
 ///
 /// # Errors
 /// What is wrong with the list, with its place.
-pub fn variables() -> Result<Vec<Variable>, Invalid> {
+pub fn variables() -> Result<Vec<EnvVariable>, Invalid> {
     read(SOURCE).map(|(variables, _)| variables)
 }
 
@@ -145,7 +131,7 @@ pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
     read(SOURCE).map(|(_, left_out)| left_out)
 }
 
-pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invalid> {
+pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {
     let invalid = |span: std::ops::Range<usize>, message: String| {
         let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
         Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
@@ -154,7 +140,7 @@ pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invali
         .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
     let kernels = kernel_names();
     let mut excerpts = Excerpts::of(PATH, source, &kernels);
-    let mut variables: Vec<Variable> = Vec::new();
+    let mut variables: Vec<EnvVariable> = Vec::new();
     for written in file.variable {
         let span = written.span();
         let variable = written.into_inner().read(span.clone(), &mut excerpts);
@@ -176,18 +162,18 @@ pub(super) fn read(source: &str) -> Result<(Vec<Variable>, Vec<LeftOut>), Invali
     Ok((variables, left_out.collect()))
 }
 
-impl Written {
-    fn read(self, span: Range<usize>, excerpts: &mut Excerpts<'_>) -> Variable {
-        let Written { name, value, about, observable, source, env, gpus, steps, effect, moments } = self;
+impl RawVariable {
+    fn read(self, span: Range<usize>, excerpts: &mut Excerpts<'_>) -> EnvVariable {
+        let RawVariable { name, value, about, observable, source, env, gpus, steps, effect, moments } = self;
         excerpts.environment(&env, span.clone());
         excerpts.environment(&BTreeMap::from([(name.clone(), value.clone())]), span);
         let (steps, effect) = excerpts.case(&steps, &effect);
         let set = Step::call("setenv", SET).with("name", name.as_str()).with("value", value.as_str());
-        Variable { name, value, about, observable, source, env, gpus, steps, set, effect, moments }
+        EnvVariable { name, value, about, observable, source, env, gpus, steps, set, effect, moments }
     }
 }
 
-impl Variable {
+impl EnvVariable {
     /// What the reader of scenarios could not say.
     fn wrong(&self) -> Option<String> {
         if self.moments.is_empty() {
@@ -210,7 +196,7 @@ impl Variable {
     }
 
     /// What is asked: the same calls with the variable at exec, set at each moment, and never.
-    pub fn question(&self) -> Question {
+    pub fn question(&self) -> SurveyQuestion {
         let mut cases = vec![DraftCase {
             name: AT_EXEC.to_string(),
             does: "set at exec".to_string(),
@@ -239,7 +225,7 @@ impl Variable {
             effect: self.effect.clone(),
             cases,
         };
-        Question { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.scenario() }
+        SurveyQuestion { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.scenario() }
     }
 
     /// The calls, with one that sets the variable right before the step at this place.

@@ -1,7 +1,7 @@
 //! The controls of the instrument: lines of which it is known what they do, by ctypes. If one of them is seen to do
 //! anything else, no row can be believed.
 
-use super::{INSTRUMENT, Line, PythonRow};
+use super::{INSTRUMENT, PythonLine, PythonRow};
 
 const OPEN: &str = "import ctypes\nlibcuda = ctypes.CDLL(\"libcuda.so.1\")";
 const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), ";
@@ -9,14 +9,14 @@ const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_voi
 /// A line, and whether a row of it shows what it does.
 pub struct Control {
     /// The line.
-    pub line: Line,
+    pub line: PythonLine,
     /// What its row must show.
-    shows: Shows,
+    shows: ControlFacts,
 }
 
 /// What a control's row must show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Shows {
+struct ControlFacts {
     initialised_before: bool,
     calls_cuinit: Option<bool>,
     /// None where it is not known whether `cuInit` succeeds.
@@ -27,7 +27,7 @@ struct Shows {
 impl Control {
     /// The row, with whether it shows what it must.
     pub fn held(&self, row: PythonRow) -> PythonRow {
-        let Shows { initialised_before, calls_cuinit, reads_mask, context_on } = &self.shows;
+        let ControlFacts { initialised_before, calls_cuinit, reads_mask, context_on } = &self.shows;
         let is_shown = row.standing.unmeasured.is_none()
             && row.initialised_before == Some(*initialised_before)
             && row.calls_cuinit == *calls_cuinit
@@ -39,30 +39,37 @@ impl Control {
 
 /// The controls for processes that see these GPUs, by their NVML indices in the order of a mask or of `PCI_BUS_ID`.
 pub fn controls(visible: &[u32]) -> Vec<Control> {
-    let line = |id: &str, before: &[&str], ask: String| Line {
+    let line = |id: &str, before: &[&str], ask: String| PythonLine {
         id: format!("{INSTRUMENT}: {id}"),
         framework: INSTRUMENT.to_string(),
         before: before.iter().map(|line| (*line).to_string()).collect(),
         ask,
         env: [("CUDA_DEVICE_ORDER".to_string(), "PCI_BUS_ID".to_string())].into(),
-        ..Line::default()
+        ..PythonLine::default()
     };
-    let nothing = Shows {
+    let nothing = ControlFacts {
         initialised_before: false,
         calls_cuinit: Some(false),
         reads_mask: Some(Some(false)),
         context_on: vec![],
     };
     let can_succeed = !visible.is_empty();
-    let init =
-        Shows { calls_cuinit: Some(true), reads_mask: Some(Some(true)).filter(|_| can_succeed), ..nothing.clone() };
+    let init = ControlFacts {
+        calls_cuinit: Some(true),
+        reads_mask: Some(Some(true)).filter(|_| can_succeed),
+        ..nothing.clone()
+    };
     let mut all = vec![
         Control { line: line("a line without CUDA", &[], "sum(range(10))".to_string()), shows: nothing },
         Control { line: line("cuInit", &[OPEN], "libcuda.cuInit(0)".to_string()), shows: init },
     ];
     if let Some((ordinal, gpu)) = visible.iter().enumerate().next_back() {
-        let shows =
-            Shows { initialised_before: true, calls_cuinit: None, reads_mask: Some(None), context_on: vec![*gpu] };
+        let shows = ControlFacts {
+            initialised_before: true,
+            calls_cuinit: None,
+            reads_mask: Some(None),
+            context_on: vec![*gpu],
+        };
         let line = line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})"));
         all.push(Control { line, shows });
     }

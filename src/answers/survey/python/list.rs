@@ -7,7 +7,7 @@ use crate::survey::document::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
 use cuda_pitfalls_core::source::reader::{Reader, get};
-use cuda_pitfalls_core::source::tree::{Entry, Node, Place};
+use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 
 const PATH: &str = "scenarios/surveys/python.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
@@ -19,7 +19,7 @@ const KEYS: [&str; 9] = ["id", "framework", "needs", "before", "ask", "env", "gp
 
 /// A line of Python that is asked about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct PythonLine {
     /// What a selector names, unique in the list.
     pub id: String,
     /// The group that it is selected with, such as `torch`.
@@ -40,7 +40,7 @@ pub struct Line {
     pub note: String,
 }
 
-impl Line {
+impl PythonLine {
     /// The packages that it names among its needs.
     pub fn packages(&self) -> BTreeSet<String> {
         let needs = self.needs.iter().filter_map(|need| PackageRequirement::parse(need).ok());
@@ -53,7 +53,7 @@ impl Line {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// In the order of the file.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PythonLine>,
     /// What there is and is not asked.
     pub left_out: Vec<LeftOut>,
 }
@@ -83,7 +83,7 @@ pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
 fn list(reader: &mut Reader<'_>) -> Option<List> {
     let entries = reader.top("a list of rows", MOST_BYTES)?;
     reader.known_keys(&entries, &["row", "left_out"]);
-    let rows = reader.required(&entries, "row", &Place::at(0..0), "a list of rows")?;
+    let rows = reader.required(&entries, "row", &SourceSpan::at(0..0), "a list of rows")?;
     let (mut list, mut known) = (List::default(), BTreeSet::new());
     for node in reader.one_or_more(rows) {
         let Some(line) = line(reader, node) else { continue };
@@ -108,7 +108,7 @@ fn list(reader: &mut Reader<'_>) -> Option<List> {
     Some(list)
 }
 
-fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Line> {
+fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
     let entries = reader.table_of(node, &KEYS)?;
     let mut required = |key: &str| {
         let node = reader.required(entries, key, &node.place, "a row")?;
@@ -125,7 +125,7 @@ fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Line> {
     let gpus = get(entries, "gpus").and_then(|node| reader.integer(node, 0..=64)).unwrap_or(0);
     let timeout_s = get(entries, "timeout_s").and_then(|node| reader.integer(node, 1..=3600));
     let note = get(entries, "note").and_then(|node| reader.sentence(node)).unwrap_or_default();
-    Some(Line {
+    Some(PythonLine {
         id: id?,
         framework: framework?,
         needs,
@@ -149,7 +149,7 @@ fn need(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
     }
 }
 
-fn variable(reader: &mut Reader<'_>, Entry { key, value }: &Entry) -> Option<(String, String)> {
+fn variable(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> Option<(String, String)> {
     let text = reader.text(value)?;
     if key.text.is_empty() || key.text.contains(['=', '\0']) || text.contains('\0') {
         reader.error(&key.place, "this is no variable that a process can have", None);

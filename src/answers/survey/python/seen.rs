@@ -28,7 +28,7 @@ pub struct Raised {
 /// What the program of a row says, a line at a time.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub enum Word {
+pub enum ProgramMessage {
     /// The asked code begins.
     Ask {
         /// By `CLOCK_MONOTONIC`.
@@ -66,12 +66,12 @@ impl Said {
         let mut said = Said::default();
         for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match word {
-                Word::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
-                Word::End { t_ns, value, raised } => {
+                ProgramMessage::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
+                ProgramMessage::End { t_ns, value, raised } => {
                     let value = value.map(|value| shorten(&value, LONGEST));
                     said.end = Some((t_ns, value, raised.map(shortened)));
                 }
-                Word::Setup { raised } => said.setup = Some(shortened(raised)),
+                ProgramMessage::Setup { raised } => said.setup = Some(shortened(raised)),
             }
         }
         said
@@ -84,7 +84,7 @@ fn shortened(Raised { kind, message }: Raised) -> Raised {
 
 /// An attempt that was made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Made {
+pub struct PythonAttempt {
     /// What it showed.
     pub seen: PythonSeen,
     /// The packages' functions on the way to `cuInit`, outermost first.
@@ -93,10 +93,10 @@ pub struct Made {
     pub invalid: Option<Invalidation>,
 }
 
-impl Made {
+impl PythonAttempt {
     /// An attempt of which nothing is known but why.
-    pub fn failed(reason: Reason, detail: impl Into<String>) -> Made {
-        Made { invalid: Some(Invalidation { reason, detail: detail.into() }), ..Made::default() }
+    pub fn failed(reason: Reason, detail: impl Into<String>) -> PythonAttempt {
+        PythonAttempt { invalid: Some(Invalidation { reason, detail: detail.into() }), ..PythonAttempt::default() }
     }
 
     /// What it showed, with the word for why it does not count.
@@ -107,9 +107,10 @@ impl Made {
 
 /// What an attempt showed. `folder` is that of the row's own files, `limit_ns` how long it could run, and `alone`
 /// whether no other attempt ran meanwhile.
-pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> Made {
+pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
     let left = left(trace);
-    let mut made = Made { invalid: invalid(trace, said, left.as_deref(), limit_ns), ..Made::default() };
+    let mut made =
+        PythonAttempt { invalid: invalid(trace, said, left.as_deref(), limit_ns), ..PythonAttempt::default() };
     let seen = &mut made.seen;
     seen.alone = alone;
     seen.left = left;
@@ -122,7 +123,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     if trace.start.libcuda.is_none() {
         return made;
     }
-    let own = Own { trace, history: History::of(trace), folder, ask_ns, pid };
+    let own = LineHistory { trace, history: History::of(trace), folder, ask_ns, pid };
     own.init(&mut made);
     own.contexts(&mut made.seen);
     if alone {
@@ -173,7 +174,7 @@ fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Opt
 }
 
 /// What the line did, in its process and in children.
-struct Own<'a> {
+struct LineHistory<'a> {
     trace: &'a Trace,
     history: History<'a>,
     folder: &'a str,
@@ -181,9 +182,9 @@ struct Own<'a> {
     pid: u32,
 }
 
-impl Own<'_> {
+impl LineHistory<'_> {
     /// What it did to initialise the driver.
-    fn init(&self, made: &mut Made) {
+    fn init(&self, made: &mut PythonAttempt) {
         let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
         let own = || self.history.programs.iter().filter(|program| program.pid == self.pid);
         let was_ready = own().flat_map(|program| &program.inits).any(|init| init.has_succeeded() && was_before(init));

@@ -16,7 +16,7 @@ fn said(ask_ms: u64, end_ms: u64) -> Said {
     ))
 }
 
-fn shown(trace: &Trace, said: &Said, alone: bool) -> Made {
+fn shown(trace: &Trace, said: &Said, alone: bool) -> PythonAttempt {
     made(trace, said, FOLDER, 60 * SECOND, alone)
 }
 

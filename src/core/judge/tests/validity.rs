@@ -9,7 +9,7 @@ use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::plan::{CasePlan, Plan};
-use crate::recording::Exit;
+use crate::recording::ProcessExit;
 use crate::scenario::{Check, ExitCheck};
 use crate::verdict::Invalidation;
 use crate::verdict::Reason;
@@ -25,7 +25,7 @@ fn reasons(script: &Script) -> Vec<Reason> {
     reasons_in(&plan, &plan.cases[0], script, &[calibration("GPU-0"), calibration("GPU-1")])
 }
 
-fn ending(exit: Exit) -> Script {
+fn ending(exit: ProcessExit) -> Script {
     let mut script = counting(1);
     script.exit = exit;
     script
@@ -55,35 +55,39 @@ fn a_call_that_the_simulated_node_does_not_model() {
 #[test]
 fn a_hang_is_a_doubt_unless_it_is_the_question() {
     let sent = vec!["SIGTERM".to_string(), "SIGKILL".to_string()];
-    let hung =
-        ending(Exit { signal: Some("SIGKILL".into()), sent: sent.clone(), deadline_at: Some(1), ..Exit::default() });
+    let hung = ending(ProcessExit {
+        signal: Some("SIGKILL".into()),
+        sent: sent.clone(),
+        deadline_at: Some(1),
+        ..ProcessExit::default()
+    });
     assert_eq!(reasons(&hung), [Reason::Hang]);
     assert_eq!(exits_as(ExitCheck::Deadline, &hung), []);
-    let killed = ending(Exit { signal: Some("SIGKILL".into()), sent, ..Exit::default() });
+    let killed = ending(ProcessExit { signal: Some("SIGKILL".into()), sent, ..ProcessExit::default() });
     assert_eq!(reasons(&killed), [Reason::Signalled]);
     assert_eq!(exits_as(ExitCheck::Deadline, &killed), [Reason::Signalled]);
 }
 
 #[test]
 fn a_crash_is_a_doubt_unless_it_is_the_question() {
-    let crashed = ending(Exit { signal: Some("SIGSEGV".into()), died_at: Some(1), ..Exit::default() });
+    let crashed = ending(ProcessExit { signal: Some("SIGSEGV".into()), died_at: Some(1), ..ProcessExit::default() });
     assert_eq!(reasons(&crashed), [Reason::Crashed]);
     assert_eq!(exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed), []);
     assert_eq!(exits_as(ExitCheck::Code(1), &crashed), [Reason::Crashed]);
-    let starved = ending(Exit { signal: Some("SIGKILL".into()), oom_killed: true, ..Exit::default() });
+    let starved = ending(ProcessExit { signal: Some("SIGKILL".into()), oom_killed: true, ..ProcessExit::default() });
     assert_eq!(reasons(&starved), [Reason::OomKilled]);
 }
 
 #[test]
 fn leaving_early_is_a_doubt_unless_it_is_the_question() {
-    let left = ending(Exit { code: Some(0), ..Exit::default() });
+    let left = ending(ProcessExit { code: Some(0), ..ProcessExit::default() });
     assert_eq!(reasons(&left), [Reason::ExitedEarly]);
     assert_eq!(exits_as(ExitCheck::Code(0), &left), []);
     let case = case("trap", &["cuInit", "_exit"]);
     let mut script = Script::new();
     script.step(0, 0, &[]);
     script.begin(1);
-    script.exit = Exit { code: Some(3), ..Exit::default() };
+    script.exit = ProcessExit { code: Some(3), ..ProcessExit::default() };
     assert_eq!(reasons_in(&plan(2, vec![case.clone()]), &case, &script, &[]), []);
 }
 
@@ -94,7 +98,7 @@ fn a_worker_that_lost_a_forked_process_did_not_make_its_steps() {
     let mut script = Script::new();
     script.step(0, 0, &[]);
     script.begin(1);
-    script.exit = Exit { code: Some(0), said_bye: true, died_at: Some(1), ..Exit::default() };
+    script.exit = ProcessExit { code: Some(0), said_bye: true, died_at: Some(1), ..ProcessExit::default() };
     assert_eq!(reasons_in(&plan, &case, &script, &[]), [Reason::Crashed]);
     script.exit.died_at = None;
     assert_eq!(reasons_in(&plan, &case, &script, &[]), [Reason::ExitedEarly]);
@@ -105,7 +109,8 @@ fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
     let (plan, machine) = (pitfall(), machine(2));
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
     let mut recording = counting(1).recording();
-    recording.exit = Exit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..Exit::default() };
+    recording.exit =
+        ProcessExit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..ProcessExit::default() };
     recording.incidents = vec![Invalidation { reason: Reason::Hang, detail: "it did not leave".into() }];
     let found = invalidations(&plan, &plan.cases[0], &recording, &scene);
     let reasons: Vec<Reason> = found.iter().map(|invalid| invalid.reason).collect();
@@ -115,8 +120,8 @@ fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
 #[test]
 fn what_is_left_behind_or_brought_in() {
     let peace = || counting(1).exit;
-    assert_eq!(reasons(&ending(Exit { leaked_children: 1, ..peace() })), [Reason::LeakedChildren]);
-    assert_eq!(reasons(&ending(Exit { unkillable: true, ..Exit::default() })), [Reason::Unkillable]);
+    assert_eq!(reasons(&ending(ProcessExit { leaked_children: 1, ..peace() })), [Reason::LeakedChildren]);
+    assert_eq!(reasons(&ending(ProcessExit { unkillable: true, ..ProcessExit::default() })), [Reason::Unkillable]);
     let mut script = counting(1);
     if let Event::Ready { injected, .. } = &mut script.events[0] {
         injected.push("/tmp/spy.so".into());
@@ -126,7 +131,7 @@ fn what_is_left_behind_or_brought_in() {
 
 #[test]
 fn an_end_that_nobody_knows_is_the_harnesss_fault() {
-    assert_eq!(reasons(&ending(Exit::default())), [Reason::Protocol]);
+    assert_eq!(reasons(&ending(ProcessExit::default())), [Reason::Protocol]);
     let mut script = counting(1);
     script.events.push(Event::Broken { message: "prepared twice".into() });
     assert_eq!(reasons(&script), [Reason::Protocol]);

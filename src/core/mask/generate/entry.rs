@@ -6,7 +6,7 @@ use crate::random::Random;
 
 /// What entries of a list are written with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Identifier {
     Ordinal,
     Uuid,
 }
@@ -77,18 +77,18 @@ const FOREIGN: [&str; 16] = [
 ];
 
 /// An entry that names a GPU.
-pub(super) fn naming(random: &mut Random, gpu: usize, kind: Kind) -> String {
+pub(super) fn naming(random: &mut Random, gpu: usize, kind: Identifier) -> String {
     match kind {
-        Kind::Ordinal => ordinal(random, gpu),
-        Kind::Uuid => uuid(random, gpu),
+        Identifier::Ordinal => ordinal(random, gpu),
+        Identifier::Uuid => uuid(random, gpu),
     }
 }
 
 /// An entry that nearly names a GPU in the way that the others of its list do.
-pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Kind) -> String {
+pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Identifier) -> String {
     match kind {
-        Kind::Ordinal => number(random, gpus),
-        Kind::Uuid => nearly_uuid(random, gpus),
+        Identifier::Ordinal => number(random, gpus),
+        Identifier::Uuid => nearly_uuid(random, gpus),
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     if gpus == 0 || random.percent(50) {
         return stray(random, gpus);
     }
-    let (gpu, kind) = (random.below(gpus), random.pick([Kind::Ordinal, Kind::Ordinal, Kind::Uuid]));
+    let (gpu, kind) = (random.below(gpus), random.pick([Identifier::Ordinal, Identifier::Ordinal, Identifier::Uuid]));
     naming(random, gpu, kind)
 }
 

@@ -9,7 +9,7 @@ use cuda_pitfalls_calls::{
 
 use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
-use super::tree::{Data, Entry, Key, Node, Place};
+use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::scenario::{Hazard, Scalar, environment};
 
 /// More than this must be announced by a hazard.
@@ -21,7 +21,7 @@ pub(super) struct Bound {
     pub(super) of: Option<&'static str>,
     /// The call that bound it.
     pub(super) call: String,
-    pub(super) place: Place,
+    pub(super) place: SourceSpan,
 }
 
 impl Bound {
@@ -48,10 +48,10 @@ impl Arguments<'_, '_> {
     /// error already, and so not missing.
     pub(super) fn read(
         &mut self,
-        key: &Key,
+        key: &TreeKey,
         call: &Call,
-        entries: &[Entry],
-        beside: &[Entry],
+        entries: &[TreeEntry],
+        beside: &[TreeEntry],
     ) -> BTreeMap<String, Scalar> {
         let mut args = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.key.text != "as") {
@@ -81,8 +81,8 @@ impl Arguments<'_, '_> {
         args
     }
 
-    fn unknown(&mut self, call: &Call, key: &Key) {
-        let Key { text, place } = key;
+    fn unknown(&mut self, call: &Call, key: &TreeKey) {
+        let TreeKey { text, place } = key;
         let message = format!("`{}` has no argument `{text}`", call.name);
         let help = match call.params.iter().find(|param| param.name == text).map(|param| param.kind) {
             Some(ParamKind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
@@ -246,7 +246,7 @@ pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) ->
 }
 
 /// Whether a scenario may name this environment variable.
-pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &Place, in_python: bool) -> bool {
+pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &SourceSpan, in_python: bool) -> bool {
     let known = environment::NAMES.contains(&name) || (in_python && environment::is_of_a_framework(name));
     if !known {
         let message = format!("a scenario cannot name the environment variable `{name}`");
@@ -256,7 +256,7 @@ pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &Place, in_py
 }
 
 /// Whether a scenario may give this environment variable this value.
-pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &Place) {
+pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &SourceSpan) {
     let allowed = environment::values(name).filter(|allowed| !allowed.contains(&value));
     if let Some(allowed) = allowed {
         let help = Some(format!("it can be {}", allowed.join(" or ")));

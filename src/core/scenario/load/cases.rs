@@ -8,7 +8,7 @@ use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::conditions;
 use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
-use super::tree::{Data, Entry, Key, Node, Place};
+use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::fact::Row;
 use crate::python::{LINE, LINE_MESSAGE, LINE_TEXT, LINE_VALUE, LINE_VARIES, STEPS};
 use crate::scenario::{Case, Gpus, Hazard, Python, Scalar, Step};
@@ -40,7 +40,7 @@ pub(super) struct Scope {
 struct Named {
     label: String,
     /// Whether the label was written, rather than taken from the call.
-    written: Option<Place>,
+    written: Option<SourceSpan>,
     row: Option<Row>,
 }
 
@@ -79,7 +79,7 @@ impl Scope {
 /// Reads `[cases.<name>]` but for what it expects, which takes the [`Scope`] that is returned.
 pub(super) fn case(
     reader: &mut Reader<'_>,
-    Entry { key, value }: &Entry,
+    TreeEntry { key, value }: &TreeEntry,
     common: &Common<'_>,
 ) -> Option<(Case, Scope)> {
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
@@ -154,7 +154,7 @@ fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
 
 fn env(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
-    for Entry { key, value } in reader.table(node).unwrap_or_default() {
+    for TreeEntry { key, value } in reader.table(node).unwrap_or_default() {
         let known = may_name(reader, &key.text, &key.place, in_python);
         if let (true, Some(text)) = (known, reader.text(value)) {
             may_have_value(reader, &key.text, text, &value.place);
@@ -211,7 +211,7 @@ impl Steps<'_, '_> {
     /// Reads a step; nothing if not even its call and label could be told.
     fn step(&mut self, node: &Node) -> Option<()> {
         let entries = self.reader.table(node)?;
-        let Entry { key, value } = self.call(node, entries)?;
+        let TreeEntry { key, value } = self.call(node, entries)?;
         if key.text == LINE {
             return self.line(node, entries, key, value);
         }
@@ -243,7 +243,7 @@ impl Steps<'_, '_> {
     }
 
     /// Reads a step that is a Python line.
-    fn line(&mut self, node: &Node, entries: &[Entry], key: &Key, value: &Node) -> Option<()> {
+    fn line(&mut self, node: &Node, entries: &[TreeEntry], key: &TreeKey, value: &Node) -> Option<()> {
         if !self.in_python {
             let help = Some("write `python = { needs = [\"torch\"] }` in the case".to_string());
             self.reader.error(&key.place, "a case with Python lines says what they need", help);
@@ -294,7 +294,7 @@ impl Steps<'_, '_> {
     }
 
     /// Whether a call can be a step of this case: C makes it, or Python.
-    fn fits(&mut self, key: &Key, kind: Option<&'static Call>, entries: &[Entry]) {
+    fn fits(&mut self, key: &TreeKey, kind: Option<&'static Call>, entries: &[TreeEntry]) {
         for entry in entries.iter().filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str())) {
             let help =
                 Some(format!("a call gives its values by name; check them with `value = {{ … }}` at `{}`", key.text));
@@ -311,7 +311,7 @@ impl Steps<'_, '_> {
     fn push(
         &mut self,
         node: &Node,
-        entries: &[Entry],
+        entries: &[TreeEntry],
         call: &str,
         row: Option<Row>,
         step: impl FnOnce(String, u32) -> Step,
@@ -331,9 +331,9 @@ impl Steps<'_, '_> {
     }
 
     /// The one entry of a step that is its call.
-    fn call<'n>(&mut self, node: &Node, entries: &'n [Entry]) -> Option<&'n Entry> {
-        let others: Vec<&Entry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
-        let is_call = |entry: &Entry| entry.key.text == LINE || calls::find(&entry.key.text).is_some();
+    fn call<'n>(&mut self, node: &Node, entries: &'n [TreeEntry]) -> Option<&'n TreeEntry> {
+        let others: Vec<&TreeEntry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
+        let is_call = |entry: &TreeEntry| entry.key.text == LINE || calls::find(&entry.key.text).is_some();
         let Some(call) = others.iter().find(|e| is_call(e)).or(others.first()).copied() else {
             let help = match self.in_python {
                 true => format!("write a Python line, such as `{{ {LINE} = \"import torch\" }}`"),
@@ -344,7 +344,7 @@ impl Steps<'_, '_> {
             return None;
         };
         for other in others.into_iter().filter(|other| other.key.place != call.key.place) {
-            let Key { text, place } = &other.key;
+            let TreeKey { text, place } = &other.key;
             let kind = calls::find(&call.key.text);
             if is_call(other) {
                 self.reader.error_with(place, "a step makes one call", &call.key.place, "the first call");
@@ -428,10 +428,10 @@ impl Steps<'_, '_> {
 
     fn bind(
         &mut self,
-        key: &Key,
+        key: &TreeKey,
         kind: Option<&'static Call>,
-        arguments: &[Entry],
-        beside: &[Entry],
+        arguments: &[TreeEntry],
+        beside: &[TreeEntry],
     ) -> Option<String> {
         let of = kind.and_then(|kind| kind.binds());
         // One that stands beside the call is in error already, and no less a name.
@@ -466,7 +466,7 @@ impl Steps<'_, '_> {
     }
 
     fn compare_labels(&mut self) {
-        let mut seen: BTreeMap<&str, &Place> = BTreeMap::new();
+        let mut seen: BTreeMap<&str, &SourceSpan> = BTreeMap::new();
         for step in &self.scope.steps {
             let Some(place) = &step.written else { continue };
             if let Some(first) = seen.insert(&step.label, place) {

@@ -7,7 +7,7 @@ use crate::fact::{CheckReader, ExitCheck, FactKind, KINDS, Row};
 use crate::scenario::Check;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get};
-use crate::source::tree::{Entry, Node, Place};
+use crate::source::tree::{Node, SourceSpan, TreeEntry};
 
 /// The keys of a check that state no fact about a step.
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
@@ -23,13 +23,13 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
     let entries = reader.table_of(node, &keys)?;
     let (at, exit) = (get(entries, "at"), get(entries, "exit"));
     is_about_one_thing(reader, node, entries);
-    let find = |reader: &mut Reader<'a>, label: &str, place: &Place| find(reader, scopes, label, place);
+    let find = |reader: &mut Reader<'a>, label: &str, place: &SourceSpan| find(reader, scopes, label, place);
     let label = at.and_then(|node| reader.text(node).map(|label| (label, node)));
     let rows = label.map(|(label, node)| find(reader, label, &node.place)).unwrap_or_default();
     let mut check = Check { line: reader.line(&node.place), ..Check::default() };
     check.at = label.map(|(label, _)| label.to_string()).unwrap_or_default();
     check.facts.exit = exit.and_then(|node| ExitCheck::read(reader, node));
-    for Entry { key, value } in entries {
+    for TreeEntry { key, value } in entries {
         match key.text.as_str() {
             "when" => check.when = conditions::when(reader, value, parameters),
             "because" => check.because = reader.sentence(value).unwrap_or_default(),
@@ -45,7 +45,7 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
 }
 
 /// Whether a check is either about a step, and says something of it, or about how the worker ended.
-fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[Entry]) {
+fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry]) {
     let fact = entries.iter().find(|entry| FactKind::find(&entry.key.text).is_some());
     match (get(entries, "at"), get(entries, "exit")) {
         (Some(_), Some(exit)) => {
@@ -53,7 +53,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[Entry]) {
             reader.error(&exit.place, "a check has `at` or `exit`, not both", help);
         }
         (None, Some(_)) => {
-            if let Some(Entry { key, .. }) = fact {
+            if let Some(TreeEntry { key, .. }) = fact {
                 let help = Some("name one with `at` in a check of its own".to_string());
                 reader.error(&key.place, format!("`{}` is about a step", key.text), help);
             }
@@ -72,7 +72,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[Entry]) {
 }
 
 /// The rows of a step in each case, as far as they are known.
-fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &Place) -> Vec<Row> {
+fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &SourceSpan) -> Vec<Row> {
     let mut kinds = Vec::new();
     for scope in scopes {
         match scope.find(label) {

@@ -3,7 +3,7 @@
 use super::diagnostic::suggest;
 use super::parameters::{Parameters, scalar};
 use super::reader::{Reader, get};
-use super::tree::{Data, Entry, Node, Place};
+use super::tree::{Data, Node, SourceSpan, TreeEntry};
 use crate::scenario::python::PackageRequirement;
 use crate::scenario::{Expectation, Expected, Hazard, Needs, Range, When};
 
@@ -11,7 +11,7 @@ use crate::scenario::{Expectation, Expected, Hazard, Needs, Range, When};
 pub(super) fn needs(reader: &mut Reader<'_>, node: &Node) -> Needs {
     let keys = ["gpus", "driver", "libcudart", "compute_capability", "root", "peer_access"];
     let mut needs = Needs { gpus: 1, ..Needs::default() };
-    for Entry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
+    for TreeEntry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
         match key.text.as_str() {
             "gpus" => {
                 let gpus = reader.integer(value, 0..=64).and_then(|gpus| u32::try_from(gpus).ok());
@@ -42,7 +42,7 @@ pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
 pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> When {
     let keys = ["driver", "libcudart", "compute_capability", "gpus", "parameters", "packages"];
     let mut when = When::default();
-    for Entry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
+    for TreeEntry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
         match key.text.as_str() {
             "driver" => when.driver = range(reader, value),
             "libcudart" => when.libcudart = range(reader, value),
@@ -50,7 +50,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
             "gpus" => when.gpus = range(reader, value),
             "packages" => when.packages = requirements(reader, value),
             "parameters" => {
-                for Entry { key, value } in reader.table(value).unwrap_or_default() {
+                for TreeEntry { key, value } in reader.table(value).unwrap_or_default() {
                     let Some(values) = parameters.values(&key.text) else {
                         let help = suggest(&key.text, parameters.names());
                         reader.error(&key.place, format!("unknown parameter `{}`", key.text), help);
@@ -134,6 +134,6 @@ fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
 }
 
 /// The place to report that something is missing from the file as a whole.
-pub(super) fn beginning(entries: &[Entry]) -> Place {
-    entries.first().map_or(Place::at(0..0), |entry| entry.key.place.clone())
+pub(super) fn beginning(entries: &[TreeEntry]) -> SourceSpan {
+    entries.first().map_or(SourceSpan::at(0..0), |entry| entry.key.place.clone())
 }

@@ -12,7 +12,7 @@ use super::parameters::Parameters;
 use crate::scenario::{Check, Step};
 use crate::source::Diagnostic;
 use crate::source::reader::Reader;
-use crate::source::tree::{Data, Node, Place, table_at};
+use crate::source::tree::{Data, Node, SourceSpan, table_at};
 
 /// A file such as `scenarios/surveys/calls.toml` while its steps and checks are read.
 pub struct Excerpts<'a> {
@@ -30,8 +30,8 @@ impl<'a> Excerpts<'a> {
         let list = |tables: &[Spanned<Table>]| {
             let start = tables.first().map_or(0, |first| first.span().start);
             let end = tables.last().map_or(start, |last| last.span().end);
-            let nodes = tables.iter().map(|table| table_at(table.get_ref(), &Place::at(table.span()))).collect();
-            Node { data: Data::List(nodes), place: Place::at(start..end) }
+            let nodes = tables.iter().map(|table| table_at(table.get_ref(), &SourceSpan::at(table.span()))).collect();
+            Node { data: Data::List(nodes), place: SourceSpan::at(start..end) }
         };
         let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&list(steps)), &[], false);
         let checks = checks::checks(&mut self.reader, &list(checks), &[&scope], &Parameters::default());
@@ -40,7 +40,7 @@ impl<'a> Excerpts<'a> {
 
     /// Variables that a case sets at exec, said at one place.
     pub fn environment(&mut self, env: &BTreeMap<String, String>, span: Range<usize>) {
-        let place = Place::at(span);
+        let place = SourceSpan::at(span);
         for (name, value) in env {
             if may_name(&mut self.reader, name, &place, false) {
                 may_have_value(&mut self.reader, name, value, &place);

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::diagnostic::suggest;
 use super::reader::{Reader, is_gpu};
-use super::tree::{Data, Entry, Key, Node, Place};
+use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::scenario::Scalar;
 
 /// More instances than this would keep a GPU for hours.
@@ -79,7 +79,7 @@ impl Parameters {
     }
 }
 
-fn parameter(reader: &mut Reader<'_>, Entry { key, value }: &Entry) -> Option<Parameter> {
+fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> Option<Parameter> {
     let name = &key.text;
     let in_form = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if !in_form {
@@ -119,8 +119,8 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
 }
 
 /// Marks every text and key that has a parameter in it as one about which nothing can be said.
-pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[Entry]) {
-    for Entry { key, value } in entries {
+pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[TreeEntry]) {
+    for TreeEntry { key, value } in entries {
         if key.text.contains("${") {
             reader.unfilled.push(key.place.span.clone());
         }
@@ -160,7 +160,7 @@ impl Combination<'_> {
 
     /// Entries with values in place of `${parameter}`: themselves where there are no parameters,
     /// since most files have none, and copying their trees is most of what reading them would cost.
-    pub(super) fn filled<'n>(&self, reader: &mut Reader<'_>, entries: &'n [Entry]) -> Cow<'n, [Entry]> {
+    pub(super) fn filled<'n>(&self, reader: &mut Reader<'_>, entries: &'n [TreeEntry]) -> Cow<'n, [TreeEntry]> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill_entries(reader, entries));
         }
@@ -178,8 +178,8 @@ impl Combination<'_> {
     }
 
     /// Reports every `${name}` that nothing fills in.
-    fn look_through(&self, reader: &mut Reader<'_>, entries: &[Entry]) {
-        for Entry { key, value } in entries {
+    fn look_through(&self, reader: &mut Reader<'_>, entries: &[TreeEntry]) {
+        for TreeEntry { key, value } in entries {
             if key.text.contains("${") {
                 self.fill_text(reader, &key.text, &key.place);
             }
@@ -208,7 +208,7 @@ impl Combination<'_> {
                         Scalar::Int(value) => Data::Int(*value),
                         value => Data::Text(value.to_string()),
                     };
-                    return Node { data, place: Place { span: span.clone(), used: Some(place.span) } };
+                    return Node { data, place: SourceSpan { span: span.clone(), used: Some(place.span) } };
                 }
                 Data::Text(self.fill_text(reader, text, &place))
             }
@@ -220,21 +220,22 @@ impl Combination<'_> {
     }
 
     /// The entries of a table with values in place of `${parameter}`, in keys too.
-    pub(super) fn fill_entries(&self, reader: &mut Reader<'_>, entries: &[Entry]) -> Vec<Entry> {
-        let mut filled: Vec<Entry> = Vec::new();
-        for Entry { key, value } in entries {
+    pub(super) fn fill_entries(&self, reader: &mut Reader<'_>, entries: &[TreeEntry]) -> Vec<TreeEntry> {
+        let mut filled: Vec<TreeEntry> = Vec::new();
+        for TreeEntry { key, value } in entries {
             let place = key.place.clone();
             let key = match self.whole(&key.text) {
-                Some((value, span)) => {
-                    Key { text: value.to_string(), place: Place { span: span.clone(), used: Some(place.span) } }
-                }
-                None => Key { text: self.fill_text(reader, &key.text, &place), place },
+                Some((value, span)) => TreeKey {
+                    text: value.to_string(),
+                    place: SourceSpan { span: span.clone(), used: Some(place.span) },
+                },
+                None => TreeKey { text: self.fill_text(reader, &key.text, &place), place },
             };
             if filled.iter().any(|known| known.key.text == key.text) {
                 reader.error(&key.place, format!("`{}` is written twice", key.text), None);
             }
             let value = self.fill(reader, value);
-            filled.push(Entry { key, value });
+            filled.push(TreeEntry { key, value });
         }
         filled
     }
@@ -249,7 +250,7 @@ impl Combination<'_> {
         self.0.iter().find(|(known, _, _)| *known == name).map(|(_, value, span)| (*value, *span))
     }
 
-    fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &Place) -> String {
+    fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &SourceSpan) -> String {
         let mut filled = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -282,7 +283,7 @@ mod tests {
     use super::*;
     use crate::scenario::load::tree::entries;
 
-    fn read(source: &str) -> (Option<Parameters>, Reader<'_>, Vec<Entry>) {
+    fn read(source: &str) -> (Option<Parameters>, Reader<'_>, Vec<TreeEntry>) {
         let table = toml::de::DeTable::parse(source).unwrap();
         let entries = entries(table.get_ref());
         let mut reader = Reader::new("test.toml", source, &[]);

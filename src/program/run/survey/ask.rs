@@ -9,10 +9,10 @@ use super::progress::Progress;
 use super::{SurveyRun, exported, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::calls::{self, CallRow};
-use cuda_pitfalls_answers::survey::document::{Document, Header, LeftOut, MAJOR, MINOR, Row};
+use cuda_pitfalls_answers::survey::document::{Header, LeftOut, MAJOR, MINOR, Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::env::{self, EnvRow};
 use cuda_pitfalls_answers::survey::mask::{self, Generated, MaskRow};
-use cuda_pitfalls_answers::survey::{Answered, Item, Survey, keyed};
+use cuda_pitfalls_answers::survey::{Item, Survey, SurveyAnswer, keyed};
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
@@ -60,7 +60,7 @@ impl SurveyRun<'_> {
     /// Asks everything that has no row yet.
     pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
     where
-        Survey: From<Document<R>>,
+        Survey: From<SurveyDocument<R>>,
     {
         let mut document = match &self.options.resume {
             Some(folder) => resume::document::<R>(folder)?,
@@ -100,7 +100,7 @@ impl SurveyRun<'_> {
     }
 
     /// The questions that have no row yet: what is asked once first, then libcudart by libcudart.
-    fn jobs<R: Row>(&self, items: &[Item<R>], document: &Document<R>) -> Vec<SurveyJob> {
+    fn jobs<R: Row>(&self, items: &[Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
         for place in 0..self.session.runtimes.len().max(1) {
@@ -139,13 +139,13 @@ impl SurveyRun<'_> {
         let figures = self.report.run.calibrations();
         let scene = Scene { calibration: &figures, gpus: &gpus };
         let provenance = self.session.provenance;
-        let answered = Answered { report: &done, scene: &scene, machine: &self.session.machine, provenance };
+        let answered = SurveyAnswer { report: &done, scene: &scene, machine: &self.session.machine, provenance };
         Some((item.reduce)(&answered))
     }
 
-    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> Document<R> {
+    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
         let run = &self.report.run;
-        Document {
+        SurveyDocument {
             schema: SchemaId { name: R::KIND.schema().to_string(), major: MAJOR, minor: MINOR },
             provenance: self.report.provenance,
             survey: Header {
@@ -174,14 +174,14 @@ impl SurveyRun<'_> {
         }
     }
 
-    pub(super) fn put<R: Row>(&self, document: &Document<R>) -> Result<(), Failure> {
+    pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
         Ok(self.store()?.put(R::KIND.file(), document).map(drop)?)
     }
 
     /// Closes the document, prints it and says how it ended.
-    pub(super) fn end<R: Row>(&mut self, mut document: Document<R>) -> Result<Exit, Failure>
+    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure>
     where
-        Survey: From<Document<R>>,
+        Survey: From<SurveyDocument<R>>,
     {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;

@@ -18,8 +18,8 @@ use super::progress::Progress;
 use super::{SurveyRun, resume, select};
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{Document, Row};
-use cuda_pitfalls_answers::survey::python::{self, Control, INSTRUMENT, Line, List, PythonRow};
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::python::{self, Control, INSTRUMENT, List, PythonLine, PythonRow};
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::input;
@@ -60,7 +60,7 @@ impl PythonOptions {
     }
 
     /// How long a process of a line may run.
-    fn limit(&self, line: &Line) -> Duration {
+    fn limit(&self, line: &PythonLine) -> Duration {
         let limit = self.timeout.unwrap_or(TIMEOUT);
         line.timeout_s.map_or(limit, |seconds| limit.max(Duration::from_secs(seconds)))
     }
@@ -107,12 +107,12 @@ impl SurveyRun<'_> {
         let List { lines, left_out } =
             list(options.rows.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
         let lines = select::chosen(lines, &self.run.selectors)?;
-        let names: BTreeSet<String> = lines.iter().flat_map(Line::packages).collect();
+        let names: BTreeSet<String> = lines.iter().flat_map(PythonLine::packages).collect();
         let names: Vec<String> = names.into_iter().collect();
         let program = self.session.program().to_path_buf();
         let found = self.session.callers_python(self.run.python.as_deref(), &names, &program)?;
         self.report.machine.clone_from(&self.session.machine);
-        let mut document: Document<PythonRow> = match &self.options.resume {
+        let mut document: SurveyDocument<PythonRow> = match &self.options.resume {
             Some(folder) => resume::document(folder)?,
             None => self.blank(left_out),
         };
@@ -141,7 +141,7 @@ impl SurveyRun<'_> {
         } else {
             let missing = self.session.machine.unavailable.iter().find(|it| it.reason == Reason::NoPython.name());
             let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
-            let row = |line: &Line| PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
+            let row = |line: &PythonLine| PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
             document.rows = lines.iter().map(row).collect();
         }
         let place = |row: &PythonRow| lines.iter().position(|line| line.id == row.id);
@@ -169,7 +169,7 @@ impl SurveyRun<'_> {
         &mut self,
         attempts: &Attempts,
         controls: Vec<Control>,
-        document: &mut Document<PythonRow>,
+        document: &mut SurveyDocument<PythonRow>,
     ) -> Result<bool, Failure> {
         self.console.status("checking the instrument");
         let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
@@ -189,27 +189,27 @@ impl SurveyRun<'_> {
     }
 
     /// The controls did not hold, so there is nothing to ask with.
-    fn refuse_rows(mut self, document: Document<PythonRow>) -> Result<Exit, Failure> {
+    fn refuse_rows(mut self, document: SurveyDocument<PythonRow>) -> Result<Exit, Failure> {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
             self.console.warn(&[why.to_string()]);
         }
         // Everything was asked that there is to ask with such an instrument.
         let complete = document.rows.iter().any(Row::is_unexpected);
-        self.end(Document { complete, ..document })
+        self.end(SurveyDocument { complete, ..document })
     }
 
     /// What is made of a line.
-    fn job(&self, line: &Line) -> RowJob {
+    fn job(&self, line: &PythonLine) -> RowJob {
         RowJob { line: line.clone(), limit: self.options.python.limit(line) }
     }
 
     /// Asks the lines that have no row yet.
     fn ask_lines(
         &mut self,
-        lines: &[Line],
+        lines: &[PythonLine],
         attempts: &Attempts,
-        document: &mut Document<PythonRow>,
+        document: &mut SurveyDocument<PythonRow>,
         (started, spent): (u64, u64),
     ) -> Result<(), Failure> {
         let about = self.session.machine.python.clone().unwrap_or_default();
@@ -252,7 +252,7 @@ impl SurveyRun<'_> {
     }
 
     /// Why a line cannot be asked here; none if it can.
-    fn lacks(&self, line: &Line, about: &Interpreter) -> Option<(Reason, String)> {
+    fn lacks(&self, line: &PythonLine, about: &Interpreter) -> Option<(Reason, String)> {
         if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
             return Some((Reason::NoPackage, detail));
         }

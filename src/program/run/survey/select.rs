@@ -2,7 +2,7 @@
 
 use super::super::Failure;
 use super::SurveyOptions;
-use cuda_pitfalls_answers::survey::python::Line;
+use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
 use cuda_pitfalls_core::scenario::nearest;
 use cuda_pitfalls_core::text::escape;
@@ -60,7 +60,7 @@ impl<R> Choice for Item<R> {
     }
 }
 
-impl Choice for Line {
+impl Choice for PythonLine {
     fn key(&self) -> &str {
         &self.id
     }

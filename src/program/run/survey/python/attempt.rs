@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::pool::RowJob;
 use crate::run::session::Session;
-use cuda_pitfalls_answers::survey::python::{Line, Made, Said, made};
+use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine, Said, made};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::verdict::Reason;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, SupervisorError, role};
@@ -96,7 +96,7 @@ impl Attempts {
 
     /// The attempts of a row that may run beside others: all, but the last of a row that makes contexts. None if the
     /// user stopped it.
-    pub(super) fn together(&self, job: &RowJob) -> Option<Vec<Made>> {
+    pub(super) fn together(&self, job: &RowJob) -> Option<Vec<PythonAttempt>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
             if number > 1 && number == self.repeat && wants_to_be_alone(&attempts) {
@@ -113,14 +113,14 @@ impl Attempts {
 
     /// Adds the attempt that runs alone, while nothing else does, for a row that makes contexts: one attempt beside
     /// others does not tell how much memory is its own. None if the user stopped it.
-    pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<Made>) -> Option<Vec<Made>> {
+    pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<PythonAttempt>) -> Option<Vec<PythonAttempt>> {
         if wants_to_be_alone(&attempts) {
             attempts.push(self.attempt_unless_stopped(job, true)?);
         }
         Some(attempts)
     }
 
-    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool) -> Option<Made> {
+    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool) -> Option<PythonAttempt> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         if is_stopped() {
             return None;
@@ -128,7 +128,7 @@ impl Attempts {
         self.attempt(job, alone).filter(|_| !is_stopped())
     }
 
-    fn attempt(&self, job: &RowJob, alone: bool) -> Option<Made> {
+    fn attempt(&self, job: &RowJob, alone: bool) -> Option<PythonAttempt> {
         let began = clock::now_ns();
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("row-{number}"));
@@ -138,8 +138,8 @@ impl Attempts {
         );
         let made = match self.trace(job, &folder, &trace) {
             Ok(None) => return None,
-            Ok(Some(why)) => Made::failed(Reason::System, why),
-            Err(error) => Made::failed(Reason::System, error.to_string()),
+            Ok(Some(why)) => PythonAttempt::failed(Reason::System, why),
+            Err(error) => PythonAttempt::failed(Reason::System, error.to_string()),
         };
         let made = match Trace::open(&trace) {
             Ok(trace) => {
@@ -186,7 +186,7 @@ impl Attempts {
     }
 
     /// The caller's environment, with what is set for a row.
-    fn environment(&self, line: &Line, folder: &Path) -> BTreeMap<OsString, OsString> {
+    fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
         environment.extend(CACHES.map(cache));
@@ -207,17 +207,17 @@ fn modules() -> Option<OsString> {
 }
 
 /// Whether a row makes contexts, and no attempt of it ran alone yet.
-pub(super) fn wants_to_be_alone(attempts: &[Made]) -> bool {
-    let has_contexts = |made: &Made| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
+pub(super) fn wants_to_be_alone(attempts: &[PythonAttempt]) -> bool {
+    let has_contexts = |made: &PythonAttempt| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
     attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
 }
 
-fn hangs(made: &Made) -> bool {
+fn hangs(made: &PythonAttempt) -> bool {
     made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang)
 }
 
 /// Writes the files of a row.
-fn lay_out(folder: &Path, line: &Line) -> io::Result<()> {
+fn lay_out(folder: &Path, line: &PythonLine) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("row.py"), ROW)?;
     fs::write(folder.join("before.py"), line.before.join("\n") + "\n")?;

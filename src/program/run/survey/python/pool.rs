@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::attempt::{Attempts, wants_to_be_alone};
-use cuda_pitfalls_answers::survey::python::{Line, Made};
+use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine};
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
 /// How often the user is looked after.
@@ -20,7 +20,7 @@ const BATCH: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct RowJob {
     /// The line.
-    pub(super) line: Line,
+    pub(super) line: PythonLine,
     /// How long a process of it may run.
     pub(super) limit: Duration,
 }
@@ -28,7 +28,7 @@ pub(super) struct RowJob {
 /// What the caller is told.
 pub(super) enum PoolEvent {
     /// The row at this index is done.
-    Done(usize, Vec<Made>),
+    Done(usize, Vec<PythonAttempt>),
     /// Time has passed.
     Tick,
 }
@@ -65,7 +65,7 @@ struct PoolRow {
     /// Where the caller has it.
     at: usize,
     job: RowJob,
-    made: Vec<Made>,
+    made: Vec<PythonAttempt>,
 }
 
 /// Does one thing with each row, several rows at once. Tells of each that is done, and of none when time has passed.
@@ -73,7 +73,7 @@ fn stage(
     attempts: &Attempts,
     threads: usize,
     rows: Vec<PoolRow>,
-    ask: impl Fn(&PoolRow) -> Option<Vec<Made>> + Sync,
+    ask: impl Fn(&PoolRow) -> Option<Vec<PythonAttempt>> + Sync,
     interrupt: &mut Interrupt,
     mut tell: impl FnMut(Option<PoolRow>),
 ) {
