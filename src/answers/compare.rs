@@ -1,8 +1,8 @@
 //! Two reports, two traces, or two surveys of one kind: what differs between them.
 //!
-//! Behaviour counts: verdicts, outcomes, the facts of rows. That the machines differ is
-//! shown and does not count. Neither does what only one of the two has measured, or what was
-//! asked in another way, because nothing follows from it. Times are never compared.
+//! Behaviour counts: verdicts, outcomes, the facts of rows. Differences between the machines are shown and do not
+//! count. Neither do measurements that only one side has, or that were asked in another way, because nothing follows
+//! from them. Times are never compared.
 
 mod differing;
 mod excuse;
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub machines: Vec<FactDifference>,
     /// What behaved differently, in the order of A.
     pub changed: Vec<EntryDifference>,
-    /// What differs because the question does, or because the machine does: it does not count.
+    /// Differences that come from another question or another machine: they do not count.
     pub explained: Vec<EntryDifference>,
     /// What only A has measured.
     pub only_in_a: Vec<Only>,
@@ -135,7 +135,7 @@ pub struct EntryDifference {
     pub libcudart: Option<String>,
     /// What differs. Of each case it is the first fact; what follows from it may differ too.
     pub changes: Vec<FactDifference>,
-    /// What has to be known to read this, in words.
+    /// What the reader must know, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -154,7 +154,7 @@ pub struct Only {
     pub count: usize,
 }
 
-/// What the comparison of a pair came to.
+/// The result for one pair.
 enum Relation {
     Same,
     Changed(EntryDifference),

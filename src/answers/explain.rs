@@ -25,21 +25,21 @@ use crate::summary::{Basis, Summary};
 use cuda_pitfalls_core::catalogue::essential;
 use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
 
-/// How many answers are told.
+/// The most answers that are shown.
 pub const MOST_ANSWERS: usize = 5;
-/// A scenario that has less than this share of the words does not answer them.
+/// A scenario with a smaller share of the words does not answer them.
 const LEAST_COVERAGE: f64 = 0.3;
-/// A scenario that is worth less than this beside the best one is not told.
+/// A scenario with a smaller share of the best score is not shown.
 const LEAST_BESIDE_THE_BEST: f64 = 0.3;
-/// What a scenario of CUDA calls counts, where a framework was named.
+/// Lowers a scenario of CUDA calls, if the query names a framework.
 const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.75;
-/// What a scenario of a framework counts, where another one was named.
+/// Lowers a scenario of a framework, if the query names another one.
 const ANOTHER_FRAMEWORK: f64 = 0.5;
-/// What a scenario of a framework counts, where none was named.
-const NOBODY_S_FRAMEWORK: f64 = 0.8;
-/// What a question counts that people ask most: one of the essential set.
+/// Lowers a scenario of a framework, if the query names none.
+const UNNAMED_FRAMEWORK: f64 = 0.8;
+/// Raises a question of the essential set, because people ask these most.
 const ASKED_MOST: f64 = 1.1;
-/// What a scenario about the instrument itself counts.
+/// Lowers a scenario about the instrument itself.
 const INSTRUMENT: f64 = 0.6;
 
 /// The answers to a query, and what is known of the names in it.
@@ -62,7 +62,7 @@ pub struct ScenarioAnswer<'a> {
     pub score: f64,
     /// The machines that measured it, in words.
     pub machines: Vec<String>,
-    /// On what it rests; none where nothing was measured.
+    /// The runs that support it; none if nothing was measured.
     pub basis: Option<&'a Basis>,
 }
 
@@ -94,7 +94,7 @@ impl Word {
     }
 }
 
-/// Whether what is expected of a scenario is a yes.
+/// The answer that follows from the expectations of a scenario.
 pub fn word(scenario: &Scenario) -> Word {
     let mut verdicts = scenario.instances.iter().flat_map(expected);
     let Some(first) = verdicts.next() else { return Word::Unmeasured };
@@ -105,7 +105,7 @@ pub fn word(scenario: &Scenario) -> Word {
     }
 }
 
-/// What is expected of an instance, under any condition but values of parameters that it does not have.
+/// The verdicts that an instance expects, without those for values of parameters that it does not have.
 fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
     let has_values = |parameters: &BTreeMap<String, Vec<cuda_pitfalls_core::scenario::Scalar>>| {
         parameters.iter().all(|(name, values)| instance.values.get(name).is_none_or(|value| values.contains(value)))
@@ -126,16 +126,15 @@ pub struct Explainer<'a> {
 impl<'a> Explainer<'a> {
     /// Reads the scenarios once for many queries.
     pub fn new(scenarios: &'a [Scenario], summary: &'a Summary) -> Explainer<'a> {
-        // An instance stands for its scenario.
         let scenario = |name: String| name.split('[').next().unwrap_or_default().to_owned();
-        let asked_most = essential::all().into_iter().map(|one| scenario(one.name)).collect();
+        let asked_most = essential::all().into_iter().map(|essential| scenario(essential.name)).collect();
         Explainer { scenarios, summary, index: Index::new(scenarios), asked_most }
     }
 
     /// Looks up a query. No answers and no facts means that nothing was found.
     pub fn explain(&self, query: Query) -> Explanation<'a> {
         let facts = fact::facts(&query, self.summary);
-        // Of a name that no scenario has, the surveys say all that is known.
+        // If no scenario has the name, only the surveys know it.
         let is_name = query.is_one_word && !facts.is_empty();
         let mut found: Vec<(Match, &'a Scenario)> = self
             .index
@@ -179,7 +178,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// How well a scenario suits the language that was spoken.
+/// The factor of a scenario: how well it fits the frameworks and the language of the query.
 fn suited(query: &Query, scenario: &Scenario) -> f64 {
     let subject = scenario.name.split('/').next().unwrap_or_default();
     if subject == "instrument" {
@@ -193,7 +192,7 @@ fn suited(query: &Query, scenario: &Scenario) -> f64 {
         (false, false) => CALLS_BESIDE_A_FRAMEWORK,
         (true, true) if query.has_other => ANOTHER_FRAMEWORK,
         (true, true) if query.is_python && !query.is_c => 1.0,
-        (true, true) => NOBODY_S_FRAMEWORK,
+        (true, true) => UNNAMED_FRAMEWORK,
         (false, true) => 1.0,
     }
 }

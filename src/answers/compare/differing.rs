@@ -1,5 +1,4 @@
-//! A fact of an outcome: what it is about, and what it was. Excuses are decided on both as they are;
-//! they become words where they are shown.
+//! The facts in which two outcomes differ.
 
 use std::fmt;
 
@@ -32,7 +31,7 @@ pub(super) enum About<'o> {
     End,
     /// How many steps it made.
     StepsMade,
-    /// Something that no fact tells.
+    /// A value that no other fact covers.
     Untold,
 }
 
@@ -141,13 +140,13 @@ fn at_step<'o>(a: &'o StepObservation, b: &'o StepObservation) -> Vec<Differing<
     });
     let facts: Vec<Differing<'o>> = facts.filter(|fact| fact.a.to_string() != fact.b.to_string()).collect();
     if facts.is_empty() && a != b {
-        // Two facts may be told in the same words and still not be the same.
+        // Two different values may have the same words.
         return vec![Differing { step, about: About::Untold, a: Was::One, b: Was::Another }];
     }
     facts
 }
 
-/// The facts of a step, in the order in which they are worth telling.
+/// The facts of a step, the most telling first.
 fn told(step: &StepObservation) -> Vec<(About<'_>, Was<'_>)> {
     let mut told = vec![
         (About::Returned, Was::Holds(step.returned)),

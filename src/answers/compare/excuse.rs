@@ -8,7 +8,7 @@ use cuda_pitfalls_core::plan::Plan;
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::Class;
 
-/// What the two machines are by themselves. A call that tells it behaves the same on both.
+/// Values that belong to the machines. A call that returns one behaves the same on both.
 pub(super) struct MachineFacts(Vec<(&'static str, [Token; 2])>);
 
 impl MachineFacts {
@@ -26,7 +26,7 @@ impl MachineFacts {
         MachineFacts(known.filter(|(_, [a, b])| a != b).collect())
     }
 
-    /// What two changes at a step tell about the machines, if they differ in one value and in nothing else.
+    /// The property of the machines that explains two changes; none unless they differ in one value alone.
     pub(super) fn of_change(&self, a: &fact::Change, b: &fact::Change) -> Option<&'static str> {
         let mut differing = a.facts.iter().zip(&b.facts).filter(|(a, b)| a != b);
         let (Fact::Value(name, of_a), Fact::Value(also, of_b)) = differing.next()? else { return None };
@@ -36,7 +36,7 @@ impl MachineFacts {
         self.find([of_a.clone(), of_b.clone()])
     }
 
-    /// What a fact tells about the machines, if it tells nothing else.
+    /// The property of the machines that explains a fact.
     fn of(&self, fact: &Differing) -> Option<&'static str> {
         let (Was::Output(of_a), Was::Output(of_b)) = (fact.a, fact.b) else { return None };
         self.find([of_a, of_b].map(Token::from))
@@ -47,7 +47,7 @@ impl MachineFacts {
     }
 }
 
-/// What the machines make different in a case, fact by fact.
+/// Explains differences in a case by the machines.
 pub(super) struct Excuses<'a> {
     own: &'a MachineFacts,
     case: &'a str,
@@ -58,15 +58,14 @@ pub(super) struct Excuses<'a> {
 impl<'a> Excuses<'a> {
     pub(super) fn new(own: &'a MachineFacts, plans: [&Plan; 2], case: &'a str) -> Excuses<'a> {
         let all = plans.map(|plan| (0..plan.gpus.len()).map(|gpu| format!("gpu{gpu}")).collect::<Vec<_>>());
-        // A case may have a mask in its environment all the same, and take it away before it counts:
-        // what it saw tells.
+        // A case may still set a mask itself, so `comes_of_all` looks at what it saw.
         let is_unmasked = plans.iter().all(|plan| plan.case(case).is_some_and(|case| case.mask.is_none()));
         Excuses { own, case, unmasked: Some(all).filter(|[a, b]| is_unmasked && a != b) }
     }
 
     /// Why the machines explain a difference between two outcomes; none if they do not.
     pub(super) fn of(&self, fact: &Differing, outcomes: [&Observation; 2]) -> Option<String> {
-        // How a call and a process end: no machine explains these, whatever it has.
+        // No machine explains how a call or a process ends.
         if matches!(fact.about, About::Status | About::Returned | About::End | About::StepsMade) {
             return None;
         }
@@ -77,9 +76,9 @@ impl<'a> Excuses<'a> {
     }
 }
 
-/// Whether a difference is no more than what comes of seeing all GPUs of either machine.
+/// Whether the difference follows from seeing all GPUs of each machine.
 fn comes_of_all(fact: &Differing, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
-    // `cuInit` touches each GPU that it sees, and touched they stay. A context would be more than that.
+    // `cuInit` leaves its footprint on each GPU that it sees. A context takes more.
     let touch = Was::Class(Some(Class::Touch));
     match fact.about {
         About::Visible => (fact.a, fact.b) == (Was::Gpus(all_a), Was::Gpus(all_b)),
@@ -92,7 +91,7 @@ fn comes_of_all(fact: &Differing, [a, b]: [&Observation; 2], [all_a, all_b]: &[V
     }
 }
 
-/// Whether some process of an attempt has seen all these GPUs by the step of a fact.
+/// Whether a process of the attempt saw all these GPUs up to the step of the fact.
 fn has_seen(outcome: &Observation, fact: &Differing, all: &Vec<String>) -> bool {
     let at = outcome.steps.iter().position(|step| Some(step.label.as_str()) == fact.step);
     let sees_all = |step: &StepObservation| step.visible.as_ref() == Some(all);

@@ -1,5 +1,5 @@
-//! What differs between two machines, as far as it can matter to what CUDA does. What is another on
-//! every machine (UUIDs, PCI addresses, paths) is left out.
+//! Differences between two machines that can matter to CUDA. UUIDs, PCI addresses and paths are left out, because
+//! they differ on all machines.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn libcudarts(machine: &Machine) -> String {
     if versions.is_empty() { "none".to_string() } else { versions.join(", ") }
 }
 
-/// What GPUs have in common, or how many have what.
+/// The value that all GPUs share, or each value with its number of GPUs.
 fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
     let values: Vec<String> = gpus.iter().map(fact).collect();
     let kinds: BTreeSet<&String> = values.iter().collect();
@@ -76,7 +76,7 @@ fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
     }
 }
 
-/// A variable's value with places instead of UUIDs, which no two machines share.
+/// A variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
 fn nameless(value: &str, gpus: &[Gpu]) -> String {
     let mut value = value.to_string();
     for (place, gpu) in gpus.iter().enumerate().filter(|(_, gpu)| !gpu.uuid.is_empty()) {

@@ -1,11 +1,11 @@
-//! Which entry of A belongs to which of B.
+//! Finds the entry of B for each entry of A.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CompareError, Only};
 
-/// A scenario of a report or a row of a survey, as far as matching goes.
+/// A scenario of a report or a row of a survey, with what it is matched by.
 pub(super) struct ComparedEntry<'a, T> {
     /// What identifies it, beside the libcudart.
     pub(super) name: String,
@@ -31,8 +31,8 @@ pub(super) struct Paired<'a, T> {
     pub(super) across: Option<[String; 2]>,
 }
 
-/// Matches by name and libcudart. One version is compared with another where that is asked for, and
-/// where each document has but one: the stack changed in between, and that is the question.
+/// Matches by name and libcudart. One version is compared with another if the caller asks for it, or if each document
+/// has only one: then the user changed the version, and asks what follows.
 pub(super) fn pair<'a, T>(
     mut a: Vec<ComparedEntry<'a, T>>,
     mut b: Vec<ComparedEntry<'a, T>>,
@@ -94,7 +94,7 @@ fn only<T>(entry: &ComparedEntry<'_, T>, reason: Option<String>) -> Only {
     Only { name: Some(entry.name.clone()), libcudart: entry.libcudart.clone(), reason, count: 1 }
 }
 
-/// Puts everything on a libcudart that the other one does not have into one entry.
+/// Makes one entry of all entries on a libcudart that the other document does not have.
 fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
     let mut kept: Vec<Only> = Vec::new();
     for only in all {
@@ -110,7 +110,7 @@ fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
     kept
 }
 
-/// The versions of libcudart that a document has something of.
+/// The versions of libcudart in a document.
 fn known<T>(entries: &[ComparedEntry<'_, T>]) -> BTreeSet<String> {
     entries.iter().filter_map(|entry| entry.libcudart.clone()).collect()
 }
@@ -119,7 +119,7 @@ fn sole(versions: &BTreeSet<String>) -> Option<String> {
     versions.iter().next().filter(|_| versions.len() == 1).cloned()
 }
 
-/// Keeps what is of one version.
+/// Keeps the entries of one version.
 fn keep<T>(
     side: &'static str,
     entries: &mut Vec<ComparedEntry<'_, T>>,

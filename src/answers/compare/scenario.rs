@@ -14,7 +14,7 @@ use cuda_pitfalls_core::report::{CaseReport, Outcome, Report, ScenarioReport};
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 
-/// The scenarios of a report. One of which no attempt counts shows nothing, whatever its verdict.
+/// The scenarios of a report. A scenario without an attempt that counts is unmeasured, whatever its verdict.
 pub(super) fn entries(report: &Report) -> Vec<ComparedEntry<'_, ScenarioReport>> {
     let entry = |scenario: &'_ ScenarioReport| {
         let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
@@ -32,7 +32,7 @@ pub(super) fn entries(report: &Report) -> Vec<ComparedEntry<'_, ScenarioReport>>
     entries.collect()
 }
 
-/// What differs: the verdict, and of each case the first fact.
+/// Compares the verdicts, and the first fact of each case that differs.
 pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     if is_compact(a) || is_compact(b) {
@@ -75,7 +75,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     }
     let is_same_expectation = plan_a.expects() == plan_b.expects();
     if let Some(change) = verdict(&a.verdict, &b.verdict, is_same_expectation) {
-        // Beside a case that behaves differently, the verdict belongs to the story.
+        // A verdict beside a case that behaves differently follows from it.
         let counts = is_same_question || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
     }
@@ -87,13 +87,13 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     }
 }
 
-/// Whether only facts are left of what a scenario showed.
+/// Whether the report keeps only the facts of its outcomes.
 fn is_compact(scenario: &ScenarioReport) -> bool {
     scenario.cases.iter().flat_map(|case| &case.outcomes).any(Outcome::is_compact)
 }
 
-/// As [`compare`], where one of the two is compact or both: by the facts that a compact report keeps. What
-/// follows from the machines they tell only where a value is about the machine itself.
+/// As [`compare`], for compact reports: by the facts that they keep. The machines explain only values that are
+/// properties of the machines, because a compact report has nothing else to tell it by.
 fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let own = MachineFacts::new(both, machines);
@@ -157,13 +157,12 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
     }
 }
 
-/// The cases of which there are attempts, in one order.
+/// The names of the cases, sorted.
 fn names(report: &ScenarioReport) -> BTreeSet<&String> {
     report.cases.iter().map(|case| &case.name).collect()
 }
 
-/// What differs between two verdicts. What the file expects is a matter of the file; whether that is
-/// met is one of behaviour, as long as both are held against the same.
+/// The difference between two verdicts. Whether an expectation is met counts only if both files expect the same.
 fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<FactDifference> {
     let [a, b] = [a, b].map(|verdict| {
         let is_unexpected = is_same_expectation && verdict.expectation == ExpectationMet::Unexpected;
@@ -175,9 +174,8 @@ fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<FactDi
     (a != b).then(|| FactDifference::new("verdict", a, b))
 }
 
-/// What differs between the outcomes of a case, if they are not the same set, and what explains it.
-/// Where a mixture is an answer, a few attempts show some of it by chance: there, one outcome in
-/// common is enough.
+/// The first difference between the outcomes of a case, and what explains it; none if the sets are the same. If the
+/// scenario is nondeterministic, one common outcome is enough, because a few attempts show only some of them.
 fn outcomes(
     own: &MachineFacts,
     plans: [&Plan; 2],
@@ -196,7 +194,7 @@ fn outcomes(
     let is_excused =
         |a: &Observation, b: &Observation| differing(a, b).iter().all(|fact| excuses.of(fact, [a, b]).is_some());
     let is_mixture = plan_a.nondeterministic && plan_b.nondeterministic;
-    // What has no counterpart in the other set; none if the sets come to the same.
+    // Two outcomes without a counterpart; none if the sets are the same.
     let apart = |is_alike: &dyn Fn(&Observation, &Observation) -> bool| {
         let only_a = a.iter().find(|(_, it)| !b.iter().any(|(_, other)| is_alike(it, other)));
         let only_b = b.iter().find(|(_, it)| !a.iter().any(|(_, other)| is_alike(other, it)));
@@ -205,7 +203,7 @@ fn outcomes(
         is_apart.then(|| (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b)))
     };
     apart(&|a, b| a == b)?;
-    // One outcome that the machines explain is no excuse for another one that they do not explain.
+    // Outcomes that nothing explains come first.
     let mut pairs = a.iter().flat_map(|it| b.iter().map(move |other| (it, other)));
     let explained = || pairs.find(|((_, it), (_, other))| it != other && is_excused(it, other));
     let ((count_a, shown_a), (count_b, shown_b)) = apart(&is_excused).or_else(explained)?;
@@ -220,15 +218,15 @@ fn outcomes(
     Some((FactDifference { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))
 }
 
-/// The outputs, by label and name, that count as varying in one of two measurements of a case. What
-/// varies is for this program to say, and a later version may know better.
+/// The outputs, by label and name, that vary in either measurement. Both are asked, because a later version of the
+/// program may know more outputs that vary.
 fn varying(cases: [&CaseReport; 2]) -> BTreeSet<(String, String)> {
     let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
     let steps = outcomes.flat_map(|outcome| &outcome.observation.steps);
     steps.flat_map(|step| step.varying.keys().map(|name| (step.label.clone(), name.clone()))).collect()
 }
 
-/// An outcome without what varies, and without what is quiet on GPUs that only one machine has.
+/// An outcome without outputs that vary, and without GPUs that only one machine has and that show nothing.
 fn canonical(observation: &Observation, common: usize, varying: &BTreeSet<(String, String)>) -> Observation {
     let is_common = |gpu: &str| {
         let place = gpu.strip_prefix("gpu").and_then(|place| place.parse::<usize>().ok());

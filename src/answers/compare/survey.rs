@@ -1,4 +1,4 @@
-//! Two rows about one thing.
+//! Compares the rows of two surveys.
 
 use super::pair::ComparedEntry;
 use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, yes_or_no};
@@ -41,19 +41,19 @@ fn entry<R: Compared>(row: &R) -> ComparedEntry<'_, R> {
     ComparedEntry { name, libcudart, unmeasured, item: row }
 }
 
-/// What a row can say beside another one about the same thing.
+/// A row that can be compared with one of another survey.
 pub(super) trait Compared: Row {
-    /// What it is about, and on which libcudart.
+    /// The question, and the libcudart that answered it.
     fn name(&self) -> (String, Option<String>) {
         (self.key(), None)
     }
 
-    /// In what the question was another.
+    /// How the questions differ.
     fn asked_differently(&self, _other: &Self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The facts that differ. A fact on which attempts disagree is told as that alone.
+    /// The facts that differ, without those on which attempts disagree.
     fn changes(&self, other: &Self) -> Vec<FactDifference>;
 }
 
@@ -72,7 +72,7 @@ impl Compared for CallRow {
             changes.fact("has a context", has(self), has(other));
         }
         changes.fact("status", self.status.clone(), other.status.clone());
-        // What NVML would not say in one of them is no difference in what the call did.
+        // If NVML did not answer in one of them, nothing is known of the call.
         if let Some((one, another)) = memory(self, other) {
             changes.fact("memory", Some(one), Some(another));
         }
@@ -87,8 +87,7 @@ impl Compared for MaskRow {
         let count = |row: &MaskRow| row.count.map(|count| count.to_string());
         changes.fact("count", count(self), count(other));
         changes.fact("GPUs", listed(&self.gpus), listed(&other.gpus));
-        // The same text means other GPUs on a machine with more of them, or with other UUIDs. There
-        // it is the rule that both are held against.
+        // On machines with other GPUs the same text means others, so each row is compared with the rule.
         let is_another_question = self.predicted != other.predicted;
         if !is_another_question {
             return changes.found;
@@ -145,7 +144,7 @@ impl Compared for PythonRow {
         if let (Some(one), Some(another)) = (mask(self), mask(other)) {
             changes.fact("mask", Some(one), Some(another));
         }
-        // Where one of them calls it and the other does not, that is told.
+        // `calls cuInit` has said already if only one of them calls it.
         if let (Some(one), Some(another)) = (&self.at, &other.at) {
             changes.fact("at", Some(without_line(one)), Some(without_line(another)));
         }
@@ -181,7 +180,7 @@ impl<'a> Changes<'a> {
         Changes { standings: [a.standing(), b.standing()], found: Vec::new() }
     }
 
-    /// Holds a fact of A against that of B.
+    /// Adds a fact if it differs, unless attempts disagree on it.
     fn fact(&mut self, name: &str, a: Option<String>, b: Option<String>) {
         let [of_a, of_b] = self.standings.map(|standing| !standing.disagreement.is_empty());
         if a == b || (a.is_none() && of_a) || (b.is_none() && of_b) {
@@ -192,7 +191,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// On which facts attempts disagree, where that is not the same.
+/// The facts on which attempts disagree, if A and B differ in them.
 fn disagreements(a: &RowAttempts, b: &RowAttempts) -> Option<FactDifference> {
     let words = |standing: &RowAttempts| {
         let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();

@@ -28,11 +28,11 @@ struct ErrorFile {
     error: Vec<KnownError>,
 }
 
-/// Empty where the file is not valid, which a test excludes.
+/// Empty if the file is not valid; a test excludes that.
 static ALL: LazyLock<Vec<KnownError>> =
     LazyLock::new(|| toml::from_str(SOURCE).map(|file: ErrorFile| file.error).unwrap_or_default());
 
-/// What stands for an error in every form.
+/// The term of an error, however it was written.
 fn term(code: u32) -> Term {
     Term::name(&format!("error {code}"))
 }
@@ -42,7 +42,7 @@ pub(super) fn code(term: &Term) -> Option<u32> {
     term.text.strip_prefix("error ").filter(|_| term.is_name)?.parse().ok()
 }
 
-/// The error of this number; of one that libcudart has used for two, both.
+/// The errors with this number: two, if libcudart has used it for two.
 pub(super) fn by_number(number: u32) -> Vec<Term> {
     if number == 0 {
         return Vec::new();

@@ -8,9 +8,9 @@ use super::query::Query;
 use super::words::Term;
 use crate::summary::{CallFacts, LineFacts, Summary, VariableFacts};
 
-/// More of these than fit above an answer say nothing more.
+/// The most facts that fit above an answer.
 const MOST: usize = 2;
-/// Several ways to call one function, or to write one line, of which so many are shown.
+/// The most ways to call one function, or to write one line, that are shown.
 const MOST_OF_ONE: usize = 2;
 
 /// What is known of one name.
@@ -35,7 +35,7 @@ pub enum NameFact {
     },
 }
 
-/// What is known of the names in a query. An error is told first, because it is what went wrong.
+/// What is known of the names in a query. An error comes first, because it is what went wrong.
 pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     let names: Vec<&Term> =
         query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0).map(|(term, _)| term).collect();
@@ -63,9 +63,9 @@ fn is_named(names: &[&Term], name: &str) -> bool {
     names.iter().any(|term| term.text.eq_ignore_ascii_case(name))
 }
 
-/// The lines of a name: that of the whole name, or, where only the end of it is known, the one line that ends so.
+/// The lines with one of these names. If there are none, the only line whose name ends with one.
 fn lines<'a>(names: &[&Term], summary: &'a Summary) -> Vec<&'a LineFacts> {
-    // A comma and an argument tell several lines of one name apart.
+    // Several lines of one function differ behind a comma or a bracket.
     let function = |facts: &LineFacts| facts.id.split([',', '(']).next().unwrap_or_default().to_lowercase();
     let mut found: Vec<&LineFacts> =
         summary.lines.iter().filter(|facts| names.iter().any(|name| name.text == function(facts))).collect();
@@ -83,7 +83,7 @@ fn lines<'a>(names: &[&Term], summary: &'a Summary) -> Vec<&'a LineFacts> {
         }
     }
     found.sort_by_key(|facts| facts.id.len());
-    // The line without an argument tells what people ask; those with one are beside it.
+    // People mean the line without an argument, so it is shown alone.
     let is_whole = |facts: &&LineFacts| names.iter().any(|name| facts.id.eq_ignore_ascii_case(&name.text));
     found.truncate(if found.first().is_some_and(is_whole) { 1 } else { MOST_OF_ONE });
     found

@@ -6,32 +6,32 @@ use super::query::Query;
 use super::words::{Term, terms, terms_of_people};
 use cuda_pitfalls_core::scenario::{Case, Scenario, symptom};
 
-/// How soon more of a term in one document stops to count.
+/// `k1` of BM25: how soon repeats of a term stop raising the score.
 const SATURATION: f64 = 1.4;
-/// How much long fields are held against a document.
+/// `b` of BM25: how much a long field lowers the score.
 const LENGTH: f64 = 0.6;
-/// What an exact name counts beside a word.
+/// The weight of an exact name; that of a word is 1.
 const NAME: f64 = 2.2;
-/// What a word counts that is only near one of ours.
+/// The weight of a word that is only spelt nearly as an indexed one.
 const NEAR: f64 = 0.7;
-/// What two words count that stand beside each other in the question too, beside what they count alone.
+/// The additional weight of two words that are neighbours in the scenario too.
 const PAIR: f64 = 0.35;
-/// Of a message of the file so much has to be in what was pasted for it to count.
+/// The smallest share of a scenario's message that the query must have.
 const MOST_OF_A_MESSAGE: f64 = 0.75;
-/// What a message counts that was pasted whole.
+/// The score of a message that was pasted whole.
 const MESSAGE: f64 = 12.0;
-/// How much of a score depends on how much of the words a scenario has.
+/// The part of a score that depends on the share of the query that a scenario has.
 const COVERED: f64 = 0.3;
-/// How much depends on how much of the question was asked.
+/// The part that depends on the share of the scenario's question that was asked.
 const MEANT: f64 = 0.5;
-/// What a word counts against a scenario that has not got it, nor has any other.
+/// The weight of a word that no scenario has.
 const UNKNOWN: f64 = 2.0;
-/// Words shorter than this are near too many others.
+/// Shorter words have too many neighbours for a guess.
 const SHORTEST_NEAR: usize = 6;
-/// Words from this length on are near those that differ by two letters.
+/// From this length on, two letters may be wrong instead of one.
 const FAR_FROM: usize = 9;
 
-/// A part of a scenario, with what a term in it counts.
+/// A part of a scenario; terms in it have a weight of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Field {
     Question,
@@ -130,7 +130,7 @@ fn steps(case: &Case) -> String {
 
 /// One scenario as it is looked up.
 struct IndexedScenario {
-    /// How often each term is in each field.
+    /// How often each field has each term.
     counts: BTreeMap<Term, [u16; Field::ALL.len()]>,
     /// How many terms each field has.
     lengths: [f64; Field::ALL.len()],
@@ -183,13 +183,13 @@ impl Index {
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
     }
 
-    /// The terms that are looked up for one: itself, or what is spelt nearly so.
+    /// The indexed terms for a term, with their weights: the term itself, or those that are spelt nearly so.
     fn looked_up(&self, term: &Term) -> Vec<(Term, f64)> {
         if self.frequencies.contains_key(term) {
             return vec![(term.clone(), 1.0)];
         }
         let length = term.text.chars().count();
-        // An error is a number, and a GPU too. Every short word is near another.
+        // A number that is wrong by a digit is another error or GPU. Short words have too many neighbours.
         if length < SHORTEST_NEAR || term.text.bytes().any(|byte| byte.is_ascii_digit()) {
             return Vec::new();
         }
@@ -223,7 +223,7 @@ impl Index {
             })
             .collect();
         let whole: f64 = asked.iter().map(|(_, mass)| mass).sum();
-        // What of a question was looked up, misspelt or not.
+        // The indexed terms that the query asks for.
         let known: BTreeSet<&Term> = asked.iter().flat_map(|(terms, _)| terms.iter().map(|(term, _)| term)).collect();
         let mut found: Vec<Match> = Vec::new();
         for (place, document) in self.documents.iter().enumerate() {
@@ -250,7 +250,7 @@ impl Index {
         found
     }
 
-    /// What share of a question was asked, by weight: one that asks for more than that is about something more special.
+    /// The share of a question that was asked, by weight. A question with more words is more special, so it answers less.
     fn meant(&self, document: &IndexedScenario, known: &BTreeSet<&Term>) -> f64 {
         let mass = |is_known: bool| -> f64 {
             let terms = document.question.iter().filter(|term| !is_known || known.contains(term));
@@ -266,7 +266,7 @@ impl Index {
         self.documents.get(place).is_some_and(|document| known.any(|term| document.counts.contains_key(&term)))
     }
 
-    /// How much of a term a document has: nothing to about two.
+    /// How much of a term a document has: from 0 to `SATURATION + 1`.
     fn saturated(&self, document: &IndexedScenario, term: &Term) -> f64 {
         let Some(counts) = document.counts.get(term) else { return 0.0 };
         let fields = Field::ALL.into_iter().zip(counts).zip(document.lengths.iter().zip(&self.means));
@@ -308,7 +308,7 @@ impl IndexedScenario {
         document
     }
 
-    /// What messages of the file count that a query has whole, or nearly.
+    /// The score of the best message that the query has whole or nearly.
     fn said(&self, query: &Query) -> f64 {
         let share = |said: &BTreeSet<Term>| {
             let there = said.iter().filter(|term| query.terms.contains_key(term)).count();
@@ -319,7 +319,7 @@ impl IndexedScenario {
     }
 }
 
-/// The words that stand beside each other.
+/// Neighbouring words.
 pub(super) fn pairs(terms: &[Term]) -> BTreeSet<(String, String)> {
     let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
     let neighbours = words.iter().zip(words.iter().skip(1));

@@ -11,7 +11,7 @@ use super::error;
 
 const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
 
-/// Words that say nothing about a question.
+/// Stop words: they say nothing about a question.
 const STOP: &str = "a about again all also am an and any are as at be because been before being but by can could did do does doing \
 done down during each even every for from get gets getting give given gives go got had has have having he help her here him his how \
 however i if in instead into is isn it its just know let like line lot ly me mine more most much must my need needs new no nor not \
@@ -23,10 +23,10 @@ review upstream torch2 py module2 currently expected really work works working w
 
 static STOPPED: LazyLock<Vec<String>> = LazyLock::new(|| STOP.split_whitespace().map(str::to_owned).collect());
 
-/// Meanings by the plain words that stand for them, the longest first.
+/// The meaning of each phrase of the synonyms, by the stems of its words.
 static MEANINGS: LazyLock<BTreeMap<Vec<String>, String>> = LazyLock::new(|| meanings(SYNONYMS));
 
-/// A list of more is a table.
+/// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
 
 /// A part of a text that can be looked up.
@@ -75,7 +75,7 @@ pub(super) fn terms(text: &str) -> Vec<Term> {
             continue;
         }
         if piece == "-1" {
-            // Of all values of a mask the one that people write to hide GPUs.
+            // People write this mask to hide all GPUs.
             terms.push(Term::name(piece));
             continue;
         }
@@ -90,8 +90,8 @@ pub(super) fn terms(text: &str) -> Vec<Term> {
     terms
 }
 
-/// The terms of what people say or paste. An amount of memory that is that of a context is one of them: nobody who sees
-/// some hundred MiB knows that they are a context.
+/// The terms of what people say or paste. Some hundred MiB also stand for a context, because people see the amount
+/// and do not know what it is.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
     let mut found = terms(text);
     if has_size_of_a_context(text) {
@@ -101,7 +101,7 @@ pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
     found
 }
 
-/// Whether a text has an amount of memory that is that of a context: some hundred MiB.
+/// Whether a text names an amount of memory that a context takes: some hundred MiB.
 fn has_size_of_a_context(text: &str) -> bool {
     let pieces = pieces(text);
     let is_one = |(place, piece): (usize, &String)| {
