@@ -103,7 +103,7 @@ fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
 fn simulated(scratch: &Scratch, node: &str) -> String {
     let label = format!("node={node}");
     let arguments = ["--repeat", "1", "--compact", "--label", &label];
-    let (ran, _) = scratch.simulate("sim:h200-x2", &["memory/context-cost", "context/set-device-is-eager"], &arguments);
+    let ran = scratch.simulated("sim:h200-x2", &["memory/context-cost", "context/set-device-is-eager"], &arguments);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     ran.json().to_string()
 }
@@ -211,7 +211,7 @@ fn a_compact_report_of_all_is_at_most_240_kb() {
         ran.stdout.len()
     };
     assert!(of(&largest) <= 240_000, "{} bytes", of(&largest));
-    let (ran, _) = scratch.simulate("sim:h200-x2", &["all", "!framework/*"], &["--quick", "--compact"]);
+    let ran = scratch.simulated("sim:h200-x2", &["all", "!framework/*"], &["--quick", "--compact"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.len() <= 240_000, "{} bytes", ran.stdout.len());
     assert!(ran.json()["scenarios"].as_array().is_some_and(|all| all.len() > 200));

@@ -60,7 +60,7 @@ fn a_compact_report_is_judged_as_the_whole_one() {
     fs::write(&path, whole.to_string()).expect("a file of our own");
     let ran = scratch.run(&["render", "--as", "compact", &path.to_string_lossy()]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let (run, _) = scratch.simulate("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1", "--compact"]);
+    let run = scratch.simulated("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1", "--compact"]);
     run.ended(0, "ok");
     let verdicts = |document: &Value| -> Vec<Value> {
         let all = document["scenarios"].as_array().expect("scenarios");

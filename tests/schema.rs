@@ -207,7 +207,7 @@ fn every_committed_report_validates() {
 #[test]
 fn compact_and_merged_documents_validate() {
     let scratch = Scratch::new();
-    let (ran, _) = scratch.simulate("sim:h200-x2", &["memory/context-cost"], &["--repeat", "1", "--compact"]);
+    let ran = scratch.simulated("sim:h200-x2", &["memory/context-cost"], &["--repeat", "1", "--compact"]);
     let found = errors(&validator("report"), &ran.json());
     assert!(found.is_empty(), "{found:#?}");
     let (report, out) = (scratch.path().join("compact.json"), scratch.path().join("fleet.json"));

@@ -21,7 +21,7 @@ use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::report::{Report, ScenarioReport, SchemaId};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -288,8 +288,12 @@ pub enum CompareError {
 ///
 /// # Errors
 /// A version that a report does not have, with those that it has.
-pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
-    let side = |report: &Report| ComparisonSide {
+pub fn reports(
+    a: &ReportView<'_>,
+    b: &ReportView<'_>,
+    versions: Option<(String, String)>,
+) -> Result<Comparison, CompareError> {
+    let side = |report: &ReportView<'_>| ComparisonSide {
         name: report.run.id.clone(),
         run: report.run.id.clone(),
         version: report.run.version.clone(),
@@ -297,8 +301,8 @@ pub fn reports(a: &Report, b: &Report, versions: Option<(String, String)>) -> Re
         complete: report.complete,
         machine: report.machine.summary(),
     };
-    let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [&a.machine, &b.machine]);
-    let compare = |a: &ScenarioReport, b: &ScenarioReport| scenario::compare([a, b], machines);
+    let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [a.machine, b.machine]);
+    let compare = |a: &ScenarioView<'_>, b: &ScenarioView<'_>| scenario::compare([a, b], machines);
     Comparison::of("report", [side(a), side(b)], machines, entries, versions, compare)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::survey::SurveyDocument;
 use crate::survey::document::Row;
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
@@ -125,7 +125,7 @@ impl Exit {
     ///
     /// `Ok` has to be earned: a report that is not complete, or in which nothing was measured,
     /// never gets it, and what this function does not foresee is a fault of the harness.
-    pub fn of_report(report: &Report) -> Exit {
+    pub fn of_report(report: &ReportView<'_>) -> Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
         let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
         let measured = report.scenarios.iter().any(is_measured);
@@ -176,28 +176,28 @@ impl Exit {
 }
 
 /// Whether a worker or a GPU was left in a state that is unsafe to go on with, whatever noted it.
-pub fn is_host_unsafe(report: &Report) -> bool {
-    let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.attempts);
+pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
+    let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| case.attempts);
     let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
-    let mut kept =
-        report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| case.not_counted.keys());
+    let mut not_counted =
+        report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.not_counted);
     report.run.host_unsafe.is_some()
-        || kept.any(|reason| *reason == Reason::Unkillable)
+        || not_counted.any(|(reason, _)| *reason == Reason::Unkillable)
         || attempts.any(|attempt| attempt.recording.exit.unkillable)
         || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
 }
 
 /// Whether attempts of this scenario were made, and say something.
-pub fn is_measured(scenario: &ScenarioReport) -> bool {
-    let ran = scenario.cases.iter().any(|case| case.made() > 0);
+pub fn is_measured(scenario: &ScenarioView<'_>) -> bool {
+    let ran = scenario.cases.iter().any(|case| case.made > 0);
     let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
-    ran && says_something && !is_unmodelled(&scenario.verdict)
+    ran && says_something && !is_unmodelled(scenario.verdict)
 }
 
 /// Whether this scenario was skipped and that counts: it was selected by its exact name
 /// and `--allow-skip` was not given. Without any GPU nothing was measured, which has an exit code of
 /// its own. A scenario that was skipped for another reason than a need should have run.
-pub fn is_missed(report: &Report, scenario: &ScenarioReport) -> bool {
+pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);
     verdict.kind == Kind::Skipped

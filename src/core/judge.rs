@@ -74,11 +74,8 @@ fn distrust(verdict: &mut Verdict) {
 }
 
 /// Judges every scenario of a report again. Those that never ran, or that broke off, keep their
-/// verdict: there is nothing else to tell why. So do all of a compact report, which has no attempts.
+/// verdict: there is nothing else to tell why.
 pub fn rejudge(report: &mut Report) {
-    if report.run.compact {
-        return;
-    }
     let Report { provenance, run, machine, scenarios, .. } = report;
     let figures = run.calibrations();
     let scene = Scene { calibration: &figures, gpus: &machine.gpus };

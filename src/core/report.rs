@@ -11,12 +11,15 @@ mod instrument;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it writes the document"))]
 mod store;
 mod validity;
+mod view;
 
 pub use asked::{Required, Requirement};
-pub use compact::{compact, document};
+pub use compact::{CompactCase, CompactOutcome, CompactReport, CompactScenario};
 pub use elsewhere::{Elsewhere, Whole};
 pub use instrument::{Calibrated, CoTenancy};
-pub use store::{REPORT, Store, StoreError, Stored, read};
+pub use store::{Head, REPORT, Store, StoreError, Stored, StoredReport, read};
+pub use validity::Contradiction;
+pub use view::{CaseView, OutcomeView, ReportView, ScenarioView, Seen};
 
 use std::collections::BTreeMap;
 
@@ -24,14 +27,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibration;
-use crate::fact::Change;
-use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::scenario::Scalar;
-use crate::text::counts::tally;
 use crate::verdict::{Invalidation, Provenance, Reason, Verdict};
 
 /// The name of the schema.
@@ -49,13 +49,12 @@ pub const UNDERSTOOD: [&str; 2] = [COMPACT, FACTS];
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "compact::StoredReport")]
+#[serde(try_from = "Document")]
 #[schemars(!try_from)]
 pub struct Report {
     /// Which document this is.
     pub schema: SchemaId,
-    /// What a reader must know, or else refuse the document: `compact` in a compact one (since 1.5), and
-    /// `facts` (since 1.7).
+    /// What a reader must know, or else refuse the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_understand: Vec<String>,
     /// Whether a real driver answered.
@@ -106,10 +105,6 @@ pub struct Run {
     /// What the caller says of this run, by `--label` and `--label-host`: `node` is `gpu-17`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Whether plans, steps, attempts and samples are left out (since 1.5). Verdicts are then as they were
-    /// judged before, and outcomes have `facts` and `used_bytes` instead of an observation.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub compact: bool,
     /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
@@ -169,21 +164,17 @@ pub struct ExitCode {
 pub struct ScenarioReport {
     /// The instance's name.
     pub name: String,
-    /// The scenario's name; left out of a compact report where it is the instance's.
-    #[serde(default)]
+    /// The scenario's name.
     pub scenario: String,
-    /// The question. Left out of a compact report where the file came with the program.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// The question.
     pub question: String,
     /// The order or call that works, empty where there is none. Null in reports from before questions
-    /// were worded so that `reproduced` is a yes, and left out of a compact one together with the question.
+    /// were worded so that `reproduced` is a yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// Words to select by. Left out of a compact report, as everything empty is.
-    #[serde(default)]
+    /// Words to select by.
     pub tags: Vec<String>,
     /// Values of parameters.
-    #[serde(default)]
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
@@ -194,21 +185,13 @@ pub struct ScenarioReport {
     /// where nothing is lacking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
-    /// What was asked, without what differs from machine to machine: the SHA-256 of calls, environments and
-    /// effect, in short. Two reports with another value do not answer one question. Compact reports only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<String>,
-    /// Whether a mixture of outcomes is an answer. Compact reports only; in others the plan says it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub nondeterministic: bool,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
-    /// What was going to be run; null where the machine lacks what the question needs, and in compact reports.
+    /// What was going to be run; null where the machine lacks what the question needs.
     pub plan: Option<Plan>,
     /// The answer.
     pub verdict: Verdict,
     /// What happened, case by case.
-    #[serde(default)]
     pub cases: Vec<CaseReport>,
 }
 
@@ -225,38 +208,17 @@ pub struct CaseReport {
     /// `trap`, `control`, …
     pub name: String,
     /// Distinct outcomes, most frequent first.
-    #[serde(default)]
     pub outcomes: Vec<Outcome>,
-    /// Every attempt, in the order it was made; none in a compact report.
-    #[serde(default, serialize_with = "elsewhere::serialize")]
+    /// Every attempt, in the order it was made.
+    #[serde(serialize_with = "elsewhere::serialize")]
     #[schemars(with = "Vec<Attempt>")]
     pub attempts: Vec<Attempt>,
-    /// How many attempts do not count, by the first reason's word. Compact reports only; in others the
-    /// attempts say it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub not_counted: BTreeMap<Reason, u32>,
 }
 
 impl CaseReport {
     /// A case of which nothing was judged yet.
     pub fn new(name: impl Into<String>, attempts: Vec<Attempt>) -> CaseReport {
-        CaseReport { name: name.into(), outcomes: Vec::new(), attempts, not_counted: BTreeMap::new() }
-    }
-
-    /// How many attempts were made.
-    pub fn made(&self) -> usize {
-        let kept = || self.outcomes.iter().map(|outcome| outcome.count).chain(self.not_counted.values().copied());
-        let kept =
-            || kept().fold(0, |sum: usize, count| sum.saturating_add(usize::try_from(count).unwrap_or(usize::MAX)));
-        if self.attempts.is_empty() { kept() } else { self.attempts.len() }
-    }
-
-    /// Why attempts do not count, by the first reason of each, and how many there are of each.
-    pub fn not_counted(&self) -> Vec<(Reason, usize)> {
-        if self.attempts.is_empty() {
-            return self.not_counted.iter().map(|(reason, count)| (*reason, *count as usize)).collect();
-        }
-        tally(self.attempts.iter().filter_map(|attempt| attempt.judged.invalid.first()).map(|first| first.reason))
+        CaseReport { name: name.into(), outcomes: Vec::new(), attempts }
     }
 }
 
@@ -265,37 +227,15 @@ impl CaseReport {
 pub struct Outcome {
     /// Valid attempts that ended so.
     pub count: u32,
-    /// What was seen; figures that vary are those of the first such attempt. Left out of a compact report.
-    #[serde(default, skip_serializing_if = "is_left_out")]
+    /// What was seen; figures that vary are those of the first such attempt.
     pub observation: Observation,
-    /// What changed from step to step, for each step at which anything did; sentences up to 1.6. Compact reports only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub facts: Vec<Change>,
-    /// By GPU the change of largest size in its memory, where there was one; null where it could not be read.
-    /// Compact reports only.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub used_bytes: BTreeMap<String, Option<i64>>,
 }
 
 impl Outcome {
     /// An outcome that so many attempts showed.
     pub fn new(count: u32, observation: Observation) -> Outcome {
-        Outcome { count, observation, facts: Vec::new(), used_bytes: BTreeMap::new() }
+        Outcome { count, observation }
     }
-
-    /// What changed from step to step, as a compact report has it.
-    pub fn changes(&self) -> Vec<Change> {
-        if self.is_compact() { self.facts.clone() } else { changes(&self.observation) }
-    }
-
-    /// Whether it is of a compact report: an observation says at least how the attempt ended.
-    pub fn is_compact(&self) -> bool {
-        is_left_out(&self.observation)
-    }
-}
-
-fn is_left_out(observation: &Observation) -> bool {
-    observation.steps.is_empty() && observation.end.is_empty()
 }
 
 /// One run of one case in one fresh process: what happened, and beside it what was judged.
@@ -362,9 +302,32 @@ impl Attempt {
     }
 }
 
-/// The JSON Schema of the report, generated from these types.
+/// A report as it is read, and not yet believed.
+#[derive(Deserialize)]
+struct Document {
+    schema: SchemaId,
+    #[serde(default)]
+    must_understand: Vec<String>,
+    provenance: Provenance,
+    run: Run,
+    machine: Machine,
+    scenarios: Vec<ScenarioReport>,
+    complete: bool,
+}
+
+impl TryFrom<Document> for Report {
+    type Error = Contradiction;
+
+    fn try_from(document: Document) -> Result<Report, Contradiction> {
+        let Document { schema, must_understand, provenance, run, machine, scenarios, complete } = document;
+        let report = Report { schema, must_understand, provenance, run, machine, scenarios, complete };
+        validity::check(&report).map(|()| report)
+    }
+}
+
+/// The JSON Schema of both documents, generated from these types.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Report)).unwrap_or_default()
+    serde_json::to_value(schemars::schema_for!(StoredReport)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -281,7 +281,6 @@ fn blank(options: &RunOptions, session: &Session) -> Report {
             elapsed_ns: 0,
             selectors: options.selected(),
             labels: options.labels.clone(),
-            compact: false,
             shard: options.shard.map(|shard| shard.to_string()),
             require: options.require.clone(),
             allow_skip: options.allow_skip.clone(),

@@ -15,7 +15,7 @@ pub use question::{is_yes_or_no, question};
 
 use std::collections::HashSet;
 
-use cuda_pitfalls_core::report::{CaseReport, Report, ScenarioReport};
+use cuda_pitfalls_core::report::{CaseView, ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
 
 use super::facts;
@@ -47,18 +47,18 @@ pub struct InstanceAnswer {
 
 impl InstanceAnswer {
     /// The answer of one instance.
-    pub fn of(report: &ScenarioReport) -> InstanceAnswer {
-        let standing = Standing::of(&report.verdict);
+    pub fn of(report: &ScenarioView<'_>) -> InstanceAnswer {
+        let standing = Standing::of(report.verdict);
         let is_failure = matches!(standing, Standing::Unexpected | Standing::HarnessError);
         let rate = report.verdict.rate.filter(|rate| rate.of > 1);
         InstanceAnswer {
-            scenario: report.scenario.clone(),
-            name: report.name.clone(),
-            question: report.question.clone(),
+            scenario: report.scenario.to_owned(),
+            name: report.name.to_owned(),
+            question: report.question.to_owned(),
             values: values::of(report),
             libcudart: facts::libcudart(report),
             verdict: report.verdict.clone(),
-            remedy: report.remedy.clone(),
+            remedy: report.remedy.map(str::to_owned),
             rate: rate.map(|rate| format!("in {} of {} attempts", rate.shown, rate.of)),
             details: if is_failure { details(report) } else { Vec::new() },
         }
@@ -83,18 +83,18 @@ impl InstanceAnswer {
 }
 
 /// What answers a question in a word: `yes` and `no` where that is known to fit it.
-pub fn word(report: &ScenarioReport) -> &'static str {
-    question::word_of(report.verdict.kind, &report.question, report.remedy.is_some())
+pub fn word(report: &ScenarioView<'_>) -> &'static str {
+    question::word_of(report.verdict.kind, report.question, report.remedy.is_some())
 }
 
 /// A line per case, as the blocks of the long form have them.
-fn details(report: &ScenarioReport) -> Vec<(String, String)> {
-    let head = |case: &CaseReport| format!("{} {}: ", case.name, facts::frequency(case));
+fn details(report: &ScenarioView<'_>) -> Vec<(String, String)> {
+    let head = |case: &CaseView<'_>| format!("{} {}: ", case.name, facts::frequency(case));
     report.cases.iter().map(|case| (head(case), facts::case_line(report, case).join(" · "))).collect()
 }
 
 /// The whole report, as a run printed it but for the order: failures come first.
-pub fn report(report: &Report, width: usize) -> String {
+pub fn report(report: &ReportView<'_>, width: usize) -> String {
     let answers: Vec<InstanceAnswer> = report.scenarios.iter().map(InstanceAnswer::of).collect();
     let (failures, others): (Vec<InstanceAnswer>, Vec<InstanceAnswer>) =
         answers.into_iter().partition(InstanceAnswer::is_failure);

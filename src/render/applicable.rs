@@ -1,16 +1,16 @@
 //! What a machine cannot answer, in one line.
 
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: how many questions there are that
 /// this machine cannot answer, and what each group of them needs. None where there are none.
-pub fn report(report: &Report) -> Option<String> {
+pub fn report(report: &ReportView<'_>) -> Option<String> {
     let left_out = report.scenarios.iter().filter(|scenario| report.is_not_applicable(scenario));
     line(left_out.map(|scenario| match (&scenario.lacks, scenario.verdict.reason) {
-        (Some(lacks), _) => lacks.clone(),
+        (Some(lacks), _) => (*lacks).to_owned(),
         // Reports of older versions name the reason only.
         (None, reason) => reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default(),
     }))
@@ -18,12 +18,12 @@ pub fn report(report: &Report) -> Option<String> {
 
 /// What a reader should know about what did not run: what does not apply here, what was skipped
 /// although it was asked for by name, and why that is fine.
-pub fn notes(report: &Report) -> Vec<String> {
+pub fn notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
-    let is_missed = |scenario: &&ScenarioReport| scenario.verdict.lacks_a_need() && report.is_asked_by_name(scenario);
-    let said = |scenario: &ScenarioReport| match &scenario.lacks {
+    let is_missed = |scenario: &&ScenarioView<'_>| scenario.verdict.lacks_a_need() && report.is_asked_by_name(scenario);
+    let said = |scenario: &ScenarioView<'_>| match &scenario.lacks {
         Some(lacks) => format!("{} (needs {lacks})", scenario.name),
-        None => scenario.name.clone(),
+        None => scenario.name.to_owned(),
     };
     let missed: Vec<String> = report.scenarios.iter().filter(is_missed).map(said).collect();
     if !missed.is_empty() {
@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn what_was_asked_for_by_name_is_not_in_the_line() {
         let mut stored = fixture::report();
-        assert_eq!(super::report(&stored).unwrap(), "not applicable here: 1 (1 needs too few gpus)");
+        assert_eq!(super::report(&stored.view()).unwrap(), "not applicable here: 1 (1 needs too few gpus)");
         stored.scenarios[3].lacks = Some("4 GPUs".into());
-        assert_eq!(super::report(&stored).unwrap(), "not applicable here: 1 (1 needs 4 GPUs)");
+        assert_eq!(super::report(&stored.view()).unwrap(), "not applicable here: 1 (1 needs 4 GPUs)");
         stored.scenarios[3].asked_by_name = true;
-        assert_eq!(super::report(&stored), None);
+        assert_eq!(super::report(&stored.view()), None);
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs;
 
     fn lines(a: &Report, b: &Report) -> Vec<String> {
-        text(&reports(a, b, None).unwrap()).lines().map(str::to_string).collect()
+        text(&reports(&a.view(), &b.view(), None).unwrap()).lines().map(str::to_string).collect()
     }
 
     #[test]
@@ -267,7 +267,9 @@ mod tests {
     #[test]
     fn nothing_that_a_report_says_acts_on_the_terminal() {
         let (a, b) = (fixture::report(), fixture::hostile());
-        for text in [text(&reports(&a, &b, None).unwrap()), text(&reports(&b, &a, None).unwrap())] {
+        for text in
+            [text(&reports(&a.view(), &b.view(), None).unwrap()), text(&reports(&b.view(), &a.view(), None).unwrap())]
+        {
             assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
             assert!(!text.contains('\u{202e}') && !text.lines().any(|line| line.trim_start().starts_with("::")));
         }

@@ -3,10 +3,11 @@
 //! Nothing is escaped here; each format escapes what it prints.
 
 use crate::change;
+use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
 use cuda_pitfalls_core::fact::{FactKind, KINDS, Look, Told, Unasked};
 use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
-use cuda_pitfalls_core::report::{Attempt, CaseReport, Outcome, ScenarioReport};
+use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeView, ScenarioView, Seen};
 use cuda_pitfalls_core::scenario::Check;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -31,7 +32,7 @@ pub fn expectation(verdict: &Verdict) -> String {
 }
 
 /// The libcudart a scenario ran on: `libcudart 13.0`.
-pub fn libcudart(scenario: &ScenarioReport) -> Option<String> {
+pub fn libcudart(scenario: &ScenarioView<'_>) -> Option<String> {
     scenario.libcudart.as_ref().map(|runtime| match &runtime.version {
         Some(version) => format!("libcudart {version}"),
         None => "libcudart of unknown version".to_owned(),
@@ -39,16 +40,16 @@ pub fn libcudart(scenario: &ScenarioReport) -> Option<String> {
 }
 
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
-pub fn frequency(case: &CaseReport) -> String {
-    format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.made())
+pub fn frequency(case: &CaseView<'_>) -> String {
+    format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.made)
 }
 
 /// Everything worth a line about a case: what its most frequent outcome showed, how many others
 /// there were, and how many attempts do not count.
-pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
+pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String> {
     let mut facts = match case.outcomes.first() {
         Some(outcome) => shown(scenario, outcome),
-        None if case.made() == 0 => vec!["no attempt was made".to_owned()],
+        None if case.made == 0 => vec!["no attempt was made".to_owned()],
         None => vec!["no attempt counts".to_owned()],
     };
     if case.outcomes.len() > 1 {
@@ -59,12 +60,12 @@ pub fn case_line(scenario: &ScenarioReport, case: &CaseReport) -> Vec<String> {
 }
 
 /// What one outcome showed at the steps that the question asks about, and at the last step.
-pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
-    if outcome.is_compact() {
-        return kept(outcome);
-    }
-    let effect: &[Check] = scenario.plan.as_ref().map_or(&[], |plan| &plan.effect);
-    let observation = &outcome.observation;
+pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<String> {
+    let observation = match outcome.seen {
+        Seen::Whole(observation) => observation,
+        Seen::Compact(kept) => return changes_and_memory(&kept.facts, outcome),
+    };
+    let effect: &[Check] = scenario.plan.map_or(&[], |plan| &plan.effect);
     let last = Look::all(observation).last();
     let asked_at = |label: &str| -> Vec<&Check> { effect.iter().filter(|check| check.at == label).collect() };
     let mut facts = Vec::new();
@@ -94,9 +95,10 @@ pub fn shown(scenario: &ScenarioReport, outcome: &Outcome) -> Vec<String> {
 }
 
 /// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
-fn kept(outcome: &Outcome) -> Vec<String> {
-    let mut facts: Vec<String> = outcome.facts.iter().map(change::sentence).collect();
-    let memory: Vec<String> = largest_change(outcome)
+fn changes_and_memory(facts: &[Change], outcome: &OutcomeView<'_>) -> Vec<String> {
+    let mut facts: Vec<String> = facts.iter().map(change::sentence).collect();
+    let memory: Vec<String> = outcome
+        .largest_change()
         .into_iter()
         .map(|(gpu, bytes)| format!("{gpu} {}", units::delta_or_unread(bytes)))
         .collect();
@@ -173,21 +175,10 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     lines
 }
 
-/// For each GPU, the change of largest size seen after any step; null where none could be read. Of a compact
-/// report only those GPUs whose memory changed.
-pub fn largest_change(outcome: &Outcome) -> Vec<(String, Option<i64>)> {
-    if !outcome.is_compact() {
-        return outcome.observation.largest_change();
-    }
-    let mut kept: Vec<(String, Option<i64>)> = outcome.used_bytes.clone().into_iter().collect();
-    kept.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
-    kept
-}
-
 /// The memory of `trap` beside that of `control`, a line per GPU on which either changed:
 /// `gpu0 +530 MiB / 0`.
-pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
-    let of = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(largest_change);
+pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
+    let of = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(OutcomeView::largest_change);
     let (trap, control) = (of("trap").unwrap_or_default(), of("control").unwrap_or_default());
     let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
     gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
@@ -203,12 +194,12 @@ pub fn trap_and_control(scenario: &ScenarioReport) -> Vec<String> {
 }
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
-pub fn invalid(case: &CaseReport) -> Vec<(String, usize)> {
-    case.not_counted().into_iter().map(|(reason, count)| (reason.name(), count)).collect()
+pub fn invalid(case: &CaseView<'_>) -> Vec<(String, usize)> {
+    case.not_counted.iter().map(|(reason, count)| (reason.name(), *count)).collect()
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
-pub fn example(case: &CaseReport) -> Option<&Attempt> {
+pub fn example<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
     case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
 }
 
@@ -220,7 +211,7 @@ mod tests {
     #[test]
     fn a_case_is_told_in_one_line() {
         let report = fixture::report();
-        let scenario = &report.scenarios[0];
+        let scenario = &report.scenarios[0].view();
         assert_eq!(frequency(&scenario.cases[0]), "3/3");
         assert_eq!(
             case_line(scenario, &scenario.cases[0]).join(" · "),
@@ -236,10 +227,10 @@ mod tests {
     #[test]
     fn attempts_that_do_not_count_are_told_with_their_reason() {
         let report = fixture::report();
-        let scenario = &report.scenarios[2];
+        let scenario = &report.scenarios[2].view();
         let line = case_line(scenario, &scenario.cases[0]).join(" · ");
         assert!(line.contains("2 different outcomes") && line.contains("1 not counted (contaminated)"), "{line}");
-        assert_eq!(verdict(&scenario.verdict), "inconclusive: intermittent");
+        assert_eq!(verdict(scenario.verdict), "inconclusive: intermittent");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub use header::header;
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::applicable;
 use super::facts;
@@ -56,8 +56,8 @@ impl Style {
 }
 
 /// The whole report as a run with `--verbose` printed it.
-pub fn report(report: &Report, width: usize) -> String {
-    let mut out = header(&report.run, &report.machine, report.provenance, width);
+pub fn report(report: &ReportView<'_>, width: usize) -> String {
+    let mut out = header(report.run, report.machine, report.provenance, width);
     // Who reads a stored report from the top learns at the top what it is not.
     for banner in tally::banners(report).iter().filter(|banner| *banner != tally::SIMULATED) {
         out.push_str(&sentence("*** ", banner, width));
@@ -73,14 +73,14 @@ pub fn report(report: &Report, width: usize) -> String {
 }
 
 /// One scenario's block: the verdict, a line per case, and why if it needs saying.
-pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
-    let standing = Standing::of(&report.verdict);
-    let name = terminal(&report.name);
+pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
+    let standing = Standing::of(report.verdict);
+    let name = terminal(report.name);
     let mut out = String::new();
-    let mut line = vec![facts::verdict(&report.verdict)];
+    let mut line = vec![facts::verdict(report.verdict)];
     // The reason of a verdict that concludes nothing says more than that there is no expectation.
     if report.verdict.kind.is_conclusive() || standing == Standing::Unexpected {
-        line.push(facts::expectation(&report.verdict));
+        line.push(facts::expectation(report.verdict));
     }
     let words = line.join(", ");
     let libcudart = facts::libcudart(report).map(|words| format!("  {}", terminal(&words))).unwrap_or_default();
@@ -94,15 +94,15 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
     } else if 2 + length(&name) + beside <= width {
         let _ = writeln!(out, "{mark} {name}  {verdict}{libcudart}");
     } else {
-        out.push_str(&sentence(&format!("{mark} "), &report.name, width));
+        out.push_str(&sentence(&format!("{mark} "), report.name, width));
         let _ = writeln!(out, "    {verdict}{libcudart}");
     }
-    let longest = report.cases.iter().map(|case| terminal(&case.name).chars().count()).max().unwrap_or(0).min(24);
+    let longest = report.cases.iter().map(|case| terminal(case.name).chars().count()).max().unwrap_or(0).min(24);
     for case in &report.cases {
-        let head = format!("    {:longest$}  {:>5}  ", terminal(&case.name), facts::frequency(case));
+        let head = format!("    {:longest$}  {:>5}  ", terminal(case.name), facts::frequency(case));
         let facts: Vec<String> = facts::case_line(report, case).iter().map(|fact| terminal(fact)).collect();
         out.push_str(&wrap(&head, &facts, " · ", width));
-        let plan = report.plan.as_ref().and_then(|plan| plan.case(&case.name));
+        let plan = report.plan.as_ref().and_then(|plan| plan.case(case.name));
         for line in lines::of_case(plan, case).unwrap_or_default() {
             let text = line.trim_start_matches([' ', '#']);
             let (head, _) = line.split_at(line.len() - text.len());
@@ -119,11 +119,11 @@ pub fn scenario(report: &ScenarioReport, width: usize, style: Style) -> String {
 }
 
 /// The end of a run: a table, the counts, the time, and where the report is.
-pub fn totals(report: &Report, path: &str, exit: (i32, &str), width: usize) -> String {
+pub fn totals(report: &ReportView<'_>, path: &str, exit: (i32, &str), width: usize) -> String {
     ending(report, path, Some(exit), width)
 }
 
-fn ending(report: &Report, path: &str, exit: Option<(i32, &str)>, width: usize) -> String {
+fn ending(report: &ReportView<'_>, path: &str, exit: Option<(i32, &str)>, width: usize) -> String {
     let mut out = String::new();
     if !report.scenarios.is_empty() {
         out.push_str(&table::table(report, width));
@@ -170,29 +170,29 @@ mod tests {
                     gpu0 +530 MiB (context)
     control    3/3  cudaGetDeviceCount: count=1 · sees gpu1 · no context · memory unchanged
 ";
-        assert_eq!(scenario(&report.scenarios[0], WIDTH, Style::Plain), expected);
-        let coloured = scenario(&report.scenarios[0], WIDTH, Style::Colour);
+        assert_eq!(scenario(&report.scenarios[0].view(), WIDTH, Style::Plain), expected);
+        let coloured = scenario(&report.scenarios[0].view(), WIDTH, Style::Colour);
         assert!(coloured.contains("\x1b[32mreproduced, as expected\x1b[0m"), "{coloured}");
     }
 
     #[test]
     fn failures_and_reasons_stand_below() {
         let report = fixture::report();
-        let unexpected = scenario(&report.scenarios[1], WIDTH, Style::Plain);
+        let unexpected = scenario(&report.scenarios[1].view(), WIDTH, Style::Plain);
         assert!(unexpected.contains("\n    unexpected: expected reproduced: the driver has made"), "{unexpected}");
-        let skipped = scenario(&report.scenarios[3], WIDTH, Style::Plain);
+        let skipped = scenario(&report.scenarios[3].view(), WIDTH, Style::Plain);
         assert!(skipped.contains("skipped: too_few_gpus\n    because: needs 4 GPUs, found 2\n"), "{skipped}");
     }
 
     #[test]
     fn every_line_fits_and_simulated_verdicts_say_so() {
         for width in 60..=140 {
-            let text = super::report(&fixture::simulated(), width);
+            let text = super::report(&fixture::simulated().view(), width);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
-        let text = super::report(&fixture::simulated(), WIDTH);
+        let text = super::report(&fixture::simulated().view(), WIDTH);
         for line in text.lines().filter(|line| line.contains("reproduced") && line.contains('/')) {
             assert!(line.contains("simulated"), "{line}");
         }

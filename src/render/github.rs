@@ -4,7 +4,7 @@
 //! gets no line of its own.
 
 use cuda_pitfalls_answers::exit;
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::applicable;
 use super::facts;
@@ -12,12 +12,12 @@ use super::tally::{self, Standing};
 use cuda_pitfalls_core::text::escape::{github_message, github_property};
 
 /// The lines. Every one begins with a command of ours.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &ReportView<'_>) -> String {
     let mut out = String::new();
     for banner in tally::banners(report) {
         out.push_str(&annotation(if report.complete { "warning" } else { "error" }, "cuda-pitfalls", &[banner]));
     }
-    let worst = report.scenarios.iter().map(|scenario| Standing::of(&scenario.verdict)).max();
+    let worst = report.scenarios.iter().map(|scenario| Standing::of(scenario.verdict)).max();
     out.push_str(&annotation(worst.map_or("warning", level), "cuda-pitfalls", &[tally::sentence(report)]));
     for note in applicable::notes(report) {
         out.push_str(&annotation("notice", "cuda-pitfalls", std::slice::from_ref(&note)));
@@ -27,12 +27,12 @@ pub fn report(report: &Report) -> String {
     }
     // What does not apply here has its line above.
     let applicable = report.scenarios.iter().filter(|scenario| !report.is_not_applicable(scenario));
-    let mut worst_first: Vec<&ScenarioReport> = applicable.collect();
-    worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::of(&scenario.verdict)));
+    let mut worst_first: Vec<&ScenarioView<'_>> = applicable.collect();
+    worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::of(scenario.verdict)));
     for scenario in worst_first {
-        let standing = Standing::of(&scenario.verdict);
+        let standing = Standing::of(scenario.verdict);
         if standing > Standing::Answered {
-            let title = format!("{}: {}", scenario.name, facts::verdict(&scenario.verdict));
+            let title = format!("{}: {}", scenario.name, facts::verdict(scenario.verdict));
             let level = if exit::is_missed(report, scenario) { "error" } else { level(standing) };
             out.push_str(&annotation(level, &title, &message(scenario)));
         }
@@ -54,8 +54,8 @@ fn annotation(level: &str, title: &str, lines: &[String]) -> String {
     format!("::{level} title={}::{}\n", github_property(title), lines.join("%0A"))
 }
 
-fn message(scenario: &ScenarioReport) -> Vec<String> {
-    let mut lines = vec![scenario.question.clone()];
+fn message(scenario: &ScenarioView<'_>) -> Vec<String> {
+    let mut lines = vec![scenario.question.to_owned()];
     lines.extend(scenario.verdict.unexpected.iter().map(|failed| format!("unexpected: {failed}")));
     if !scenario.verdict.detail.is_empty() {
         lines.push(scenario.verdict.detail.clone());
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_summary_comes_first_and_the_worst_next() {
-        let lines = report(&fixture::report());
+        let lines = report(&fixture::report().view());
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines[0], "::error title=cuda-pitfalls::1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
         assert_eq!(
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_partial_report_is_an_error() {
-        assert!(report(&fixture::partial()).starts_with("::error title=cuda-pitfalls::PARTIAL"));
+        assert!(report(&fixture::partial().view()).starts_with("::error title=cuda-pitfalls::PARTIAL"));
     }
 
     #[test]
     fn every_line_is_a_command_of_ours() {
-        for line in report(&fixture::hostile()).lines() {
+        for line in report(&fixture::hostile().view()).lines() {
             let ours = ["::error title=", "::warning title=", "::notice title="];
             assert!(ours.iter().any(|start| line.starts_with(start)), "{line}");
         }

@@ -9,7 +9,7 @@ mod scenario;
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, words};
@@ -27,7 +27,7 @@ pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; 
 pub(super) const STYLE: &str = include_str!("html/style.css");
 
 /// The whole page.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &ReportView<'_>) -> String {
     let title = format!("cuda-pitfalls: {}", tally::sentence(report));
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -60,7 +60,7 @@ fn class(standing: Standing) -> &'static str {
     }
 }
 
-fn head(out: &mut String, report: &Report) {
+fn head(out: &mut String, report: &ReportView<'_>) {
     let run = &report.run;
     out.push_str("<header>\n<h1>cuda-pitfalls</h1>\n<p class=\"counts\">");
     for standing in Standing::ALL.into_iter().rev() {
@@ -113,20 +113,20 @@ fn head(out: &mut String, report: &Report) {
 }
 
 /// A row per scenario, what needs attention first and with its reason.
-fn summary(out: &mut String, report: &Report) {
+fn summary(out: &mut String, report: &ReportView<'_>) {
     let columns = ["Scenario", "Verdict", "Expectation", "Trap", "Control", "Memory, trap / control"];
     let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
     let _ = writeln!(
         out,
         "<h2>Summary</h2>\n<div class=\"wide\"><table class=\"summary\">\n<caption>What needs attention comes first; memory is the change since before the process.</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
     );
-    let mut rows: Vec<(usize, &ScenarioReport)> = report.scenarios.iter().enumerate().collect();
+    let mut rows: Vec<(usize, &ScenarioView<'_>)> = report.scenarios.iter().enumerate().collect();
     rows.sort_by_key(|(_, scenario)| {
-        let standing = Standing::of(&scenario.verdict);
+        let standing = Standing::of(scenario.verdict);
         std::cmp::Reverse(Some(standing).filter(|standing| *standing >= Standing::Inconclusive))
     });
     for (place, scenario) in rows {
-        let standing = Standing::of(&scenario.verdict);
+        let standing = Standing::of(scenario.verdict);
         let seen = |name| scenario.case(name).map_or_else(|| "–".to_owned(), facts::frequency);
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| html(line)).collect();
         let answer = match answer::word(scenario) {
@@ -136,17 +136,17 @@ fn summary(out: &mut String, report: &Report) {
         let cells = [
             format!(
                 "<a href=\"#s{place}\">{}</a><div class=\"dim\">{}{answer}</div>{}",
-                html(&scenario.name),
-                html(&scenario.question),
+                html(scenario.name),
+                html(scenario.question),
                 why(scenario, standing),
             ),
             format!(
                 "<span class=\"badge {}\">{} {}</span>",
                 class(standing),
                 standing.mark(),
-                html(&facts::verdict(&scenario.verdict)),
+                html(&facts::verdict(scenario.verdict)),
             ),
-            html(&facts::expectation(&scenario.verdict)),
+            html(&facts::expectation(scenario.verdict)),
             seen("trap"),
             seen("control"),
             memory.join("<br>"),
@@ -160,7 +160,7 @@ fn summary(out: &mut String, report: &Report) {
 }
 
 /// Why a row needs attention, below its question.
-fn why(scenario: &ScenarioReport, standing: Standing) -> String {
+fn why(scenario: &ScenarioView<'_>, standing: Standing) -> String {
     let verdict = &scenario.verdict;
     let reasons: Vec<String> = match standing {
         Standing::Unexpected => verdict.unexpected.clone(),
@@ -172,13 +172,13 @@ fn why(scenario: &ScenarioReport, standing: Standing) -> String {
     reasons.iter().map(|reason| format!("<div class=\"{class}\">{}</div>", html(reason))).collect()
 }
 
-fn machine(out: &mut String, report: &Report) {
+fn machine(out: &mut String, report: &ReportView<'_>) {
     let machine = &report.machine;
     out.push_str("<h2>Machine</h2>\n<dl>\n");
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", html(name), html(value));
     };
-    for label in words::labels(&report.run) {
+    for label in words::labels(report.run) {
         row("Label", &label);
     }
     row("Driver", &words::driver(machine));
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_steps_and_charts() {
-        let page = report(&fixture::report());
+        let page = report(&fixture::report().view());
         for part in [
             "<span class=\"badge bad\">✗ not_reproduced</span>",
             "<td>gpu0 +530 MiB (context)",
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_needs_attention_comes_first_with_its_reason() {
-        let page = report(&fixture::report());
+        let page = report(&fixture::report().view());
         let (summary, _) = page.split_once("<h2>Machine</h2>").unwrap();
         let at = |what: &str| summary.find(what).unwrap_or_else(|| panic!("{what}"));
         assert!(at("href=\"#s1\"") < at("href=\"#s2\"") && at("href=\"#s2\"") < at("href=\"#s0\""));
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn the_page_loads_and_runs_nothing() {
         for report in [fixture::report(), fixture::hostile()] {
-            let page = super::report(&report);
+            let page = super::report(&report.view());
             assert!(page.contains(POLICY));
             for word in ["<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import"] {
                 assert!(!page.contains(word), "{word}");
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn every_tag_is_closed() {
         for report in [fixture::report(), fixture::hostile(), fixture::empty(), fixture::partial()] {
-            let page = super::report(&report);
+            let page = super::report(&report.view());
             let tags = [
                 "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol",
                 "li", "pre", "figure", "caption",

@@ -10,7 +10,7 @@ use super::{answer, facts, lines, words};
 use cuda_pitfalls_core::fact::words as fact_words;
 use cuda_pitfalls_core::observation::StepObservation;
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::report::{CaseReport, Report, ScenarioReport};
+use cuda_pitfalls_core::report::{CaseView, ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::{Expected, Step};
 use cuda_pitfalls_core::text::escape::{markdown, visible};
 use cuda_pitfalls_core::text::units;
@@ -58,7 +58,7 @@ struct IssueSections {
 }
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
-pub fn issue(report: &Report, attached: &[Attached], tracker: Option<Tracker>) -> String {
+pub fn issue(report: &ReportView<'_>, attached: &[Attached], tracker: Option<Tracker>) -> String {
     let mut shown = report.scenarios.len();
     let mut sources: Vec<&Attached> = attached.iter().collect();
     loop {
@@ -107,8 +107,8 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 fn whole(
-    report: &Report,
-    scenarios: &[ScenarioReport],
+    report: &ReportView<'_>,
+    scenarios: &[ScenarioView<'_>],
     attached: &[Attached],
     sources: &[&Attached],
     tracker: Option<Tracker>,
@@ -162,27 +162,27 @@ fn whole(
 
 impl IssueSections {
     fn of(
-        report: &Report,
-        scenarios: &[ScenarioReport],
+        report: &ReportView<'_>,
+        scenarios: &[ScenarioView<'_>],
         attached: &[Attached],
         sources: &[&Attached],
     ) -> IssueSections {
         let many = scenarios.len() > 1;
         // Of several questions each part names the one that it is about.
-        let head = |scenario: &ScenarioReport| {
-            if many { format!("**{}**: ", markdown(&scenario.name)) } else { String::new() }
+        let head = |scenario: &ScenarioView<'_>| {
+            if many { format!("**{}**: ", markdown(scenario.name)) } else { String::new() }
         };
-        let each = |tell: &dyn Fn(&ScenarioReport) -> String| {
+        let each = |tell: &dyn Fn(&ScenarioView<'_>) -> String| {
             let texts: Vec<String> = scenarios.iter().map(|one| format!("{}{}", head(one), tell(one))).collect();
             texts.join("\n\n")
         };
         let first = scenarios.first();
         IssueSections {
             synopsis: match first {
-                Some(one) if !many => format!("{} {}.", markdown(&one.question), answer::word(one)),
+                Some(one) if !many => format!("{} {}.", markdown(one.question), answer::word(one)),
                 _ => format!("{} questions with an answer that was not expected.", scenarios.len()),
             },
-            asked: each(&|one| markdown(&one.question)),
+            asked: each(&|one| markdown(one.question)),
             expected: each(&expected),
             happened: each(&happened),
             steps: each(&steps),
@@ -192,7 +192,7 @@ impl IssueSections {
     }
 }
 
-fn expected(scenario: &ScenarioReport) -> String {
+fn expected(scenario: &ScenarioView<'_>) -> String {
     let expect = scenario.plan.as_ref().map(|plan| plan.expect.as_slice()).unwrap_or_default();
     let texts: Vec<String> = expect
         .iter()
@@ -211,8 +211,8 @@ fn expected(scenario: &ScenarioReport) -> String {
     }
 }
 
-fn happened(scenario: &ScenarioReport) -> String {
-    let (word, verdict) = (answer::word(scenario), facts::verdict(&scenario.verdict));
+fn happened(scenario: &ScenarioView<'_>) -> String {
+    let (word, verdict) = (answer::word(scenario), facts::verdict(scenario.verdict));
     // What is no yes and no no is the verdict itself.
     let answer = if verdict.starts_with(word) { verdict } else { format!("{word}: {verdict}") };
     let mut out = format!("{}. {}\n", markdown(&answer), markdown(&scenario.verdict.detail));
@@ -227,19 +227,19 @@ fn happened(scenario: &ScenarioReport) -> String {
 }
 
 /// A row for each step of the most frequent outcome.
-fn table(case: &CaseReport, gpus: usize) -> String {
+fn table(case: &CaseView<'_>, gpus: usize) -> String {
     let Some(outcome) = case.outcomes.first() else {
-        return format!("`{}`: no attempt counts.\n", visible(&case.name));
+        return format!("`{}`: no attempt counts.\n", visible(case.name));
     };
     let names: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
     let mut out = format!(
         "| {} ({}) | returned | {} | contexts |\n",
-        markdown(&case.name),
+        markdown(case.name),
         facts::frequency(case),
         names.join(" | ")
     );
     let _ = writeln!(out, "|{}", " --- |".repeat(gpus + 3));
-    for step in &outcome.observation.steps {
+    for step in outcome.observation().into_iter().flat_map(|seen| &seen.steps) {
         let memory: Vec<String> = names.iter().map(|gpu| changed(step, gpu)).collect();
         let contexts =
             step.contexts.as_ref().map(|names| if names.is_empty() { "–".to_owned() } else { names.join(", ") });
@@ -252,8 +252,8 @@ fn table(case: &CaseReport, gpus: usize) -> String {
             markdown(&contexts.unwrap_or_default())
         );
     }
-    if !matches!(outcome.observation.end.as_str(), "" | "0") {
-        let _ = writeln!(out, "\nThe process ended with {}.", markdown(&outcome.observation.end));
+    if let Some(end) = outcome.observation().map(|seen| &seen.end).filter(|end| !matches!(end.as_str(), "" | "0")) {
+        let _ = writeln!(out, "\nThe process ended with {}.", markdown(end));
     }
     out
 }
@@ -273,10 +273,10 @@ fn returned(step: &StepObservation) -> String {
     status.into_iter().chain(values).collect::<Vec<_>>().join(" ")
 }
 
-fn steps(scenario: &ScenarioReport) -> String {
+fn steps(scenario: &ScenarioView<'_>) -> String {
     let mut out = String::new();
     for case in &scenario.cases {
-        let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(&case.name)) else { continue };
+        let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(case.name)) else { continue };
         let text: String = match lines::of_case(Some(plan), case) {
             Some(lines) => lines.iter().map(|line| visible(line) + "\n").collect(),
             None => calls(plan),
@@ -284,7 +284,7 @@ fn steps(scenario: &ScenarioReport) -> String {
         let language = if plan.python.is_some() { "python" } else { "text" };
         let fence = fence(&text);
         let _ =
-            write!(out, "{}: {}\n\n{fence}{language}\n{text}{fence}\n\n", markdown(&case.name), markdown(&plan.does));
+            write!(out, "{}: {}\n\n{fence}{language}\n{text}{fence}\n\n", markdown(case.name), markdown(&plan.does));
     }
     out
 }
@@ -345,7 +345,7 @@ fn reproducers(attached: &[Attached], sources: &[&Attached]) -> String {
     out
 }
 
-fn versions(report: &Report, scenarios: &[ScenarioReport]) -> String {
+fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
     let machine = &report.machine;
     let mut rows = vec![("driver", words::driver(machine))];
     let mut runtimes: Vec<String> = scenarios.iter().filter_map(facts::libcudart).collect();
@@ -393,7 +393,7 @@ mod tests {
     fn a_text_has_everything_that_a_reader_asks_for() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(&report, &[attached(100)], None);
+        let text = issue(&report.view(), &[attached(100)], None);
         for part in [
             "### Question",
             "### Expected",
@@ -414,7 +414,7 @@ mod tests {
     fn what_does_not_fit_is_left_out_and_named() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(&report, &[attached(100), Attached { file: "b.c".into(), ..attached(MOST) }], None);
+        let text = issue(&report.view(), &[attached(100), Attached { file: "b.c".into(), ..attached(MOST) }], None);
         assert!(text.chars().count() <= MOST);
         assert!(
             text.contains("Left out here") && text.contains("b.c (it is in the archive)"),
@@ -424,14 +424,15 @@ mod tests {
         assert!(text.contains("<summary>b.py"), "the shorter one stays");
         let one = report.scenarios[0].clone();
         report.scenarios = vec![one; 400];
-        let text = issue(&report, &[], None);
+        let text = issue(&report.view(), &[], None);
         assert!(text.chars().count() <= MOST && text.contains("of 400 questions"));
     }
 
     #[test]
     fn templates_have_their_headings() {
         let report = fixture::report();
-        let has = |tracker, heading: &str| issue(&report, &[], Some(tracker)).contains(&format!("### {heading}\n"));
+        let has =
+            |tracker, heading: &str| issue(&report.view(), &[], Some(tracker)).contains(&format!("### {heading}\n"));
         assert!(has(Tracker::Pytorch, "🐛 Describe the bug") && has(Tracker::Pytorch, "Versions"));
         assert!(has(Tracker::Cupy, "To Reproduce") && has(Tracker::Cupy, "Installation"));
         assert!(has(Tracker::Nvidia, "Synopsis") && has(Tracker::Nvidia, "System"));
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn hostile_text_stays_text() {
-        let text = issue(&fixture::hostile(), &[], None);
+        let text = issue(&fixture::hostile().view(), &[], None);
         // Between fences it is shown as it is.
         let outside: String = text.split("```").step_by(2).collect();
         assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
 
 use cuda_pitfalls_answers::exit;
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::Provenance;
 
 use super::tally::{self, Standing};
@@ -23,7 +23,7 @@ use cuda_pitfalls_core::text::{lines, units};
 const LIMIT: usize = 4096;
 
 /// The whole file.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &ReportView<'_>) -> String {
     let mut suite = TestSuite::new(xml(&format!("cuda-pitfalls {}", report.run.id)));
     suite.set_time(Duration::from_nanos(report.run.elapsed_ns));
     suite.timestamp = report.run.started_at.parse().ok();
@@ -48,7 +48,7 @@ pub fn report(report: &Report) -> String {
     text
 }
 
-fn properties(report: &Report) -> Vec<(&'static str, String)> {
+fn properties(report: &ReportView<'_>) -> Vec<(&'static str, String)> {
     let mut properties = vec![
         ("provenance", provenance(report.provenance).to_owned()),
         ("complete", report.complete.to_string()),
@@ -61,7 +61,7 @@ fn properties(report: &Report) -> Vec<(&'static str, String)> {
         properties.push(("gpu", format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or_default())));
     }
     properties.extend(report.machine.libcudart.iter().filter_map(|it| it.version.clone()).map(|it| ("libcudart", it)));
-    properties.extend(words::labels(&report.run).into_iter().map(|label| ("label", label)));
+    properties.extend(words::labels(report.run).into_iter().map(|label| ("label", label)));
     properties.extend(tally::banners(report).into_iter().map(|banner| ("banner", banner)));
     properties.extend(applicable::notes(report).into_iter().map(|note| ("note", note)));
     properties.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
@@ -76,7 +76,7 @@ fn provenance(provenance: Provenance) -> &'static str {
 }
 
 /// The tests that stand for the run itself: a file without them would look like a smaller success.
-fn about_the_run(report: &Report) -> Vec<TestCase> {
+fn about_the_run(report: &ReportView<'_>) -> Vec<TestCase> {
     let banners = tally::banners(report).join(" ");
     let mut cases = Vec::new();
     let mut add = |name: &str, kind: &str, wrong: Option<String>| {
@@ -115,7 +115,7 @@ fn classname(provenance: Provenance, subject: &str) -> String {
     }
 }
 
-fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
+fn test_case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> TestCase {
     let verdict = &scenario.verdict;
     let mut status = match Standing::of(verdict) {
         Standing::Unexpected => TestCaseStatus::non_success(NonSuccessKind::Failure),
@@ -136,19 +136,19 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
         .set_message(shorten(&xml(&message.join("; ")), LIMIT));
     let name = match facts::libcudart(scenario) {
         Some(runtime) => format!("{} ({runtime})", scenario.name),
-        None => scenario.name.clone(),
+        None => scenario.name.to_owned(),
     };
     let mut case = TestCase::new(xml(&name), status);
     let subject = scenario.scenario.split('/').next().unwrap_or_default();
     case.set_classname(xml(&classname(verdict.provenance, subject)));
-    let wall_ns = scenario.cases.iter().flat_map(|case| &case.attempts).map(|attempt| attempt.recording.wall_ns);
+    let wall_ns = scenario.cases.iter().flat_map(|case| case.attempts).map(|attempt| attempt.recording.wall_ns);
     case.set_time(Duration::from_nanos(wall_ns.fold(0, u64::saturating_add)));
     for (name, value) in [
         ("verdict", verdict.kind.name()),
         ("expectation", verdict.expectation.name()),
         ("provenance", provenance(verdict.provenance)),
-        ("question", &scenario.question),
-        ("sha256", &scenario.sha256),
+        ("question", scenario.question),
+        ("sha256", scenario.sha256),
     ] {
         case.add_property(Property::new(name, xml(value)));
     }
@@ -171,10 +171,9 @@ fn test_case(report: &Report, scenario: &ScenarioReport) -> TestCase {
 }
 
 /// The change of largest size on each GPU, case by case.
-fn memory(scenario: &ScenarioReport) -> Vec<(String, &str, Option<i64>)> {
-    let tops = scenario.cases.iter().filter_map(|case| Some((case.name.as_str(), case.outcomes.first()?)));
-    tops.flat_map(|(name, top)| facts::largest_change(top).into_iter().map(move |(gpu, bytes)| (gpu, name, bytes)))
-        .collect()
+fn memory<'r>(scenario: &ScenarioView<'r>) -> Vec<(String, &'r str, Option<i64>)> {
+    let tops = scenario.cases.iter().filter_map(|case| Some((case.name, case.outcomes.first()?)));
+    tops.flat_map(|(name, top)| top.largest_change().into_iter().map(move |(gpu, bytes)| (gpu, name, bytes))).collect()
 }
 
 #[cfg(test)]
@@ -196,7 +195,7 @@ mod tests {
 
     #[test]
     fn verdicts_become_failures_errors_and_skips() {
-        let xml = report(&fixture::report());
+        let xml = report(&fixture::report().view());
         assert_eq!(counts(&xml)[..3], ["4", "1", "1"], "{xml}");
         assert!(xml.contains("<failure message=\"not_reproduced; expected reproduced"), "{xml}");
         assert!(xml.contains("<skipped message=\"skipped: too_few_gpus"), "{xml}");
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn simulated_results_are_in_a_class_of_their_own() {
-        let xml = report(&fixture::simulated());
+        let xml = report(&fixture::simulated().view());
         assert!(xml.contains("classname=\"cuda-pitfalls.simulated.visibility\""), "{xml}");
         assert!(xml.contains("<property name=\"provenance\" value=\"simulated\"/>"), "{xml}");
         assert!(!xml.contains("classname=\"cuda-pitfalls.visibility\""), "{xml}");
@@ -213,14 +212,14 @@ mod tests {
 
     #[test]
     fn a_partial_run_is_an_error_of_its_own() {
-        let xml = report(&fixture::partial());
+        let xml = report(&fixture::partial().view());
         assert!(xml.contains("<testcase name=\"the run came to its end\""), "{xml}");
         assert!(xml.contains("type=\"partial\""), "{xml}");
     }
 
     #[test]
     fn foreign_text_is_a_value_and_the_file_can_be_read_back() {
-        let xml = report(&fixture::hostile());
+        let xml = report(&fixture::hostile().view());
         assert!(!xml.contains("<img") && !xml.contains('\u{1b}'), "{xml}");
         let back = Xml::deserialize_from_str(&xml).unwrap();
         assert_eq!(back.test_suites[0].test_cases.len(), 6);
@@ -232,8 +231,8 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for bits in (0..1u32 << BITS).filter(|bits| bits.count_ones() <= 3) {
             let report = made(Came(bits));
-            let exit = Exit::of_report(&report);
-            let xml = super::report(&report);
+            let exit = Exit::of_report(&report.view());
+            let xml = super::report(&report.view());
             let fails = xml.contains("<failure") || xml.contains("<error");
             // A run that was stopped without a reason is a fault of the harness, whatever it has.
             assert_eq!(fails, exit != Exit::Ok, "{bits:015b} ends with {exit:?}:\n{xml}");
@@ -250,8 +249,8 @@ mod tests {
         let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
         for (scenarios, exit) in [(vec![fine, unknown.clone()], Exit::Ok), (vec![unknown], Exit::Inconclusive)] {
             let report = cuda_pitfalls_core::judge::fixture::report(scenarios, true);
-            assert_eq!(Exit::of_report(&report), exit);
-            assert_eq!(super::report(&report).contains("<error"), exit != Exit::Ok);
+            assert_eq!(Exit::of_report(&report.view()), exit);
+            assert_eq!(super::report(&report.view()).contains("<error"), exit != Exit::Ok);
         }
     }
 }

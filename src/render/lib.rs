@@ -39,9 +39,7 @@ pub mod words;
 #[cfg(test)]
 mod fixture;
 
-pub use prepared::{Prepared, has_words};
-
-use cuda_pitfalls_core::report::{self, Report, ScenarioReport};
+pub use prepared::{Prepared, has_words, worded};
 
 /// What a report can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -68,7 +66,7 @@ pub enum Format {
 
 /// Renders a report. The text ends with a newline. Forms in lines have at most `width` columns.
 pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> String {
-    let report = prepared.report();
+    let report = &prepared.view();
     match format {
         Format::Text => answer::report(report, width),
         Format::TextFull => full::report(report, width),
@@ -78,13 +76,8 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> String {
         Format::Prometheus => prometheus::report(report),
         Format::Github => github::report(report),
         Format::Npd => npd::report(report),
-        Format::Compact => compact(&prepared.judged_today(), has_words),
+        Format::Compact => serde_json::to_string(&prepared.compact()).unwrap_or_default() + "\n",
     }
-}
-
-/// The compact report as a line of JSON; `has_words` as for [`report::compact`].
-pub fn compact(report: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> String {
-    serde_json::to_string(&report::document(&report::compact(report, has_words))).unwrap_or_default() + "\n"
 }
 
 #[cfg(test)]

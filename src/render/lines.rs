@@ -9,16 +9,16 @@ use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::{Observation, StepObservation};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::python::LINE;
-use cuda_pitfalls_core::report::CaseReport;
+use cuda_pitfalls_core::report::{CaseView, OutcomeView};
 use cuda_pitfalls_core::scenario::Step;
 
 /// Of more driver calls the first are named, and the others counted.
 const MOST_CALLS: usize = 16;
 
 /// A case and what its most frequent outcome showed; nothing of a case of C calls.
-pub fn of_case(plan: Option<&CasePlan>, case: &CaseReport) -> Option<Vec<String>> {
+pub fn of_case(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<String>> {
     let plan = plan.filter(|plan| plan.python.is_some())?;
-    Some(program(&plan.steps, case.outcomes.first().map(|outcome| &outcome.observation)))
+    Some(program(&plan.steps, case.outcomes.first().and_then(OutcomeView::observation)))
 }
 
 /// Steps as a program, a line of text each. What they showed stands beneath them, as far as an attempt came.

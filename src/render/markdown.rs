@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::report::{Outcome, Report, ScenarioReport};
+use cuda_pitfalls_core::report::{OutcomeView, ReportView, ScenarioView};
 
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, lines, steps, words};
@@ -15,7 +15,7 @@ use cuda_pitfalls_core::text::units;
 const TAIL: usize = 2048;
 
 /// The whole page.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &ReportView<'_>) -> String {
     let mut out = format!("# cuda-pitfalls: {}\n\n", tally::sentence(report));
     for banner in tally::banners(report) {
         let _ = writeln!(out, "> **{}**\n", markdown(&banner));
@@ -27,8 +27,8 @@ pub fn report(report: &Report) -> String {
     if !report.scenarios.is_empty() {
         summary(&mut out, report);
     }
-    let attention: Vec<&ScenarioReport> =
-        report.scenarios.iter().filter(|scenario| Standing::of(&scenario.verdict) >= Standing::Inconclusive).collect();
+    let attention: Vec<&ScenarioView<'_>> =
+        report.scenarios.iter().filter(|scenario| Standing::of(scenario.verdict) >= Standing::Inconclusive).collect();
     if !attention.is_empty() {
         out.push_str("\n## Details\n");
     }
@@ -38,13 +38,13 @@ pub fn report(report: &Report) -> String {
     out
 }
 
-fn machine(out: &mut String, report: &Report) {
+fn machine(out: &mut String, report: &ReportView<'_>) {
     let mut rows = vec![
         ("run", format!("{}, {}, on {}", report.run.id, units::duration(report.run.elapsed_ns), report.run.on)),
         ("cuda-pitfalls", report.run.version.clone()),
-        ("driver", words::driver(&report.machine)),
+        ("driver", words::driver(report.machine)),
     ];
-    rows.extend(words::labels(&report.run).into_iter().map(|label| ("label", label)));
+    rows.extend(words::labels(report.run).into_iter().map(|label| ("label", label)));
     rows.extend(report.machine.libcudart.iter().map(|runtime| {
         ("libcudart", format!("{} {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
     }));
@@ -63,12 +63,12 @@ fn machine(out: &mut String, report: &Report) {
     }
 }
 
-fn summary(out: &mut String, report: &Report) {
+fn summary(out: &mut String, report: &ReportView<'_>) {
     out.push_str("\n| | scenario | question | verdict | expectation | trap | control | memory, trap / control |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
-    let mut rows: Vec<&ScenarioReport> = report.scenarios.iter().collect();
+    let mut rows: Vec<&ScenarioView<'_>> = report.scenarios.iter().collect();
     rows.sort_by_key(|scenario| {
-        let standing = Standing::of(&scenario.verdict);
+        let standing = Standing::of(scenario.verdict);
         std::cmp::Reverse(Some(standing).filter(|standing| *standing >= Standing::Inconclusive))
     });
     for scenario in rows {
@@ -77,11 +77,11 @@ fn summary(out: &mut String, report: &Report) {
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            Standing::of(&scenario.verdict).mark(),
-            markdown(&scenario.name),
+            Standing::of(scenario.verdict).mark(),
+            markdown(scenario.name),
             question(scenario),
-            markdown(&facts::verdict(&scenario.verdict)),
-            markdown(&facts::expectation(&scenario.verdict)),
+            markdown(&facts::verdict(scenario.verdict)),
+            markdown(&facts::expectation(scenario.verdict)),
             seen("trap"),
             seen("control"),
             memory.join("<br>"),
@@ -90,8 +90,8 @@ fn summary(out: &mut String, report: &Report) {
 }
 
 /// The question, with its answer on this machine if there is one.
-fn question(scenario: &ScenarioReport) -> String {
-    let asked = markdown(&scenario.question);
+fn question(scenario: &ScenarioView<'_>) -> String {
+    let asked = markdown(scenario.question);
     match answer::word(scenario) {
         word @ ("yes" | "no") => format!("{asked} **{word}**"),
         _ => asked,
@@ -99,9 +99,9 @@ fn question(scenario: &ScenarioReport) -> String {
 }
 
 /// What each step of a case of calls gave.
-fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
+fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
     out.push_str("\n| step | returned | contexts | memory |\n| --- | --- | --- | --- |\n");
-    for (place, step) in outcome.observation.steps.iter().enumerate() {
+    for (place, step) in outcome.observation().into_iter().flat_map(|seen| &seen.steps).enumerate() {
         let made = plan.and_then(|plan| plan.steps.get(place));
         let call = made.map_or_else(|| step.label.clone(), steps::call);
         let cell = |lines: Vec<String>| lines.iter().map(|line| markdown(line)).collect::<Vec<_>>().join("<br>");
@@ -118,8 +118,8 @@ fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
     out.push('\n');
 }
 
-fn details(out: &mut String, scenario: &ScenarioReport) {
-    let _ = writeln!(out, "\n### {}: {}\n", markdown(&scenario.name), markdown(&facts::verdict(&scenario.verdict)));
+fn details(out: &mut String, scenario: &ScenarioView<'_>) {
+    let _ = writeln!(out, "\n### {}: {}\n", markdown(scenario.name), markdown(&facts::verdict(scenario.verdict)));
     let _ = writeln!(out, "{}\n", question(scenario));
     for failed in &scenario.verdict.unexpected {
         let _ = writeln!(out, "- **unexpected**: {}", markdown(failed));
@@ -127,13 +127,13 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
     if !scenario.verdict.detail.is_empty() {
         let _ = writeln!(out, "- what was seen: {}", markdown(&scenario.verdict.detail));
     }
-    if let Some(remedy) = scenario.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
+    if let Some(remedy) = scenario.remedy.filter(|remedy| !remedy.is_empty()) {
         let _ = writeln!(out, "- workaround: {}", markdown(remedy));
     }
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");
-        let _ = writeln!(out, "- {} {}: {}", markdown(&case.name), facts::frequency(case), markdown(&facts));
-        let plan = scenario.plan.as_ref().and_then(|plan| plan.case(&case.name));
+        let _ = writeln!(out, "- {} {}: {}", markdown(case.name), facts::frequency(case), markdown(&facts));
+        let plan = scenario.plan.as_ref().and_then(|plan| plan.case(case.name));
         if let Some(lines) = lines::of_case(plan, case) {
             let text = lines.iter().map(|line| visible(line) + "\n").collect::<String>();
             let fence = fence(&text);
@@ -157,7 +157,7 @@ fn details(out: &mut String, scenario: &ScenarioReport) {
         let fence = fence(&text);
         let _ = writeln!(out, "\nThe end of the worker's stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
     }
-    let _ = writeln!(out, "\nScenario file: SHA-256 {}", markdown(&scenario.sha256));
+    let _ = writeln!(out, "\nScenario file: SHA-256 {}", markdown(scenario.sha256));
 }
 
 /// A fence longer than any run of backticks in a text.
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_row_per_scenario_and_details_where_needed() {
-        let page = report(&fixture::report());
+        let page = report(&fixture::report().view());
         let row = "| ✓ | visibility/mask-after-count | Does CUDA\\_VISIBLE\\_DEVICES still count after a device count? \
                    | reproduced | as expected | 3/3 | 3/3 | gpu0 +530 MiB / 0 |";
         assert!(page.contains(row), "{page}");
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_row_has_as_many_cells_as_its_table() {
-        let page = report(&fixture::hostile());
+        let page = report(&fixture::hostile().view());
         for line in page.lines().filter(|line| line.starts_with('|') && line.contains("&lt;img")) {
             let cells = line.replace("\\|", "").matches('|').count();
             assert!([3, 5, 9].contains(&cells), "{cells}: {line}");

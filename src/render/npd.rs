@@ -2,7 +2,7 @@
 //! that it takes from the plugin's exit code.
 
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::{Report, Required, Requirement};
+use cuda_pitfalls_core::report::{ReportView, Required, Requirement};
 use cuda_pitfalls_core::verdict::Provenance;
 
 use super::tally::{self, Standing};
@@ -27,7 +27,7 @@ pub enum PluginStatus {
 
 impl PluginStatus {
     /// What the report says of the machine.
-    pub fn of(report: &Report) -> PluginStatus {
+    pub fn of(report: &ReportView<'_>) -> PluginStatus {
         match Exit::of_report(report) {
             _ if report.provenance == Provenance::Simulated => PluginStatus::Unknown,
             _ if lost(report).is_some() => PluginStatus::Problem,
@@ -58,7 +58,7 @@ impl PluginStatus {
 
 /// Why a GPU or its driver is lost, if the report shows that: fewer answer than `--require` asks for or than are on the
 /// bus, or NVML fails. A machine without a sign of a GPU has lost none.
-fn lost(report: &Report) -> Option<String> {
+fn lost(report: &ReportView<'_>) -> Option<String> {
     let machine = &report.machine;
     let on_bus = machine.pci_gpus.unwrap_or_default();
     let is_loss = |word: &str| match word {
@@ -81,7 +81,7 @@ fn lost(report: &Report) -> Option<String> {
 }
 
 /// The line: how many stand worst, and the name of the first of them.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &ReportView<'_>) -> String {
     if let Some(why) = lost(report).filter(|_| report.provenance == Provenance::Measured) {
         return format!("{}\n", shorten(&why, LIMIT - 1));
     }
@@ -91,19 +91,19 @@ pub fn report(report: &Report) -> String {
         line.push_str(banner.split(" — ").next().unwrap_or_default());
         line.push_str(": ");
     }
-    let worst = report.scenarios.iter().map(|scenario| Standing::of(&scenario.verdict)).max();
+    let worst = report.scenarios.iter().map(|scenario| Standing::of(scenario.verdict)).max();
     match worst {
         None => line.push_str("no scenario ran"),
         Some(worst) => {
             line.push_str(&format!("{}/{} {}", tally::count(report, worst), report.scenarios.len(), worst.name()));
-            let first = report.scenarios.iter().find(|scenario| Standing::of(&scenario.verdict) == worst);
+            let first = report.scenarios.iter().find(|scenario| Standing::of(scenario.verdict) == worst);
             if let Some(first) = first.filter(|_| worst > Standing::Answered) {
                 // The name comes last, because it is what can do without its end.
                 let word = match first.verdict.reason {
                     Some(reason) => reason.name(),
                     None => first.verdict.kind.name().to_owned(),
                 };
-                line.push_str(&format!(": {word}, {}", visible(&first.name)));
+                line.push_str(&format!(": {word}, {}", visible(first.name)));
             }
         }
     }
@@ -118,22 +118,22 @@ mod tests {
 
     #[test]
     fn the_status_is_what_the_report_says_of_the_machine() {
-        assert_eq!(PluginStatus::of(&fixture::report()), PluginStatus::Problem);
-        assert_eq!(PluginStatus::of(&fixture::empty()), PluginStatus::Unknown);
-        assert_eq!(PluginStatus::of(&fixture::partial()), PluginStatus::Unknown);
+        assert_eq!(PluginStatus::of(&fixture::report().view()), PluginStatus::Problem);
+        assert_eq!(PluginStatus::of(&fixture::empty().view()), PluginStatus::Unknown);
+        assert_eq!(PluginStatus::of(&fixture::partial().view()), PluginStatus::Unknown);
         let mut fine = fixture::report();
         fine.scenarios.truncate(1);
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok);
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Ok);
         fine.run.host_unsafe = Some("a GPU was lost".into());
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
     }
 
     #[test]
     fn the_simulated_machine_says_nothing_of_this_one() {
         let mut fine = fixture::simulated();
         fine.scenarios.truncate(1);
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Unknown);
-        assert_eq!(PluginStatus::of(&fixture::simulated()), PluginStatus::Unknown);
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Unknown);
+        assert_eq!(PluginStatus::of(&fixture::simulated().view()), PluginStatus::Unknown);
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             let mut report = fixture::empty();
             report.machine.pci_gpus = on_bus;
             report.machine.unavailable.push(Unavailable { reason: word.into(), detail: "x\u{1b}".into() });
-            (PluginStatus::of(&report), super::report(&report))
+            (PluginStatus::of(&report.view()), super::report(&report.view()))
         };
         for (word, on_bus) in [
             ("nvml_error", None),
@@ -160,24 +160,27 @@ mod tests {
         let mut fine = fixture::report();
         fine.scenarios.truncate(1);
         fine.machine.pci_gpus = Some(2);
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok);
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Ok);
         fine.machine.pci_gpus = Some(3);
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
-        assert_eq!(super::report(&fine), "GPU lost: 2 of 3 on the bus answer\n");
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
+        assert_eq!(super::report(&fine.view()), "GPU lost: 2 of 3 on the bus answer\n");
         fine.machine.environment.insert("CUDA_VISIBLE_DEVICES".into(), "0,1".into());
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Ok, "it was lent two");
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Ok, "it was lent two");
         fine.run.require.push(Requirement::new(Required::Gpus, 4).with(2));
-        assert_eq!(PluginStatus::of(&fine), PluginStatus::Problem);
-        assert_eq!(super::report(&fine), "GPU lost: 2 of 4 can be used\n");
+        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
+        assert_eq!(super::report(&fine.view()), "GPU lost: 2 of 4 can be used\n");
     }
 
     #[test]
     fn the_line_names_the_worst_and_fits() {
-        assert_eq!(report(&fixture::report()), "1/4 unexpected: not_reproduced, context/set-device-makes-no-context\n");
-        assert_eq!(report(&fixture::empty()), "no scenario ran\n");
-        assert_eq!(report(&fixture::partial()), "PARTIAL: 1/1 as expected\n");
-        assert!(report(&fixture::simulated()).starts_with("SIMULATED: 1/4 unexpected: "));
-        let hostile = report(&fixture::hostile());
+        assert_eq!(
+            report(&fixture::report().view()),
+            "1/4 unexpected: not_reproduced, context/set-device-makes-no-context\n"
+        );
+        assert_eq!(report(&fixture::empty().view()), "no scenario ran\n");
+        assert_eq!(report(&fixture::partial().view()), "PARTIAL: 1/1 as expected\n");
+        assert!(report(&fixture::simulated().view()).starts_with("SIMULATED: 1/4 unexpected: "));
+        let hostile = report(&fixture::hostile().view());
         assert!(hostile.len() <= LIMIT && hostile.lines().count() == 1, "{hostile}");
     }
 }

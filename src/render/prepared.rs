@@ -1,63 +1,68 @@
 //! A report in the one state from which every form is made.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::npd::PluginStatus;
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{CompactReport, CompactScenario, Report, ReportView, ScenarioReport, StoredReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::{catalogue, judge};
 
 /// A report whose questions and workarounds have the words in which they are shown.
-pub struct Prepared<'r> {
-    report: Cow<'r, Report>,
-    /// Whether another version of the program may have judged it.
-    is_stored: bool,
+pub enum Prepared<'r> {
+    /// One that this program makes now: its words are today's already.
+    Fresh(&'r Report),
+    /// One that another version of the program may have judged.
+    Stored(StoredReport),
 }
 
 impl<'r> Prepared<'r> {
-    /// A report that this program makes now: its words are today's already.
-    pub fn fresh(report: &'r Report) -> Prepared<'r> {
-        Prepared { report: Cow::Borrowed(report), is_stored: false }
+    /// A stored report, [`worded`].
+    pub fn stored(report: StoredReport) -> Prepared<'r> {
+        Prepared::Stored(worded(report))
     }
 
-    /// A stored report. Its verdicts stay those that it holds.
-    ///
-    /// Reports from before questions were worded so that `reproduced` is a yes get today's words, where today's file
-    /// makes the same calls. A compact report has no words for what comes with the program, and gets them here.
-    pub fn stored(mut report: Report) -> Prepared<'r> {
-        let has_no_words = |one: &ScenarioReport| one.question.is_empty() || one.remedy.is_none();
-        if report.scenarios.iter().any(has_no_words) {
-            let scenarios = catalogue::select(&[]).unwrap_or_default();
-            fill_words(&mut report, &scenarios);
-            judge::ask_as_today(&mut report, &scenarios);
+    /// What every form reads.
+    pub fn view(&self) -> ReportView<'_> {
+        match self {
+            Prepared::Fresh(report) => report.view(),
+            Prepared::Stored(report) => report.view(),
         }
-        Prepared { report: Cow::Owned(report), is_stored: true }
-    }
-
-    /// The report.
-    pub fn report(&self) -> &Report {
-        &self.report
-    }
-
-    /// The report, to be changed.
-    pub fn into_report(self) -> Report {
-        self.report.into_owned()
     }
 
     /// How a plugin of node-problem-detector ends with it.
     pub fn plugin_status(&self) -> PluginStatus {
-        PluginStatus::of(self.report())
+        PluginStatus::of(&self.view())
     }
 
-    /// The report with the verdicts of this program, for a form without attempts: it can never be judged again.
-    pub(super) fn judged_today(&self) -> Report {
-        let mut report = self.report().clone();
-        if self.is_stored {
-            judge::rejudge(&mut report);
+    /// The compact report, with the verdicts of this program where they can be judged anew.
+    pub(super) fn compact(&self) -> CompactReport {
+        match self {
+            Prepared::Fresh(report) => CompactReport::new(report, has_words),
+            Prepared::Stored(StoredReport::Whole(report)) => {
+                let mut report = report.clone();
+                judge::rejudge(&mut report);
+                CompactReport::new(&report, has_words)
+            }
+            Prepared::Stored(StoredReport::Compact(report)) => (**report).clone().renewed(),
         }
-        report
     }
+}
+
+/// A stored report with the words in which its questions are shown. Its verdicts stay those that it holds.
+///
+/// Reports from before questions were worded so that `reproduced` is a yes get today's words, where today's file
+/// makes the same calls. A compact report has no words for what comes with the program, and gets them here.
+pub fn worded(mut report: StoredReport) -> StoredReport {
+    match &mut report {
+        StoredReport::Whole(whole) if whole.scenarios.iter().any(|one| one.remedy.is_none()) => {
+            judge::ask_as_today(whole, &catalogue::select(&[]).unwrap_or_default());
+        }
+        StoredReport::Compact(compact) if compact.scenarios.iter().any(|one| one.question.is_empty()) => {
+            fill_words(&mut compact.scenarios, &catalogue::select(&[]).unwrap_or_default());
+        }
+        _ => {}
+    }
+    report
 }
 
 /// Whether the program has the words of a question: a compact report leaves them out then.
@@ -67,13 +72,10 @@ pub fn has_words(one: &ScenarioReport) -> bool {
 
 /// Gives the questions of a compact report the words that the program has for them. One that it does not know any more
 /// is shown by its name.
-fn fill_words(report: &mut Report, scenarios: &[Scenario]) {
-    if !report.run.compact {
-        return;
-    }
+fn fill_words(all: &mut [CompactScenario], scenarios: &[Scenario]) {
     let known: HashMap<&str, &Scenario> = scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
-    for one in report.scenarios.iter_mut().filter(|one| one.question.is_empty()) {
-        match known.get(one.scenario.as_str()) {
+    for one in all.iter_mut().filter(|one| one.question.is_empty()) {
+        match known.get(one.scenario()) {
             Some(scenario) => {
                 one.question.clone_from(&scenario.question);
                 one.remedy.get_or_insert_with(|| scenario.remedy.clone());

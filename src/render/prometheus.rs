@@ -5,17 +5,16 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::Provenance;
 
-use super::facts;
 use cuda_pitfalls_core::text::escape::prometheus;
 
 /// One sample: its labels and its value.
 pub(super) type Sample = (Vec<(&'static str, String)>, String);
 
 /// The whole file.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &ReportView<'_>) -> String {
     let mut out = String::new();
     let scenarios = named(report);
     let verdicts = scenarios.iter().map(|(labels, scenario)| {
@@ -66,18 +65,18 @@ type Labels = Vec<(&'static str, String)>;
 
 /// Every scenario with the labels that tell it from all others: a collector refuses a file in which
 /// a series occurs twice, and one scenario may have run on several libcudarts.
-fn named(report: &Report) -> Vec<(Labels, &ScenarioReport)> {
+fn named<'v, 'r>(report: &'v ReportView<'r>) -> Vec<(Labels, &'v ScenarioView<'r>)> {
     let mut seen: HashMap<(String, String), u32> = HashMap::new();
     let mut named = Vec::new();
     for scenario in &report.scenarios {
         let runtime = scenario.libcudart.as_ref();
         let mut version = runtime.and_then(|runtime| runtime.version.clone()).unwrap_or_default();
-        let times = seen.entry((scenario.name.clone(), version.clone())).or_default();
+        let times = seen.entry((scenario.name.to_owned(), version.clone())).or_default();
         *times += 1;
         if *times > 1 {
             version = format!("{version}#{times}");
         }
-        named.push((vec![("scenario", scenario.name.clone()), ("libcudart", version)], scenario));
+        named.push((vec![("scenario", scenario.name.to_owned()), ("libcudart", version)], scenario));
     }
     named
 }
@@ -87,30 +86,31 @@ fn with<const N: usize>(labels: &Labels, more: [(&'static str, String); N]) -> L
 }
 
 /// Outcomes go by their place, most frequent first, so that the number of series stays bounded.
-fn outcomes((labels, scenario): &(Labels, &ScenarioReport)) -> Vec<Sample> {
+fn outcomes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
     let mut samples = Vec::new();
     for case in &scenario.cases {
-        let label = |outcome: String| with(labels, [("case", case.name.clone()), ("outcome", outcome)]);
+        let label = |outcome: String| with(labels, [("case", case.name.to_owned()), ("outcome", outcome)]);
         for (place, outcome) in case.outcomes.iter().enumerate() {
             samples.push((label(place.to_string()), outcome.count.to_string()));
         }
-        let invalid = case.made().saturating_sub(case.outcomes.iter().map(|outcome| outcome.count as usize).sum());
+        let invalid = case.made.saturating_sub(case.outcomes.iter().map(|outcome| outcome.count as usize).sum());
         samples.push((label("not_counted".to_owned()), invalid.to_string()));
     }
     samples
 }
 
-fn used_bytes((labels, scenario): &(Labels, &ScenarioReport)) -> Vec<Sample> {
+fn used_bytes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
     let Some(plan) = &scenario.plan else { return Vec::new() };
     let mut samples = Vec::new();
     for case in &scenario.cases {
         let Some(top) = case.outcomes.first() else { continue };
-        let changes = facts::largest_change(top);
+        let changes = top.largest_change();
         for uuid in &plan.gpus {
             let name = plan.gpu_name(uuid);
             let change = changes.iter().find(|(gpu, _)| Some(gpu) == name.as_ref()).and_then(|(_, bytes)| *bytes);
             if let Some(bytes) = change {
-                samples.push((with(labels, [("case", case.name.clone()), ("uuid", uuid.clone())]), bytes.to_string()));
+                samples
+                    .push((with(labels, [("case", case.name.to_owned()), ("uuid", uuid.clone())]), bytes.to_string()));
             }
         }
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn samples_are_named_and_labelled() {
-        let file = report(&fixture::report());
+        let file = report(&fixture::report().view());
         for line in [
             "cuda_pitfalls_scenario_verdict{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",\
              verdict=\"reproduced\",expectation=\"as_expected\",provenance=\"measured\"} 1",
@@ -161,7 +161,7 @@ mod tests {
     fn no_series_occurs_twice_and_every_line_is_well_formed() {
         let mut twice = fixture::hostile();
         twice.scenarios.extend(twice.scenarios.clone());
-        let file = report(&twice);
+        let file = report(&twice.view());
         let mut seen = HashSet::new();
         for line in file.lines().filter(|line| !line.starts_with("# ")) {
             let (series, value) = line.rsplit_once(' ').unwrap();

@@ -1,6 +1,6 @@
 //! The answers of a run: what each calls for, and how many there are of each.
 
-use cuda_pitfalls_core::report::{Report, Requirement};
+use cuda_pitfalls_core::report::{ReportView, Requirement};
 use cuda_pitfalls_core::text::{counts, escape, lines};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
@@ -72,12 +72,12 @@ impl Standing {
 }
 
 /// How many scenarios of a report stand so.
-pub fn count(report: &Report, standing: Standing) -> usize {
-    report.scenarios.iter().filter(|scenario| Standing::of(&scenario.verdict) == standing).count()
+pub fn count(report: &ReportView<'_>, standing: Standing) -> usize {
+    report.scenarios.iter().filter(|scenario| Standing::of(scenario.verdict) == standing).count()
 }
 
 /// The counts that are not zero, mildest first: `21 as expected, 2 unexpected`.
-pub fn sentence(report: &Report) -> String {
+pub fn sentence(report: &ReportView<'_>) -> String {
     let counts: Vec<String> = Standing::ALL
         .into_iter()
         .map(|standing| (standing, count(report, standing)))
@@ -88,7 +88,7 @@ pub fn sentence(report: &Report) -> String {
 }
 
 /// How many scenarios have each kind of verdict with each expectation, without zeros.
-pub fn by_verdict(report: &Report) -> Vec<(Kind, ExpectationMet, usize)> {
+pub fn by_verdict(report: &ReportView<'_>) -> Vec<(Kind, ExpectationMet, usize)> {
     let verdicts = report.scenarios.iter().map(|scenario| (scenario.verdict.kind, scenario.verdict.expectation));
     let mut counts: Vec<(Kind, ExpectationMet, usize)> =
         counts::tally(verdicts).into_iter().map(|((kind, met), count)| (kind, met, count)).collect();
@@ -98,7 +98,7 @@ pub fn by_verdict(report: &Report) -> Vec<(Kind, ExpectationMet, usize)> {
 
 /// What a reader must know before believing any verdict of a report, most serious first. Every
 /// renderer shows all of it.
-pub fn banners(report: &Report) -> Vec<String> {
+pub fn banners(report: &ReportView<'_>) -> Vec<String> {
     let mut banners = Vec::new();
     if report.provenance == Provenance::Simulated {
         banners.push(SIMULATED.to_owned());
@@ -113,7 +113,7 @@ pub fn banners(report: &Report) -> Vec<String> {
         };
         banners.push(why);
     }
-    if report.run.compact {
+    if report.is_compact {
         banners.push(COMPACT.to_owned());
     }
     if let Some(reason) = &report.run.host_unsafe {
@@ -155,18 +155,18 @@ mod tests {
     #[test]
     fn every_scenario_is_counted_once() {
         let report = fixture::report();
-        let total: usize = Standing::ALL.into_iter().map(|standing| count(&report, standing)).sum();
+        let total: usize = Standing::ALL.into_iter().map(|standing| count(&report.view(), standing)).sum();
         assert_eq!(total, report.scenarios.len());
-        assert_eq!(by_verdict(&report).iter().map(|(_, _, count)| count).sum::<usize>(), total);
-        assert_eq!(sentence(&report), "1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
-        assert_eq!(sentence(&fixture::empty()), "no scenario ran");
+        assert_eq!(by_verdict(&report.view()).iter().map(|(_, _, count)| count).sum::<usize>(), total);
+        assert_eq!(sentence(&report.view()), "1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
+        assert_eq!(sentence(&fixture::empty().view()), "no scenario ran");
     }
 
     #[test]
     fn simulated_and_partial_reports_say_so_first() {
-        assert!(banners(&fixture::report()).is_empty());
-        assert!(banners(&fixture::simulated()).iter().any(|line| line.starts_with("SIMULATED")));
-        let partial = banners(&fixture::partial());
+        assert!(banners(&fixture::report().view()).is_empty());
+        assert!(banners(&fixture::simulated().view()).iter().any(|line| line.starts_with("SIMULATED")));
+        let partial = banners(&fixture::partial().view());
         assert!(partial.iter().any(|line| line.starts_with("PARTIAL") && line.contains("SIGINT")), "{partial:?}");
     }
 }

@@ -4,11 +4,11 @@ use clap::ValueEnum as _;
 
 use super::{Format, Prepared, fixture};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::{Report, compact};
+use cuda_pitfalls_core::report::{CompactReport, Report, ReportView, StoredReport};
 use cuda_pitfalls_core::text::lines;
 
 fn render(report: &Report, format: Format) -> String {
-    super::render(&Prepared::fresh(report), format, lines::WIDTH)
+    super::render(&Prepared::Fresh(report), format, lines::WIDTH)
 }
 
 /// The forms that people read, or programs that are not ours: not the document itself.
@@ -95,28 +95,29 @@ fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
     let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
     for report in reports.iter().chain([&fixture::hostile()]) {
         let text = render(report, Format::Compact);
-        let kept: Report = serde_json::from_str(&text).unwrap();
+        let kept: CompactReport = serde_json::from_str(&text).unwrap();
         assert_eq!(text.lines().count(), 1);
-        assert_eq!(kept, compact(&kept, |_| false), "a compact report is its own compact form");
-        assert_eq!(Exit::of_report(&kept), Exit::of_report(report));
-        let verdicts = |report: &Report| -> Vec<_> {
-            let verdict =
-                |one: &cuda_pitfalls_core::report::ScenarioReport| (one.verdict.kind, one.verdict.expectation);
-            report.scenarios.iter().map(verdict).collect()
+        let stored = Prepared::Stored(StoredReport::Compact(Box::new(kept.clone())));
+        assert_eq!(super::render(&stored, Format::Compact, lines::WIDTH), text, "it is its own compact form");
+        let (kept, whole) = (kept.view(), report.view());
+        assert_eq!(Exit::of_report(&kept), Exit::of_report(&whole));
+        let verdicts = |report: &ReportView| -> Vec<_> {
+            report.scenarios.iter().map(|one| (one.verdict.kind, one.verdict.expectation)).collect()
         };
-        assert_eq!(verdicts(&kept), verdicts(report));
+        assert_eq!(verdicts(&kept), verdicts(&whole));
         for (whole, kept) in
-            report.scenarios.iter().flat_map(|it| &it.cases).zip(kept.scenarios.iter().flat_map(|it| &it.cases))
+            whole.scenarios.iter().flat_map(|it| &it.cases).zip(kept.scenarios.iter().flat_map(|it| &it.cases))
         {
-            assert_eq!(kept.made(), whole.made());
-            assert!(!report.complete || kept.not_counted() == whole.not_counted());
+            assert_eq!(kept.made, whole.made);
+            assert!(!report.complete || kept.not_counted == whole.not_counted);
         }
         for format in forms() {
-            let text = render(&kept, *format);
+            let text = super::render(&stored, *format, lines::WIDTH);
             let is_short = matches!(format, Format::Prometheus | Format::Npd);
             assert!(text.contains("COMPACT") || is_short, "{format:?}: {text}");
         }
     }
-    let kept = render(&compact(&fixture::report(), |_| false), Format::TextFull);
+    let kept = StoredReport::Compact(Box::new(CompactReport::new(&fixture::report(), |_| false)));
+    let kept = super::render(&Prepared::Stored(kept), Format::TextFull, lines::WIDTH);
     assert!(kept.contains("cudaGetDeviceCount: count=2") && kept.contains("gpu0 +530 MiB"), "{kept}");
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use cuda_pitfalls::report::{Report, compact, document};
+use cuda_pitfalls::report::{CompactReport, Report};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cuda-pitfalls");
@@ -27,10 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/shared-gpus/all-idle.json.gz");
     flate2::read::GzDecoder::new(fs::File::open(base)?).read_to_end(&mut text)?;
     let whole: Report = serde_json::from_slice(&text)?;
-    let mut base = compact(&whole, |_| true);
+    let mut base = CompactReport::new(&whole, |_| true);
     // With a variant for the machine's name, and one for each of its UUIDs.
     base.run.labels.insert("node".to_owned(), "NODE-NAME".to_owned());
-    let mut text = serde_json::to_string(&document(&base))?;
+    let mut text = serde_json::to_string(&base)?;
     for (place, gpu) in whole.machine.gpus.iter().enumerate() {
         text = text.replace(&gpu.uuid, &format!("GPU-{place}-NODE-NAME"));
     }

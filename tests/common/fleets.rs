@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_pitfalls::render;
-use cuda_pitfalls::report;
+use cuda_pitfalls::report::{self, CompactReport};
 use serde_json::{Value, json};
 
 use super::root;
@@ -91,7 +90,7 @@ impl Generator {
     pub(crate) fn new(recipe: Recipe) -> Generator {
         let base = |name: &&str| {
             let full = report::read(&root().join("reports").join(name)).expect("a committed report");
-            serde_json::from_str(&render::compact(&full, |_| true)).expect("a compact report is JSON")
+            serde_json::to_value(CompactReport::new(&full, |_| true)).expect("a compact report is JSON")
         };
         Generator {
             recipe,

@@ -136,14 +136,19 @@ impl Scratch {
 
     /// Runs scenarios on a simulated machine, each case once, and hands over the report.
     pub(crate) fn simulate(&self, machine: &str, selectors: &[&str], more: &[&str]) -> (Ran, Report) {
-        let mut arguments = self.arguments(machine, selectors);
-        arguments.extend(more.iter().map(ToString::to_string));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let ran = self.run(&arguments);
+        let ran = self.simulated(machine, selectors, more);
         let report = serde_json::from_value(ran.json());
         let report =
             report.unwrap_or_else(|error| panic!("stdout is no report ({error}):\n{}\n{}", ran.stdout, ran.stderr));
         (ran, report)
+    }
+
+    /// The same run, whichever form its report has.
+    pub(crate) fn simulated(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Ran {
+        let mut arguments = self.arguments(machine, selectors);
+        arguments.extend(more.iter().map(ToString::to_string));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.run(&arguments)
     }
 
     /// The report on disk, once there is one.

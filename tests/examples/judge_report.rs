@@ -39,7 +39,7 @@ fn judge_again(report: &mut Report) -> (Vec<String>, Exit) {
     let changes = pairs.map(|(before, scenario)| {
         format!("{}: {}, was {}", scenario.name, scenario.verdict.kind.name(), before.name())
     });
-    (changes.collect(), Exit::of_report(report))
+    (changes.collect(), Exit::of_report(&report.view()))
 }
 
 #[cfg(test)]

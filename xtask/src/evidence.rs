@@ -76,5 +76,5 @@ fn is_simulated(path: &Path) -> Result<bool, TaskError> {
     if let Some(survey) = Survey::of(&stored) {
         return Ok(survey?.provenance() == Provenance::Simulated);
     }
-    Ok(stored.name == report::SCHEMA && report::read(path)?.provenance == Provenance::Simulated)
+    Ok(stored.name() == report::SCHEMA && report::read(path)?.provenance == Provenance::Simulated)
 }

@@ -5,14 +5,14 @@ use cuda_pitfalls_core::fact::{self, Fact, Token};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observation::{Observation, StepObservation};
 use cuda_pitfalls_core::plan::Plan;
-use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::scenario::Class;
 
 /// Values that belong to the machines. A call that returns one behaves the same on both.
 pub(super) struct MachineFacts(Vec<(&'static str, [Token; 2])>);
 
 impl MachineFacts {
-    pub(super) fn new(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> MachineFacts {
+    pub(super) fn new(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> MachineFacts {
         let number = |number: Option<i32>| number.map(|number| Token::Int(number.into()));
         let text = |text: &Option<String>| text.as_deref().map(Token::of);
         let facts = [

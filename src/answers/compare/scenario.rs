@@ -10,13 +10,13 @@ use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::Observation;
 use cuda_pitfalls_core::plan::Plan;
-use cuda_pitfalls_core::report::{CaseReport, Outcome, Report, ScenarioReport};
+use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 
 /// The scenarios of a report. A scenario without an attempt that counts is unmeasured, whatever its verdict.
-pub(super) fn entries(report: &Report) -> Vec<ComparedEntry<'_, ScenarioReport>> {
-    let entry = |scenario: &'_ ScenarioReport| {
+pub(super) fn entries<'v, 'r>(report: &'v ReportView<'r>) -> Vec<ComparedEntry<'v, ScenarioView<'r>>> {
+    let entry = |scenario: &'_ ScenarioView<'_>| {
         let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
         let did_not_run = matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
         let verdict = &scenario.verdict;
@@ -24,7 +24,7 @@ pub(super) fn entries(report: &Report) -> Vec<ComparedEntry<'_, ScenarioReport>>
         (!shows || did_not_run).then(why)
     };
     let entries = report.scenarios.iter().map(|scenario| ComparedEntry {
-        name: scenario.name.clone(),
+        name: scenario.name.to_string(),
         libcudart: scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone()),
         unmeasured: entry(scenario),
         item: scenario,
@@ -33,13 +33,14 @@ pub(super) fn entries(report: &Report) -> Vec<ComparedEntry<'_, ScenarioReport>>
 }
 
 /// Compares the verdicts, and the first fact of each case that differs.
-pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
+pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
-    if is_compact(a) || is_compact(b) {
+    let mut outcomes = both.into_iter().flat_map(|one| &one.cases).flat_map(|case| &case.outcomes);
+    if outcomes.any(|outcome| outcome.observation().is_none()) {
         return kept(both, machines);
     }
-    let (Some(plan_a), Some(plan_b)) = (&a.plan, &b.plan) else {
-        let change = verdict(&a.verdict, &b.verdict, true);
+    let (Some(plan_a), Some(plan_b)) = (a.plan, b.plan) else {
+        let change = verdict(a.verdict, b.verdict, true);
         return change
             .map_or(Relation::Same, |change| Relation::Changed(EntryDifference::new(vec![change], Vec::new())));
     };
@@ -58,7 +59,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
             notes.push(format!("{name} makes other calls"));
             continue;
         }
-        let Some((change, why)) = outcomes(&own, [plan_a, plan_b], [case, counterpart]) else { continue };
+        let Some((change, why)) = outcomes_apart(&own, [plan_a, plan_b], [case, counterpart]) else { continue };
         match why {
             None => changed.push(change),
             Some(why) => {
@@ -74,7 +75,7 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
         notes.push("it has other cases".to_string());
     }
     let is_same_expectation = plan_a.expects() == plan_b.expects();
-    if let Some(change) = verdict(&a.verdict, &b.verdict, is_same_expectation) {
+    if let Some(change) = verdict(a.verdict, b.verdict, is_same_expectation) {
         // A verdict beside a case that behaves differently follows from it.
         let counts = is_same_question || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
@@ -87,30 +88,24 @@ pub(super) fn compare(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Re
     }
 }
 
-/// Whether the report keeps only the facts of its outcomes.
-fn is_compact(scenario: &ScenarioReport) -> bool {
-    scenario.cases.iter().flat_map(|case| &case.outcomes).any(Outcome::is_compact)
-}
-
 /// As [`compare`], for compact reports: by the facts that they keep. The machines explain only values that are
 /// properties of the machines, because a compact report has nothing else to tell it by.
-fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
+fn kept(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let own = MachineFacts::new(both, machines);
-    let [asked_a, asked_b] = both.map(|it| it.asked.clone().or_else(|| it.plan.as_ref().map(Plan::asked)));
+    let [asked_a, asked_b] = both.map(ScenarioView::asked);
     if asked_a != asked_b {
-        let change = verdict(&a.verdict, &b.verdict, false);
+        let change = verdict(a.verdict, b.verdict, false);
         let notes = vec!["it makes other calls, or asks for another effect".to_string()];
         return Relation::Explained(EntryDifference::new(change.into_iter().collect(), notes));
     }
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for case in &a.cases {
         let Some(counterpart) = b.cases.iter().find(|known| known.name == case.name) else { continue };
-        let is_mixture =
-            both.iter().all(|it| it.nondeterministic || it.plan.as_ref().is_some_and(|it| it.nondeterministic));
+        let is_mixture = both.iter().all(|it| it.nondeterministic);
         type Counted = (u32, Vec<fact::Change>);
         let [of_a, of_b] = [case, counterpart].map(|case| -> Vec<Counted> {
-            case.outcomes.iter().map(|outcome| (outcome.count, outcome.changes())).collect()
+            case.outcomes.iter().map(|outcome| (outcome.count, outcome.changes().into_owned())).collect()
         });
         let has = |all: &[Counted], changes: &[fact::Change]| all.iter().any(|(_, known)| known == changes);
         let only_a = of_a.iter().find(|(_, changes)| !has(&of_b, changes));
@@ -132,7 +127,7 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
         let step = first.0.or(first.1).map(|change| change.label.clone()).filter(|label| !label.is_empty());
         let changes = Some([first.0.cloned(), first.1.cloned()]);
         let change = FactDifference {
-            case: Some(case.name.clone()),
+            case: Some(case.name.to_string()),
             step,
             changes,
             seen,
@@ -146,7 +141,7 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
             }
         }
     }
-    if let Some(change) = verdict(&a.verdict, &b.verdict, a.sha256 == b.sha256) {
+    if let Some(change) = verdict(a.verdict, b.verdict, a.sha256 == b.sha256) {
         let counts = explained.is_empty() || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
     }
@@ -158,8 +153,8 @@ fn kept(both: [&ScenarioReport; 2], machines: [&Machine; 2]) -> Relation {
 }
 
 /// The names of the cases, sorted.
-fn names(report: &ScenarioReport) -> BTreeSet<&String> {
-    report.cases.iter().map(|case| &case.name).collect()
+fn names<'r>(report: &ScenarioView<'r>) -> BTreeSet<&'r str> {
+    report.cases.iter().map(|case| case.name).collect()
 }
 
 /// The difference between two verdicts. Whether an expectation is met counts only if both files expect the same.
@@ -176,17 +171,17 @@ fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<FactDi
 
 /// The first difference between the outcomes of a case, and what explains it; none if the sets are the same. If the
 /// scenario is nondeterministic, one common outcome is enough, because a few attempts show only some of them.
-fn outcomes(
+fn outcomes_apart(
     own: &MachineFacts,
     plans: [&Plan; 2],
-    cases: [&CaseReport; 2],
+    cases: [&CaseView<'_>; 2],
 ) -> Option<(FactDifference, Option<String>)> {
     let [plan_a, plan_b] = plans;
     let common = plan_a.gpus.len().min(plan_b.gpus.len());
     let varying = varying(cases);
     let [a, b] = cases.map(|case| -> Vec<(u32, Observation)> {
-        let outcomes = case.outcomes.iter();
-        outcomes.map(|outcome| (outcome.count, canonical(&outcome.observation, common, &varying))).collect()
+        let whole = case.outcomes.iter().filter_map(|outcome| Some((outcome.count, outcome.observation()?)));
+        whole.map(|(count, observation)| (count, canonical(observation, common, &varying))).collect()
     });
     let (first_a, first_b) = (a.first()?, b.first()?);
     let name = &cases[0].name;
@@ -215,14 +210,14 @@ fn outcomes(
     let why = |fact: &Differing| excuses.of(fact, [shown_a, shown_b]);
     let facts = differing(shown_a, shown_b);
     let first = *facts.iter().find(|fact| why(fact).is_none()).or(facts.first())?;
-    Some((FactDifference { case: Some(name.clone()), seen: Some(seen), ..first.into() }, why(&first)))
+    Some((FactDifference { case: Some(name.to_string()), seen: Some(seen), ..first.into() }, why(&first)))
 }
 
 /// The outputs, by label and name, that vary in either measurement. Both are asked, because a later version of the
 /// program may know more outputs that vary.
-fn varying(cases: [&CaseReport; 2]) -> BTreeSet<(String, String)> {
+fn varying(cases: [&CaseView<'_>; 2]) -> BTreeSet<(String, String)> {
     let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
-    let steps = outcomes.flat_map(|outcome| &outcome.observation.steps);
+    let steps = outcomes.filter_map(OutcomeView::observation).flat_map(|observation| &observation.steps);
     steps.flat_map(|step| step.varying.keys().map(|name| (step.label.clone(), name.clone()))).collect()
 }
 

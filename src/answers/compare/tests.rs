@@ -11,7 +11,7 @@ use cuda_pitfalls_core::machine::Runtime;
 use cuda_pitfalls_core::observe::fixture::{case, plan};
 use cuda_pitfalls_core::observe::{MemoryObservation, Observation, StepObservation};
 use cuda_pitfalls_core::plan::fixture::machine;
-use cuda_pitfalls_core::report::{CaseReport, Outcome};
+use cuda_pitfalls_core::report::{CaseReport, Outcome, Report};
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
@@ -55,7 +55,7 @@ fn with(change: impl FnOnce(&mut Observation)) -> Report {
 }
 
 fn compared(a: &Report, b: &Report) -> Comparison {
-    reports(a, b, None).unwrap()
+    reports(&a.view(), &b.view(), None).unwrap()
 }
 
 /// The one change of the one scenario that behaves differently: where, what, A and B.
@@ -277,11 +277,11 @@ fn versions_of_libcudart_are_compared_with_themselves_unless_it_is_asked_otherwi
     let all = |version: &str| Only { name: None, libcudart: Some(version.into()), reason: None, count: 1 };
     assert_eq!(comparison.only_in_a, [all("12.8"), all("13.0")]);
     let versions = |a: &str, b: &str| Some((a.to_string(), b.to_string()));
-    let comparison = reports(&a, &a, versions("12.8", "13.0")).unwrap();
+    let comparison = reports(&a.view(), &a.view(), versions("12.8", "13.0")).unwrap();
     assert_eq!(comparison.libcudart, Some(["12.8".to_string(), "13.0".to_string()]));
     assert_eq!((comparison.changed.len(), comparison.only_in_a.len()), (1, 0));
     assert_eq!(comparison.changed[0].changes[0].b, "13.0");
-    let error = reports(&a, &b, versions("12.8", "13.0")).unwrap_err();
+    let error = reports(&a.view(), &b.view(), versions("12.8", "13.0")).unwrap_err();
     assert_eq!(error.to_string(), "B has nothing of libcudart 13.0; it has 12.9");
 }
 

@@ -36,7 +36,7 @@ fn every_combination_has_the_code_that_a_second_oracle_gives() {
     let mut seen = std::collections::BTreeSet::new();
     for bits in 0..1u32 << BITS {
         let came = Came(bits);
-        let found = Exit::of_report(&made(came)).code();
+        let found = Exit::of_report(&made(came).view()).code();
         assert_eq!(found, oracle(came), "{bits:015b}");
         seen.insert(found);
     }
@@ -47,7 +47,7 @@ fn every_combination_has_the_code_that_a_second_oracle_gives() {
 fn zero_is_earned() {
     for bits in 0..1u32 << BITS {
         let came = Came(bits);
-        if Exit::of_report(&made(came)) == Exit::Ok {
+        if Exit::of_report(&made(came).view()) == Exit::Ok {
             assert!(came.to(FINE) || came.to(NO_EXPECTATION));
             let bad = [UNEXPECTED, INCONCLUSIVE, HARNESS_ERROR, INCOMPLETE, UNSAFE, SIGINT, SIGTERM];
             assert!(!bad.iter().any(|&bit| came.to(bit)));
@@ -59,15 +59,15 @@ fn zero_is_earned() {
 
 #[test]
 fn an_empty_report_measured_nothing_and_a_partial_one_is_a_fault() {
-    assert_eq!(Exit::of_report(&report(vec![], true)), Exit::NothingMeasured);
-    assert_eq!(Exit::of_report(&report(vec![], false)), Exit::Internal);
+    assert_eq!(Exit::of_report(&report(vec![], true).view()), Exit::NothingMeasured);
+    assert_eq!(Exit::of_report(&report(vec![], false).view()), Exit::Internal);
 }
 
 #[test]
 fn an_unkillable_worker_makes_the_host_unsafe_whoever_noted_it() {
     let mut fine = made(Came(1 << FINE));
     fine.scenarios[0].cases[0].attempts[0].recording.exit.unkillable = true;
-    assert_eq!(Exit::of_report(&fine), Exit::HostUnsafe);
+    assert_eq!(Exit::of_report(&fine.view()), Exit::HostUnsafe);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
     let code = |scenarios, selectors: &[&str]| {
         let mut report = report(scenarios, true);
         report.run.selectors = selectors.iter().map(|selector| (*selector).to_string()).collect();
-        Exit::of_report(&report)
+        Exit::of_report(&report.view())
     };
     let skipped = |reason| ScenarioReport {
         name: "test/other".into(),
@@ -150,18 +150,18 @@ fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else(
     let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
     unknown.verdict.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
     let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
-    assert_eq!(Exit::of_report(&report(vec![fine, unknown.clone()], true)), Exit::Ok);
-    assert_eq!(Exit::of_report(&report(vec![unknown], true)), Exit::Inconclusive);
+    assert_eq!(Exit::of_report(&report(vec![fine, unknown.clone()], true).view()), Exit::Ok);
+    assert_eq!(Exit::of_report(&report(vec![unknown], true).view()), Exit::Inconclusive);
 }
 
 #[test]
 fn answers_are_counted_in_the_report_as_it_is() {
     let mut report = made(Came(1 << FINE | 1 << NO_EXPECTATION | 1 << SKIPPED));
     report.run.require = vec![Requirement::new(Required::Answers, 3)];
-    assert_eq!(Exit::of_report(&report), Exit::NothingMeasured);
-    assert_eq!(report.requirements()[0].found, Some(2));
+    assert_eq!(Exit::of_report(&report.view()), Exit::NothingMeasured);
+    assert_eq!(report.view().requirements()[0].found, Some(2));
     report.run.require = vec![Requirement::new(Required::Answers, 2)];
-    assert_eq!(Exit::of_report(&report), Exit::Ok);
+    assert_eq!(Exit::of_report(&report.view()), Exit::Ok);
 }
 
 /// What surveys come to.

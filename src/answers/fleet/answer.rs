@@ -1,19 +1,16 @@
 //! What one document answers, as machines are compared by it.
 //!
-//! A compact report is read where it lies, without copies. A whole one is judged anew and made compact first, so
-//! that both are told in the same words. Nothing is believed of a document: what contradicts itself is refused.
+//! A whole report is judged anew and made compact first, so that both are told in the same facts. Nothing is
+//! believed of a document: what contradicts itself is refused.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-
-use serde::Deserialize;
 
 use super::rows;
 use super::{Bucket, Key};
 use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
-use cuda_pitfalls_core::report::{self, Report, UNDERSTOOD};
+use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
@@ -43,7 +40,7 @@ pub struct Refused {
 
 /// What one document answers.
 #[derive(Clone, Debug)]
-pub(super) struct Digest<'t> {
+pub(super) struct Digest {
     /// Who answered.
     pub provenance: Provenance,
     /// When its run began, RFC 3339, UTC.
@@ -63,29 +60,29 @@ pub(super) struct Digest<'t> {
     /// Doubts about the measurement, in words.
     pub warnings: Vec<String>,
     /// One for each question that was asked, and each libcudart.
-    pub answers: Vec<Answered<'t>>,
+    pub answers: Vec<MachineAnswer>,
 }
 
 /// What one question showed on one libcudart.
 #[derive(Clone, Debug)]
-pub(super) struct Answered<'t> {
+pub(super) struct MachineAnswer {
     /// The instance, or the survey and its row.
-    pub name: Cow<'t, str>,
+    pub name: String,
     /// The scenario that the instance is of; empty for rows.
-    pub scenario: Cow<'t, str>,
+    pub scenario: String,
     /// The question in words, where the document has them.
-    pub words: Cow<'t, str>,
+    pub words: String,
     /// What was asked, if that is known: another value is another question.
-    pub asked: Cow<'t, str>,
+    pub asked: String,
     /// The version of libcudart; empty where none is needed.
-    pub libcudart: Cow<'t, str>,
+    pub libcudart: String,
     /// What it showed.
-    pub shown: Shown<'t>,
+    pub shown: Shown,
 }
 
 /// What a question showed.
 #[derive(Clone, Debug)]
-pub(super) enum Shown<'t> {
+pub(super) enum Shown {
     /// An answer.
     Answer {
         /// The verdict.
@@ -93,7 +90,7 @@ pub(super) enum Shown<'t> {
         /// Whether a mixture of outcomes is an answer, so that its facts are a matter of chance.
         by_chance: bool,
         /// What each case showed.
-        cases: Vec<Case<'t>>,
+        cases: Vec<CaseAnswer>,
     },
     /// It was asked, and has no answer, for this reason.
     Nothing(String),
@@ -101,154 +98,20 @@ pub(super) enum Shown<'t> {
 
 /// What the attempts of one case showed.
 #[derive(Clone, Debug)]
-pub(super) struct Case<'t> {
+pub(super) struct CaseAnswer {
     /// The case's name; empty for rows.
-    pub name: Cow<'t, str>,
+    pub name: String,
     /// What every distinct outcome showed, sorted: how often each was seen is a matter of chance.
     pub outcomes: Vec<Vec<Change>>,
     /// The largest change of memory by GPU in the most frequent outcome; none where it could not be read.
-    pub figures: Vec<(Text<'t>, Option<i64>)>,
-}
-
-/// Text of a document, in its own place where it has no escapes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Text<'t>(#[serde(borrow)] pub Cow<'t, str>);
-
-#[derive(Deserialize)]
-struct Head<'t> {
-    #[serde(default, borrow)]
-    schema: HeadSchema<'t>,
-    #[serde(default, borrow)]
-    must_understand: Vec<Text<'t>>,
-    #[serde(default)]
-    run: HeadRun,
-}
-
-#[derive(Default, Deserialize)]
-struct HeadSchema<'t> {
-    #[serde(default, borrow)]
-    name: Option<Text<'t>>,
-    major: Option<u64>,
-    #[serde(default, borrow)]
-    must_understand: Vec<Text<'t>>,
-}
-
-#[derive(Default, Deserialize)]
-struct HeadRun {
-    #[serde(default)]
-    compact: bool,
-}
-
-#[derive(Deserialize)]
-struct Compact<'t> {
-    #[serde(default, borrow)]
-    schema: HeadSchema<'t>,
-    #[serde(default, borrow)]
-    must_understand: Vec<Text<'t>>,
-    provenance: Provenance,
-    run: CompactRun,
-    machine: CompactMachine,
-    #[serde(borrow)]
-    scenarios: Vec<Scenario<'t>>,
-    complete: bool,
-}
-
-#[derive(Deserialize)]
-struct CompactRun {
-    #[serde(default)]
-    compact: bool,
-    #[serde(default)]
-    on: String,
-    started_at: String,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
-    #[serde(default)]
-    co_tenants: Vec<report::CoTenancy>,
-    #[serde(default)]
-    warnings: Vec<String>,
-    #[serde(default)]
-    host_unsafe: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct CompactMachine {
-    driver_version: Option<String>,
-    #[serde(default)]
-    gpus: Vec<Gpu>,
-    #[serde(default)]
-    libraries: Vec<Mapped>,
-}
-
-#[derive(Deserialize)]
-struct Mapped {
-    #[serde(default)]
-    simulated: bool,
-}
-
-#[derive(Deserialize)]
-struct Gpu {
-    uuid: String,
-    name: Option<String>,
-    mig: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct Scenario<'t> {
-    #[serde(borrow)]
-    name: Text<'t>,
-    #[serde(borrow)]
-    scenario: Option<Text<'t>>,
-    #[serde(borrow)]
-    question: Option<Text<'t>>,
-    #[serde(borrow)]
-    asked: Option<Text<'t>>,
-    #[serde(default)]
-    nondeterministic: bool,
-    #[serde(borrow)]
-    libcudart: Option<Library<'t>>,
-    verdict: Verdict,
-    #[serde(default, borrow)]
-    cases: Vec<CompactCase<'t>>,
-}
-
-#[derive(Deserialize)]
-struct Library<'t> {
-    #[serde(borrow)]
-    version: Option<Text<'t>>,
-}
-
-#[derive(Deserialize)]
-struct Verdict {
-    kind: Kind,
-    reason: Option<Reason>,
-    expectation: ExpectationMet,
-}
-
-#[derive(Deserialize)]
-struct CompactCase<'t> {
-    #[serde(borrow)]
-    name: Text<'t>,
-    #[serde(default, borrow)]
-    outcomes: Vec<CompactOutcome<'t>>,
-    #[serde(default)]
-    not_counted: BTreeMap<Reason, u32>,
-}
-
-#[derive(Deserialize)]
-struct CompactOutcome<'t> {
-    #[serde(default)]
-    count: u32,
-    #[serde(default)]
-    facts: Vec<Change>,
-    #[serde(default, borrow)]
-    used_bytes: BTreeMap<Text<'t>, Option<i64>>,
+    pub figures: Vec<(String, Option<i64>)>,
 }
 
 /// What kind of document a text is.
 pub(super) enum Document {
-    /// A compact report: [`digest`] reads it as it is.
+    /// A compact report: [`compact`] reads it.
     Compact,
-    /// A report with everything in it: [`compacted`] makes a compact one.
+    /// A report with everything in it: [`judged`] reads it.
     Whole,
     /// A survey: [`surveyed`] reads it.
     Survey,
@@ -259,14 +122,13 @@ pub(super) enum Document {
 /// # Errors
 /// It is none that can be merged.
 pub(super) fn document(text: &[u8]) -> Result<Document, Refused> {
-    // As this program writes it, so that ten thousand of them are not read twice. `digest` checks it all the same.
+    // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
     let begins = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
     if begins.windows(WRITTEN.len()).any(|window| window == WRITTEN) {
         return Ok(Document::Compact);
     }
-    let head: Head = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    let is_survey = check_head(&head.schema, &head.must_understand)?;
-    Ok(match (is_survey, head.run.compact) {
+    let head = Head::read(text).map_err(|error| refused(&error))?;
+    Ok(match (is_survey(&head)?, head.is_compact) {
         (true, _) => Document::Survey,
         (false, true) => Document::Compact,
         (false, false) => Document::Whole,
@@ -274,11 +136,11 @@ pub(super) fn document(text: &[u8]) -> Result<Document, Refused> {
 }
 
 /// Whether a document is a survey, and not a report.
-fn check_head(schema: &HeadSchema<'_>, must_understand: &[Text<'_>]) -> Result<bool, Refused> {
-    let name = schema.name.as_ref().map(|name| &*name.0).unwrap_or_default();
+fn is_survey(head: &Head) -> Result<bool, Refused> {
+    let name = head.name.as_str();
     let unsupported = |why: String| Err(Refused { bucket: Bucket::Unsupported, why });
-    if let Some(what) = must_understand.iter().chain(&schema.must_understand).find(|it| !UNDERSTOOD.contains(&&*it.0)) {
-        return unsupported(format!("it requires `{}`, which this program does not support", what.0));
+    if let Some(what) = head.unsupported() {
+        return unsupported(format!("it requires `{what}`, which this program does not support"));
     }
     let is_survey = SurveyKind::ALL.iter().any(|kind| kind.schema() == name);
     if name == trace::SCHEMA {
@@ -287,37 +149,39 @@ fn check_head(schema: &HeadSchema<'_>, must_understand: &[Text<'_>]) -> Result<b
     if name != report::SCHEMA && !is_survey {
         return Err(invalid("it is no report and no survey of this program"));
     }
-    if schema.major != Some(1) {
-        let major = schema.major.map_or_else(|| "none".to_owned(), |major| major.to_string());
+    if head.major != Some(1) {
+        let major = head.major.map_or_else(|| "none".to_owned(), |major| major.to_string());
         return unsupported(format!("its major version is {major}, this program reads 1"));
     }
     Ok(is_survey)
 }
 
-/// A compact report of a whole one, judged as today, as text.
+/// What a whole report answers, judged as today.
 ///
 /// # Errors
-/// It is not valid.
-pub(super) fn compacted(text: &[u8]) -> Result<String, Refused> {
+/// It is not valid, or it answers nothing.
+pub(super) fn judged(text: &[u8]) -> Result<Digest, Refused> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     judge::rejudge(&mut whole);
-    let compact = report::compact(&whole, |_| false);
-    serde_json::to_string(&report::document(&compact)).map_err(|error| refused(&error))
+    let compact = CompactReport::new(&whole, |_| false);
+    drop(whole);
+    reported(compact)
 }
 
 /// What a compact report answers.
 ///
 /// # Errors
 /// It is not valid, or it answers nothing.
-pub(super) fn digest(text: &[u8]) -> Result<Digest<'_>, Refused> {
-    let read: Compact = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    let Compact { schema, must_understand, provenance, run, machine, scenarios, complete } = read;
-    if check_head(&schema, &must_understand)? || !run.compact {
+pub(super) fn compact(text: &[u8]) -> Result<Digest, Refused> {
+    let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+    if is_survey(&Head::of(&read.schema, &read.must_understand))? {
         return Err(invalid("it says that it is compact, and is no compact report"));
     }
-    if let Some(why) = provenance.contradiction(&run.on, machine.libraries.iter().any(|library| library.simulated)) {
-        return Err(invalid(&why));
-    }
+    reported(read)
+}
+
+fn reported(report: CompactReport) -> Result<Digest, Refused> {
+    let CompactReport { provenance, run, machine, scenarios, complete, .. } = report;
     check_run(&run.started_at, &run.labels)?;
     let mut warnings = run.warnings;
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
@@ -327,9 +191,9 @@ pub(super) fn digest(text: &[u8]) -> Result<Digest<'_>, Refused> {
     for scenario in &scenarios {
         *verdicts.entry(scenario.verdict.kind).or_insert(0) += 1;
     }
-    let is_unexpected = |one: &&Scenario| one.verdict.expectation == ExpectationMet::Unexpected;
+    let is_unexpected = |one: &&CompactScenario| one.verdict.expectation == ExpectationMet::Unexpected;
     let unexpected = scenarios.iter().filter(is_unexpected).count();
-    let answers: Vec<Answered> = scenarios.into_iter().filter_map(answered).collect();
+    let answers: Vec<MachineAnswer> = scenarios.into_iter().filter_map(answered).collect();
     if !answers.iter().any(|one| matches!(one.shown, Shown::Answer { .. })) {
         return Err(Refused { bucket: Bucket::Empty, why: "no question was answered".to_owned() });
     }
@@ -355,10 +219,9 @@ pub(super) fn digest(text: &[u8]) -> Result<Digest<'_>, Refused> {
 ///
 /// # Errors
 /// It is not valid, or it answers nothing.
-pub(super) fn surveyed(text: &[u8]) -> Result<Digest<'static>, Refused> {
-    let head: Head = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    let name = head.schema.name.map(|name| name.0).unwrap_or_default();
-    let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == name);
+pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
+    let head = Head::read(text).map_err(|error| refused(&error))?;
+    let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == head.name);
     let read = |kind| match kind {
         SurveyKind::Calls => serde_json::from_slice(text).map(Survey::Calls),
         SurveyKind::Mask => serde_json::from_slice(text).map(Survey::Mask),
@@ -392,8 +255,8 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest<'static>, Refused> {
 }
 
 /// One question, if the report says anything of it that is the machine's.
-fn answered(scenario: Scenario<'_>) -> Option<Answered<'_>> {
-    let Scenario { name, scenario, question, asked, nondeterministic, libcudart, verdict, cases } = scenario;
+fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
+    let CompactScenario { name, scenario, question, asked, nondeterministic, libcudart, verdict, cases, .. } = scenario;
     let shown = if verdict.kind.is_conclusive() {
         let cases = cases.into_iter().filter(|case| !case.outcomes.is_empty());
         let cases = cases.map(|it| case(it, nondeterministic)).collect();
@@ -405,18 +268,18 @@ fn answered(scenario: Scenario<'_>) -> Option<Answered<'_>> {
             None => Shown::Nothing(verdict.kind.name().to_owned()),
         }
     };
-    Some(Answered {
-        scenario: scenario.map_or_else(|| name.0.clone(), |scenario| scenario.0),
-        name: name.0,
-        words: question.map(|question| question.0).unwrap_or_default(),
-        asked: asked.map(|asked| asked.0).unwrap_or_default(),
-        libcudart: libcudart.map(|library| library.version.map(|it| it.0).unwrap_or_default()).unwrap_or_default(),
+    Some(MachineAnswer {
+        scenario: scenario.unwrap_or_else(|| name.clone()),
+        name,
+        words: question,
+        asked: asked.unwrap_or_default(),
+        libcudart: libcudart.and_then(|library| library.version).unwrap_or_default(),
         shown,
     })
 }
 
 /// Whether so many attempts do not count because of other processes that a machine was not idle.
-fn is_disturbed(scenarios: &[Scenario<'_>]) -> bool {
+fn is_disturbed(scenarios: &[CompactScenario]) -> bool {
     let (mut made, mut disturbed) = (0_u64, 0_u64);
     for case in scenarios.iter().flat_map(|scenario| &scenario.cases) {
         let counted: u64 = case.outcomes.iter().map(|outcome| u64::from(outcome.count)).sum();
@@ -435,13 +298,13 @@ fn is_of_the_run(reason: Reason) -> bool {
 }
 
 /// Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
-fn case(case: CompactCase<'_>, by_chance: bool) -> Case<'_> {
+fn case(case: CompactCase, by_chance: bool) -> CaseAnswer {
     let mut outcomes = case.outcomes;
     let used = outcomes.first_mut().map(|top| std::mem::take(&mut top.used_bytes)).unwrap_or_default();
     let mut shown: Vec<Vec<Change>> = outcomes.into_iter().map(|outcome| outcome.facts).collect();
     shown.sort();
     shown.dedup();
-    Case { name: case.name.0, outcomes: shown, figures: used.into_iter().filter(|_| !by_chance).collect() }
+    CaseAnswer { name: case.name, outcomes: shown, figures: used.into_iter().filter(|_| !by_chance).collect() }
 }
 
 /// What machines must have in common.

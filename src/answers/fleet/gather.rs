@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Bucket;
-use super::answer::{Document, Refused, compacted, digest, document, surveyed};
+use super::answer::{Digest, Document, Refused, compact, document, judged, surveyed};
 use super::pool::Pool;
 use cuda_pitfalls_core::archive::{self, ArchiveDocument, MOST_WRONG_LINES, Problem, Source};
 use cuda_pitfalls_trace as trace;
@@ -160,37 +160,20 @@ fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
             return is_ours;
         }
     };
-    let is_valid = |digest: &Result<_, Refused>| !matches!(digest, Err(refused) if refused.bucket == Bucket::Invalid);
-    match kind {
-        Document::Compact => {
-            let digest = digest(&text);
-            let is_valid = is_valid(&digest);
-            pool.add(path, digest);
-            is_valid
-        }
-        Document::Survey => {
-            let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
-            let digest = surveyed(&text);
-            let is_valid = is_valid(&digest);
-            pool.add(path, digest);
-            is_valid
-        }
-        // One at a time: it takes many times its size.
-        Document::Whole => {
-            let compact = {
-                let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
-                compacted(&text)
-            };
-            drop(text);
-            let digest = match &compact {
-                Ok(compact) => digest(compact.as_bytes()),
-                Err(refused) => Err(refused.clone()),
-            };
-            let is_valid = is_valid(&digest);
-            pool.add(path, digest);
-            is_valid
-        }
-    }
+    // One at a time where it takes many times its size.
+    let alone = |read: fn(&[u8]) -> Result<Digest, Refused>| {
+        let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
+        read(&text)
+    };
+    let digest = match kind {
+        Document::Compact => compact(&text),
+        Document::Survey => alone(surveyed),
+        Document::Whole => alone(judged),
+    };
+    drop(text);
+    let is_valid = !matches!(&digest, Err(refused) if refused.bucket == Bucket::Invalid);
+    pool.add(path, digest);
+    is_valid
 }
 
 fn refused(problem: Problem) -> Refused {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use super::answer::{Answered, Digest, Refused, Shown};
+use super::answer::{Digest, MachineAnswer, Refused, Shown};
 use super::{Bucket, CaseChange, Input, Key, MOST_EXAMPLES, NotMerged};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
@@ -102,7 +102,7 @@ impl Pool {
     }
 
     /// Adds what a document answers, or why it answers nothing.
-    pub(super) fn add(&self, path: String, digest: Result<Digest<'_>, Refused>) {
+    pub(super) fn add(&self, path: String, digest: Result<Digest, Refused>) {
         let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
         match kept {
             Ok(kept) => {
@@ -127,7 +127,7 @@ impl Pool {
         lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
     }
 
-    fn keep(&self, path: String, digest: Digest<'_>) -> Result<Kept, Refused> {
+    fn keep(&self, path: String, digest: Digest) -> Result<Kept, Refused> {
         if digest.provenance != self.rule.provenance {
             return Err(match digest.provenance {
                 Provenance::Simulated => {
@@ -224,23 +224,23 @@ impl Answers {
     }
 
     /// The name and the index of an answer, which is kept if it is a new one; none if there is no room for it.
-    fn insert(&mut self, code: &[u8], answer: &Answered<'_>) -> Option<(u32, u32)> {
+    fn insert(&mut self, code: &[u8], answer: &MachineAnswer) -> Option<(u32, u32)> {
         if let Some(known) = self.find(code) {
             return Some(known);
         }
         if self.bytes > MOST_BYTES {
             return None;
         }
-        let name = match self.by_name.get(&*answer.name) {
+        let name = match self.by_name.get(&answer.name) {
             Some(name) => *name,
             None => {
                 let at = u32::try_from(self.names.len()).ok()?;
                 self.names.push(Name {
-                    name: answer.name.clone().into_owned(),
-                    scenario: answer.scenario.clone().into_owned(),
-                    words: answer.words.clone().into_owned(),
+                    name: answer.name.clone(),
+                    scenario: answer.scenario.clone(),
+                    words: answer.words.clone(),
                 });
-                self.by_name.insert(answer.name.clone().into_owned(), at);
+                self.by_name.insert(answer.name.clone(), at);
                 at
             }
         };
@@ -252,13 +252,13 @@ impl Answers {
                 for case in cases {
                     for (outcome, changes) in (1..).zip(&case.outcomes).filter(|_| !by_chance) {
                         facts.extend(changes.iter().map(|change| CaseChange {
-                            case: case.name.clone().into_owned(),
+                            case: case.name.clone(),
                             outcome,
                             change: change.clone(),
                         }));
                     }
                     let slash = if case.name.is_empty() { "" } else { "/" };
-                    about.extend(case.figures.iter().map(|(gpu, _)| format!("{}{slash}{}", case.name, gpu.0)));
+                    about.extend(case.figures.iter().map(|(gpu, _)| format!("{}{slash}{}", case.name, gpu)));
                 }
                 (Ok(Same { kind: *kind, facts }), about)
             }
@@ -267,14 +267,14 @@ impl Answers {
         // It is kept twice: as text, to be found again, and as facts, which take a few times as much.
         self.bytes += FACTS_BYTES * code.len() + size_of::<Answer>();
         self.known.insert(code.into(), at);
-        let (asked, libcudart) = (answer.asked.clone().into_owned(), answer.libcudart.clone().into_owned());
+        let (asked, libcudart) = (answer.asked.clone(), answer.libcudart.clone());
         self.all.push(Answer { name, asked, libcudart, shown, figures });
         Some((name, at))
     }
 }
 
 /// An answer as bytes, by which it is found again: all of it but its figures.
-fn encode(answer: &Answered<'_>, code: &mut Vec<u8>) {
+fn encode(answer: &MachineAnswer, code: &mut Vec<u8>) {
     code.clear();
     // No text in UTF-8 has this byte, so that no two answers have the same bytes.
     let mut add = |text: &str, level: usize| {
@@ -294,14 +294,14 @@ fn encode(answer: &Answered<'_>, code: &mut Vec<u8>) {
                     add(&serde_json::to_string(&case.outcomes).unwrap_or_default(), 2);
                 }
                 add("", 3);
-                case.figures.iter().for_each(|(gpu, _)| add(&gpu.0, 1));
+                case.figures.iter().for_each(|(gpu, _)| add(gpu, 1));
                 add("", 4);
             }
         }
     }
 }
 
-fn figures(answer: &Answered<'_>) -> Vec<i64> {
+fn figures(answer: &MachineAnswer) -> Vec<i64> {
     match &answer.shown {
         Shown::Nothing(_) => Vec::new(),
         Shown::Answer { cases, .. } => {

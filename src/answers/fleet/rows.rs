@@ -1,8 +1,6 @@
 //! The rows of a survey as answers.
 
-use std::borrow::Cow;
-
-use super::answer::{Answered, Case, Shown, Text};
+use super::answer::{CaseAnswer, MachineAnswer, Shown};
 use crate::survey::Survey;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
@@ -13,7 +11,7 @@ use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
 
 /// One for each row that is no control of the instrument.
-pub(super) fn answers(survey: &Survey) -> Vec<Answered<'static>> {
+pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
     match survey {
         Survey::Calls(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Mask(document) => document.rows.iter().filter_map(answer).collect(),
@@ -22,7 +20,7 @@ pub(super) fn answers(survey: &Survey) -> Vec<Answered<'static>> {
     }
 }
 
-fn answer<R: Told>(row: &R) -> Option<Answered<'static>> {
+fn answer<R: Told>(row: &R) -> Option<MachineAnswer> {
     if row.is_control() {
         return None;
     }
@@ -32,25 +30,20 @@ fn answer<R: Told>(row: &R) -> Option<Answered<'static>> {
         None if !row.is_conclusive() => Shown::Nothing("attempts_disagree".to_owned()),
         None => {
             let changes = row.facts().into_iter().map(Change::row).collect();
-            let figures =
-                row.bytes().into_iter().enumerate().map(|(at, bytes)| (text(format!("gpu{at}")), Some(bytes)));
-            let case = Case { name: Cow::Borrowed(""), outcomes: vec![changes], figures: figures.collect() };
+            let figures = row.bytes().into_iter().enumerate().map(|(at, bytes)| (format!("gpu{at}"), Some(bytes)));
+            let case = CaseAnswer { name: String::new(), outcomes: vec![changes], figures: figures.collect() };
             Shown::Answer { kind: Kind::Reproduced, by_chance: false, cases: vec![case] }
         }
     };
     let (name, libcudart) = row.name();
-    Some(Answered {
-        name: Cow::Owned(format!("survey {}: {name}", R::KIND.name())),
-        scenario: Cow::Borrowed(""),
-        words: Cow::Borrowed(""),
-        asked: Cow::Owned(row.asked()),
-        libcudart: Cow::Owned(libcudart.unwrap_or_default()),
+    Some(MachineAnswer {
+        name: format!("survey {}: {name}", R::KIND.name()),
+        scenario: String::new(),
+        words: String::new(),
+        asked: row.asked(),
+        libcudart: libcudart.unwrap_or_default(),
         shown,
     })
-}
-
-fn text(text: String) -> Text<'static> {
-    Text(Cow::Owned(text))
 }
 
 /// What a row tells, beside what every row does.

@@ -50,7 +50,7 @@ impl From<SurveyDocument<PythonRow>> for Survey {
 impl Survey {
     /// The survey in a document that was read; none if it is no survey.
     pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
-        let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name)?;
+        let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name())?;
         Some(match kind {
             SurveyKind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
             SurveyKind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),

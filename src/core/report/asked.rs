@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Report, ScenarioReport};
-
 /// What a run can be required to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -70,31 +68,5 @@ impl Requirement {
             None => "and the run ended before they were counted".to_owned(),
         };
         format!("{} {noun} required (--require {}={}), {found}", self.wanted, self.what.name(), self.wanted)
-    }
-}
-
-impl Report {
-    /// Whether this scenario was selected by its exact name. Reports of older versions do not
-    /// say so of the scenario, but keep what was selected.
-    pub fn is_asked_by_name(&self, scenario: &ScenarioReport) -> bool {
-        let is_named = |selector: &String| *selector == scenario.name || *selector == scenario.scenario;
-        scenario.asked_by_name || self.run.selectors.iter().any(is_named)
-    }
-
-    /// Whether the scenario asks what this machine cannot answer, and it was not selected by its
-    /// exact name: it is listed, and does not count.
-    pub fn is_not_applicable(&self, scenario: &ScenarioReport) -> bool {
-        scenario.verdict.lacks_a_need() && !self.is_asked_by_name(scenario)
-    }
-
-    /// What was required, with the answers counted as they are in this report. How many GPUs could
-    /// be used is known when a run begins, and stays as it was found.
-    pub fn requirements(&self) -> Vec<Requirement> {
-        let answers = || self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
-        let counted = |requirement: &Requirement| match requirement.what {
-            Required::Answers => requirement.with(answers()),
-            Required::Gpus => *requirement,
-        };
-        self.run.require.iter().map(counted).collect()
     }
 }

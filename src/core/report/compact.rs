@@ -1,191 +1,263 @@
 //! A report without plans, steps, attempts and samples: what machines are compared by, and what was judged.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
-use super::{CaseReport, MINOR, Outcome, Report, Run, ScenarioReport, SchemaId, UNDERSTOOD};
+use super::validity::{self, Contradiction};
+use super::{CaseReport, MINOR, Outcome, Plan, Report, Run, ScenarioReport, SchemaId, UNDERSTOOD};
+use crate::fact::Change;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
+use crate::scenario::Scalar;
 use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 
-/// The same report, compact. Verdicts stay as they are. The words of a question are left out where
-/// `has_words` says that readers have them: those of files that come with the program.
-///
-/// A compact report is its own compact form.
-pub fn compact(report: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> Report {
-    let schema = SchemaId { minor: report.schema.minor.max(MINOR), ..report.schema.clone() };
-    let must_understand = UNDERSTOOD.map(str::to_owned).to_vec();
-    if report.run.compact {
-        return Report { schema, must_understand, ..report.clone() };
+/// The compact document. Its verdicts are those of the whole report: nothing is left to judge them anew.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Document")]
+#[schemars(!try_from)]
+pub struct CompactReport {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// What a reader must know, or else refuse the document: `compact`, and `facts` since 1.7.
+    #[serde(default)]
+    pub must_understand: Vec<String>,
+    /// Whether a real driver answered.
+    pub provenance: Provenance,
+    /// The run.
+    #[serde(serialize_with = "mark")]
+    #[schemars(with = "CompactRun")]
+    pub run: Run,
+    /// The host.
+    pub machine: Machine,
+    /// One per scenario instance and libcudart, in the order they ran.
+    pub scenarios: Vec<CompactScenario>,
+    /// Whether the run finished. A report without this is partial and never a success.
+    pub complete: bool,
+}
+
+/// One instance of a scenario on one libcudart. Everything empty is left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactScenario {
+    /// The instance's name.
+    pub name: String,
+    /// The scenario's name; left out where it is the instance's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// The question. Left out where the file came with the program.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub question: String,
+    /// The order or call that works, empty where there is none; left out together with the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// Values of parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Scalar>,
+    /// SHA-256 of the scenario file.
+    pub sha256: String,
+    /// Whether it was selected by its exact name, and not by a folder, glob, tag or set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_by_name: bool,
+    /// What the machine lacks that the question needs, in a few words such as `2 GPUs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
+    /// What was asked, without what differs from machine to machine: the SHA-256 of calls, environments and
+    /// effect, in short. Two reports with another value do not answer one question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// Whether a mixture of outcomes is an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nondeterministic: bool,
+    /// The libcudart it ran on, without its file, which is among the libraries of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "without_empty")]
+    pub libcudart: Option<Runtime>,
+    /// The answer. Its `provenance` is that of the report, and is not repeated.
+    #[serde(serialize_with = "unrepeated")]
+    pub verdict: Verdict,
+    /// What happened, case by case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<CompactCase>,
+}
+
+/// What happened in one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactCase {
+    /// `trap`, `control`, …
+    pub name: String,
+    /// Distinct outcomes, most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<CompactOutcome>,
+    /// How many attempts do not count, by the first reason's word.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_counted: BTreeMap<Reason, u32>,
+}
+
+/// One distinct outcome and how often it was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactOutcome {
+    /// Valid attempts that ended so.
+    #[serde(default)]
+    pub count: u32,
+    /// What changed from step to step, for each step at which anything did; sentences up to 1.6.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Change>,
+    /// By GPU the change of largest size in its memory, in bytes, where there was one; null where it could not be read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub used_bytes: BTreeMap<String, Option<i64>>,
+}
+
+impl CompactReport {
+    /// The compact form of a report. Verdicts stay as they are. The words of a question are left out where
+    /// `has_words` says that readers have them: those of files that come with the program.
+    pub fn new(whole: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> CompactReport {
+        let mut run = whole.run.clone();
+        for calibrated in &mut run.calibration {
+            calibrated.attempts.clear();
+        }
+        CompactReport {
+            schema: whole.schema.clone(),
+            must_understand: Vec::new(),
+            provenance: whole.provenance,
+            run,
+            machine: whole.machine.clone(),
+            scenarios: whole.scenarios.iter().map(|one| CompactScenario::new(one, has_words(one))).collect(),
+            complete: whole.complete,
+        }
+        .renewed()
     }
-    let mut run = report.run.clone();
-    run.compact = true;
-    for calibrated in &mut run.calibration {
-        calibrated.attempts.clear();
-    }
-    Report {
-        schema,
-        must_understand,
-        provenance: report.provenance,
-        run,
-        machine: report.machine.clone(),
-        scenarios: report.scenarios.iter().map(|one| scenario(one, has_words(one))).collect(),
-        complete: report.complete,
+
+    /// The same report, as this version writes it: with facts in place of sentences.
+    pub fn renewed(self) -> CompactReport {
+        let schema = SchemaId { minor: self.schema.minor.max(MINOR), ..self.schema };
+        CompactReport { schema, must_understand: UNDERSTOOD.map(str::to_owned).to_vec(), ..self }
     }
 }
 
-fn scenario(full: &ScenarioReport, has_words: bool) -> ScenarioReport {
-    let plan = full.plan.as_ref();
-    ScenarioReport {
-        name: full.name.clone(),
-        scenario: full.scenario.clone(),
-        question: if has_words { String::new() } else { full.question.clone() },
-        remedy: full.remedy.clone().filter(|_| !has_words),
-        tags: Vec::new(),
-        parameters: full.parameters.clone(),
-        sha256: full.sha256.clone(),
-        asked_by_name: full.asked_by_name,
-        lacks: full.lacks.clone(),
-        asked: plan.map(super::Plan::asked),
-        nondeterministic: plan.is_some_and(|plan| plan.nondeterministic),
-        // Its file stands once, among the libraries of the machine.
-        libcudart: full.libcudart.clone().map(|it| Runtime { path: String::new(), number: None, ..it }),
-        plan: None,
-        verdict: verdict(&full.verdict),
-        cases: full.cases.iter().map(case).collect(),
+impl CompactScenario {
+    fn new(whole: &ScenarioReport, has_words: bool) -> CompactScenario {
+        let plan = whole.plan.as_ref();
+        CompactScenario {
+            name: whole.name.clone(),
+            scenario: Some(whole.scenario.clone()).filter(|scenario| *scenario != whole.name),
+            question: if has_words { String::new() } else { whole.question.clone() },
+            remedy: whole.remedy.clone().filter(|_| !has_words),
+            parameters: whole.parameters.clone(),
+            sha256: whole.sha256.clone(),
+            asked_by_name: whole.asked_by_name,
+            lacks: whole.lacks.clone(),
+            asked: plan.map(Plan::asked),
+            nondeterministic: plan.is_some_and(|plan| plan.nondeterministic),
+            libcudart: whole.libcudart.clone().map(|it| Runtime { path: String::new(), number: None, ..it }),
+            verdict: verdict(&whole.verdict),
+            cases: whole.cases.iter().map(CompactCase::new).collect(),
+        }
+    }
+
+    /// The scenario's name.
+    pub fn scenario(&self) -> &str {
+        self.scenario.as_deref().unwrap_or(&self.name)
     }
 }
 
 /// The verdict; of one that is as it should be the numbers are in the cases.
-fn verdict(full: &Verdict) -> Verdict {
-    let is_plain = full.kind.is_conclusive() && full.expectation != ExpectationMet::Unexpected;
-    let detail = if is_plain || full.lacks_a_need() { String::new() } else { full.detail.clone() };
-    Verdict { detail, ..full.clone() }
+fn verdict(whole: &Verdict) -> Verdict {
+    let is_plain = whole.kind.is_conclusive() && whole.expectation != ExpectationMet::Unexpected;
+    let detail = if is_plain || whole.lacks_a_need() { String::new() } else { whole.detail.clone() };
+    Verdict { detail, ..whole.clone() }
 }
 
-fn case(full: &CaseReport) -> CaseReport {
-    let mut not_counted = BTreeMap::new();
-    for attempt in &full.attempts {
-        // A worker that could not be killed makes the host unsafe, whatever else was wrong.
-        let unkillable = attempt.recording.exit.unkillable.then_some(Reason::Unkillable);
-        let first = attempt.judged.invalid.first().map(|invalid| invalid.reason);
-        let is_counted = attempt.judged.outcome.is_some_and(|place| place < full.outcomes.len());
-        let reason = match first {
-            Some(first) => unkillable.unwrap_or(first),
-            None if is_counted => continue,
-            // One that nobody came to judge any more.
-            None => Reason::Interrupted,
-        };
-        *not_counted.entry(reason).or_insert(0) += 1;
-    }
-    let outcomes = full.outcomes.iter().map(outcome).collect();
-    CaseReport { name: full.name.clone(), outcomes, attempts: Vec::new(), not_counted }
-}
-
-fn outcome(full: &Outcome) -> Outcome {
-    let largest = full.observation.largest_change().into_iter();
-    Outcome {
-        count: full.count,
-        observation: Default::default(),
-        facts: changes(&full.observation),
-        used_bytes: largest.filter(|(_, bytes)| *bytes != Some(0)).collect(),
-    }
-}
-
-/// A compact report as it is written: without what is empty, and without what stands elsewhere in it.
-pub fn document(compact: &Report) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Written<'a> {
-        schema: &'a SchemaId,
-        must_understand: &'a [String],
-        provenance: Provenance,
-        run: &'a Run,
-        machine: &'a Machine,
-        scenarios: Vec<Json>,
-        complete: bool,
-    }
-    let scenario = |one: &ScenarioReport| {
-        let mut written = serde_json::to_value(one).unwrap_or_default();
-        if let Some(parts) = written.as_object_mut() {
-            if one.scenario == one.name {
-                parts.remove("scenario");
-            }
-            if let Some(verdict) = parts.get_mut("verdict").and_then(Json::as_object_mut)
-                && one.verdict.provenance == compact.provenance
-            {
-                verdict.remove("provenance");
-            }
-            // An empty text says that no workaround is needed, and nothing that none is known.
-            let remedy = parts.remove("remedy");
-            prune(&mut written);
-            if let (Some(parts), Some(remedy)) = (written.as_object_mut(), remedy) {
-                parts.insert("remedy".to_owned(), remedy);
-            }
+impl CompactCase {
+    fn new(whole: &CaseReport) -> CompactCase {
+        let mut not_counted = BTreeMap::new();
+        for attempt in &whole.attempts {
+            // A worker that could not be killed makes the host unsafe, whatever else was wrong.
+            let unkillable = attempt.recording.exit.unkillable.then_some(Reason::Unkillable);
+            let first = attempt.judged.invalid.first().map(|invalid| invalid.reason);
+            let is_counted = attempt.judged.outcome.is_some_and(|place| place < whole.outcomes.len());
+            let reason = match first {
+                Some(first) => unkillable.unwrap_or(first),
+                None if is_counted => continue,
+                // The run ended before it was judged.
+                None => Reason::Interrupted,
+            };
+            *not_counted.entry(reason).or_insert(0) += 1;
         }
-        written
-    };
-    Written {
-        schema: &compact.schema,
-        must_understand: &compact.must_understand,
-        provenance: compact.provenance,
-        run: &compact.run,
-        machine: &compact.machine,
-        scenarios: compact.scenarios.iter().map(scenario).collect(),
-        complete: compact.complete,
-    }
-}
-
-/// Takes out what is null or empty, but for figures and facts that could not be read.
-fn prune(value: &mut Json) {
-    match value {
-        Json::Object(parts) => {
-            for (name, part) in parts.iter_mut() {
-                if !matches!(name.as_str(), "used_bytes" | "facts") {
-                    prune(part);
-                }
-            }
-            parts.retain(|_, part| match part {
-                Json::Null => false,
-                Json::String(text) => !text.is_empty(),
-                Json::Array(parts) => !parts.is_empty(),
-                Json::Object(parts) => !parts.is_empty(),
-                _ => true,
-            });
+        CompactCase {
+            name: whole.name.clone(),
+            outcomes: whole.outcomes.iter().map(CompactOutcome::new).collect(),
+            not_counted,
         }
-        Json::Array(parts) => parts.iter_mut().for_each(prune),
-        _ => {}
     }
 }
 
-/// A report as documents have it: a compact one leaves out what stands elsewhere in it.
+impl CompactOutcome {
+    fn new(whole: &Outcome) -> CompactOutcome {
+        let largest = whole.observation.largest_change().into_iter();
+        CompactOutcome {
+            count: whole.count,
+            facts: changes(&whole.observation),
+            used_bytes: largest.filter(|(_, bytes)| *bytes != Some(0)).collect(),
+        }
+    }
+}
+
+/// The run of a compact report, which says what it is.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct CompactRun<'r> {
+    /// Always true: plans, steps, attempts and samples are left out.
+    compact: bool,
+    #[serde(flatten)]
+    run: Cow<'r, Run>,
+}
+
+fn mark<S: Serializer>(run: &Run, serializer: S) -> Result<S::Ok, S::Error> {
+    CompactRun { compact: true, run: Cow::Borrowed(run) }.serialize(serializer)
+}
+
+fn marked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Run, D::Error> {
+    let CompactRun { compact, run } = CompactRun::deserialize(deserializer)?;
+    if compact { Ok(run.into_owned()) } else { Err(de::Error::custom("`run.compact` of a compact report is false")) }
+}
+
+/// A value without those of its parts that are null or empty.
+fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut value = serde_json::to_value(value).map_err(ser::Error::custom)?;
+    if let Some(parts) = value.as_object_mut() {
+        parts.retain(|_, part| !part.is_null() && *part != "" && part.as_array().is_none_or(|all| !all.is_empty()));
+    }
+    value.serialize(serializer)
+}
+
+/// A verdict without what the report says.
+fn unrepeated<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut value = serde_json::to_value(verdict).map_err(ser::Error::custom)?;
+    value.as_object_mut().map(|parts| parts.remove("provenance"));
+    without_empty(&value, serializer)
+}
+
+/// A compact report as it is read, and not yet believed.
 #[derive(Deserialize)]
-pub(super) struct StoredReport {
+struct Document {
     schema: SchemaId,
     #[serde(default)]
     must_understand: Vec<String>,
     provenance: Provenance,
+    #[serde(deserialize_with = "marked")]
     run: Run,
     machine: Machine,
-    scenarios: Vec<ScenarioReport>,
+    scenarios: Vec<CompactScenario>,
     complete: bool,
 }
 
-impl TryFrom<StoredReport> for Report {
-    type Error = String;
+impl TryFrom<Document> for CompactReport {
+    type Error = Contradiction;
 
-    fn try_from(stored: StoredReport) -> Result<Report, String> {
-        let StoredReport { schema, must_understand, provenance, run, machine, mut scenarios, complete } = stored;
-        if run.compact {
-            for one in &mut scenarios {
-                if one.scenario.is_empty() {
-                    one.scenario.clone_from(&one.name);
-                }
-                one.verdict.provenance = provenance;
-            }
-        }
-        let report = Report { schema, must_understand, provenance, run, machine, scenarios, complete };
-        super::validity::check(&report).map(|()| report)
+    fn try_from(document: Document) -> Result<CompactReport, Contradiction> {
+        let Document { schema, must_understand, provenance, run, machine, mut scenarios, complete } = document;
+        validity::check_origin(provenance, &run, &machine)?;
+        scenarios.iter_mut().for_each(|one| one.verdict.provenance = provenance);
+        Ok(CompactReport { schema, must_understand, provenance, run, machine, scenarios, complete })
     }
 }

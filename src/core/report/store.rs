@@ -6,10 +6,11 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{MAJOR, Report, SCHEMA, ScenarioReport, UNDERSTOOD, compact, document};
+use super::{CompactReport, MAJOR, Report, ReportView, Run, SCHEMA, ScenarioReport, SchemaId, UNDERSTOOD};
 use crate::input;
 use crate::text::escape::terminal;
 
@@ -88,7 +89,7 @@ impl Store {
     /// Puts a report in place of the one before, as [`Store::put`] does.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
         match self.compact {
-            Some(has_words) => self.put(REPORT, &document(&compact(report, has_words))).map(drop),
+            Some(has_words) => self.put(REPORT, &CompactReport::new(report, has_words)).map(drop),
             None => self.put(REPORT, report).map(drop),
         }
     }
@@ -114,23 +115,98 @@ impl Store {
     }
 }
 
+/// A report as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StoredReport {
+    /// With everything in it.
+    Whole(Box<Report>),
+    /// Without plans, steps, attempts and samples.
+    Compact(Box<CompactReport>),
+}
+
+impl StoredReport {
+    /// What its readers see.
+    pub fn view(&self) -> ReportView<'_> {
+        match self {
+            StoredReport::Whole(report) => report.view(),
+            StoredReport::Compact(report) => report.view(),
+        }
+    }
+
+    /// Its run, to be changed.
+    pub fn run_mut(&mut self) -> &mut Run {
+        match self {
+            StoredReport::Whole(report) => &mut report.run,
+            StoredReport::Compact(report) => &mut report.run,
+        }
+    }
+}
+
 /// What every document begins to be understood by.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    schema: HeadSchema,
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "StoredHead")]
+pub struct Head {
+    /// The name of its schema.
+    pub name: String,
+    /// The major version of its schema.
+    pub major: Option<u64>,
+    /// Whether it is a compact report.
+    pub is_compact: bool,
     /// What a reader must know that is to believe the document.
+    required: Vec<String>,
+}
+
+impl Head {
+    /// The head of a document. The rest is read past, and kept nowhere: a document may be a thousand times as large in
+    /// memory as it is on disk.
+    pub fn read(text: &[u8]) -> Result<Head, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    /// The head of a compact report.
+    pub fn of(schema: &SchemaId, must_understand: &[String]) -> Head {
+        let (name, required) = (schema.name.clone(), must_understand.to_vec());
+        Head { name, major: Some(schema.major.into()), is_compact: true, required }
+    }
+
+    /// The first thing that a reader must know and this version does not.
+    pub fn unsupported(&self) -> Option<&str> {
+        self.required.iter().map(String::as_str).find(|what| !UNDERSTOOD.contains(what))
+    }
+}
+
+#[derive(Deserialize)]
+struct StoredHead {
+    #[serde(default)]
+    schema: StoredSchema,
+    #[serde(default)]
+    must_understand: Vec<String>,
+    #[serde(default)]
+    run: StoredRun,
+}
+
+#[derive(Default, Deserialize)]
+struct StoredRun {
+    #[serde(default)]
+    compact: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct StoredSchema {
+    name: Option<String>,
+    major: Option<u64>,
+    /// Where a trace has it.
     #[serde(default)]
     must_understand: Vec<String>,
 }
 
-#[derive(Default, Deserialize)]
-struct HeadSchema {
-    #[serde(default)]
-    name: String,
-    major: Option<u64>,
-    #[serde(default)]
-    must_understand: Vec<String>,
+impl From<StoredHead> for Head {
+    fn from(StoredHead { schema, mut must_understand, run }: StoredHead) -> Head {
+        must_understand.extend(schema.must_understand);
+        let (name, major) = (schema.name.unwrap_or_default(), schema.major);
+        Head { name, major, is_compact: run.compact, required: must_understand }
+    }
 }
 
 /// A document that was read and not yet understood.
@@ -138,9 +214,7 @@ struct HeadSchema {
 pub struct Stored {
     path: PathBuf,
     text: Vec<u8>,
-    /// The name of its schema.
-    pub name: String,
-    major: Option<u64>,
+    head: Head,
 }
 
 impl Stored {
@@ -150,27 +224,37 @@ impl Stored {
         let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
         let text = input::read_document(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
         let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
-        // The rest is read past, and kept nowhere: a document may be a thousand times as large in
-        // memory as it is on disk.
-        let head: Head = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-        let mut required = head.must_understand.iter().chain(&head.schema.must_understand);
-        if let Some(what) = required.find(|what| !UNDERSTOOD.contains(&what.as_str())) {
+        let head = Head::read(&text).map_err(|error| unreadable(error.to_string()))?;
+        if let Some(what) = head.unsupported() {
             return Err(unreadable(format!("it requires `{what}`, which this program does not support")));
         }
-        Ok(Stored { path, text, name: head.schema.name, major: head.schema.major })
+        Ok(Stored { path, text, head })
+    }
+
+    /// The name of its schema.
+    pub fn name(&self) -> &str {
+        &self.head.name
     }
 
     /// The document, if it is of this schema and major.
     pub fn parse<T: DeserializeOwned>(&self, name: &str, major: u32) -> Result<T, StoreError> {
-        if self.name != name {
+        if self.head.name != name {
             return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
         }
-        if self.major != Some(u64::from(major)) {
-            let found = self.major.map_or_else(|| "none".to_string(), |major| major.to_string());
+        if self.head.major != Some(u64::from(major)) {
+            let found = self.head.major.map_or_else(|| "none".to_string(), |major| major.to_string());
             return Err(self.unreadable(format!("its major version is {found}, this program reads {major}")));
         }
         // The text once more: a value that was read already no longer knows its line and column.
         serde_json::from_slice(&self.text).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    /// The document, if it is a report.
+    pub fn report(&self) -> Result<StoredReport, StoreError> {
+        Ok(match self.head.is_compact {
+            true => StoredReport::Compact(Box::new(self.parse(SCHEMA, MAJOR)?)),
+            false => StoredReport::Whole(Box::new(self.parse(SCHEMA, MAJOR)?)),
+        })
     }
 
     /// An error about this document.
@@ -179,7 +263,14 @@ impl Stored {
     }
 }
 
-/// Reads a report: a file, or the folder of a run.
+/// Reads a whole report: a file, or the folder of a run.
+///
+/// # Errors
+/// It cannot be read, or it is compact; [`Stored::report`] reads both.
 pub fn read(path: &Path) -> Result<Report, StoreError> {
-    Stored::open(path)?.parse(SCHEMA, MAJOR)
+    let stored = Stored::open(path)?;
+    match stored.report()? {
+        StoredReport::Whole(report) => Ok(*report),
+        StoredReport::Compact(_) => Err(stored.unreadable("it is compact: its attempts are left out".to_owned())),
+    }
 }

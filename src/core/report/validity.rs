@@ -1,32 +1,49 @@
 //! What a report is refused for, however it is read: it contradicts itself, or nothing in it supports its answers.
 
-use super::{CaseReport, Report};
+use super::{CaseReport, Report, Run};
 use crate::event::{Event, MappedLibrary};
+use crate::machine::Machine;
 use crate::verdict::Provenance;
 
+/// What cannot be true of a report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// Its provenance and its machine; see [`Provenance::contradiction`].
+    #[error("{0}")]
+    Origin(String),
+    /// The verdict of this scenario has another provenance than the report.
+    #[error("it contradicts itself: `provenance` is `measured`, and the verdict of {0} is not")]
+    Verdict(String),
+    /// Any number of attempts at this scenario would be enough where none is needed.
+    #[error("`plan.repeat` of {0} is 0")]
+    NoAttempts(String),
+    /// This scenario has an answer without a plan.
+    #[error("{0} has an answer and no `plan`: nothing says what was run")]
+    NoPlan(String),
+}
+
+/// Whether the provenance of a report fits its run and its machine.
+pub(super) fn check_origin(provenance: Provenance, run: &Run, machine: &Machine) -> Result<(), Contradiction> {
+    origin(provenance, run, machine.libraries.iter().any(|library| library.simulated))
+}
+
+fn origin(provenance: Provenance, run: &Run, has_simulated_library: bool) -> Result<(), Contradiction> {
+    provenance.contradiction(&run.on, has_simulated_library).map_or(Ok(()), |why| Err(Contradiction::Origin(why)))
+}
+
 /// Whether the parts of a report can all be true.
-///
-/// # Errors
-/// What contradicts what, in words.
-pub(super) fn check(report: &Report) -> Result<(), String> {
+pub(super) fn check(report: &Report) -> Result<(), Contradiction> {
     let Report { provenance, run, machine, scenarios, .. } = report;
-    let is_simulated = |library: &MappedLibrary| library.simulated;
-    let mut cases = scenarios.iter().flat_map(|scenario| &scenario.cases);
-    let has_simulated_library = machine.libraries.iter().any(is_simulated) || cases.any(maps_simulated);
-    if let Some(why) = provenance.contradiction(&run.on, has_simulated_library) {
-        return Err(why);
-    }
+    check_origin(*provenance, run, machine)?;
+    origin(*provenance, run, scenarios.iter().flat_map(|scenario| &scenario.cases).any(maps_simulated))?;
     for scenario in scenarios {
         let (name, verdict) = (&scenario.name, &scenario.verdict);
         if *provenance == Provenance::Measured && verdict.provenance == Provenance::Simulated {
-            return Err(format!("it contradicts itself: `provenance` is `measured`, and the verdict of {name} is not"));
+            return Err(Contradiction::Verdict(name.clone()));
         }
         match &scenario.plan {
-            // Any number of attempts is enough where none is needed.
-            Some(plan) if plan.repeat == 0 => return Err(format!("`plan.repeat` of {name} is 0")),
-            None if verdict.kind.is_conclusive() && !run.compact => {
-                return Err(format!("{name} has an answer and no `plan`: nothing says what was run"));
-            }
+            Some(plan) if plan.repeat == 0 => return Err(Contradiction::NoAttempts(name.clone())),
+            None if verdict.kind.is_conclusive() => return Err(Contradiction::NoPlan(name.clone())),
             _ => {}
         }
     }
@@ -40,5 +57,5 @@ fn maps_simulated(case: &CaseReport) -> bool {
         Event::Ready { libraries, .. } | Event::Bye { libraries } => libraries.as_slice(),
         _ => &[],
     });
-    libraries.any(|library| library.simulated)
+    libraries.any(|library: &MappedLibrary| library.simulated)
 }

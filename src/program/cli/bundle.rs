@@ -8,12 +8,12 @@ use super::output::{fail, print, put_new};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue;
-use cuda_pitfalls_core::report::{self, Report};
+use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::redact::Redactor;
-use cuda_pitfalls_core::verdict::ExpectationMet;
-use cuda_pitfalls_render::Prepared;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Verdict};
 use cuda_pitfalls_render::issue::{self, Attached, Tracker};
+use cuda_pitfalls_render::worded;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct BundleArguments {
@@ -39,12 +39,13 @@ struct ArchiveFile {
 }
 
 pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
-    let mut report = match report::read(&arguments.report) {
-        Ok(report) => Prepared::stored(report).into_report(),
+    let mut report = match Stored::open(&arguments.report).and_then(|stored| stored.report()) {
+        Ok(report) => worded(report),
         Err(error) => return fail(error, Exit::Usage, false),
     };
     reduce(&mut report, arguments.name.as_deref());
-    let Some(first) = report.scenarios.first() else {
+    let view = report.view();
+    let Some(first) = view.scenarios.first() else {
         let why = match &arguments.name {
             Some(name) => {
                 format!("this report has no scenario `{name}`; `cuda-pitfalls render REPORT` lists those that it has")
@@ -55,22 +56,21 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
         };
         return fail(why, Exit::Usage, false);
     };
-    let stem = if report.scenarios.len() == 1 { plain(&first.name) } else { "unexpected".to_string() };
+    let stem = if view.scenarios.len() == 1 { plain(first.name) } else { "unexpected".to_string() };
     let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
     let mut entries = Vec::new();
     // They come with the program, and say nothing of this machine.
-    let attached = sources(&report, &mut entries);
-    let mut document = serde_json::to_value(&report).unwrap_or_default();
+    let attached = sources(&view, &mut entries);
     if arguments.redact {
-        let mut redactor = Redactor::new(&host(), &user());
-        redactor.json(&mut document);
-        match serde_json::from_value(document.clone()) {
-            Ok(redacted) => report = redacted,
+        report = match redacted(&report) {
+            Ok(redacted) => redacted,
             Err(error) => return fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
-        }
+        };
     }
+    let document = serde_json::to_value(&report).unwrap_or_default();
     entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
-    entries.push(ArchiveFile { name: "issue.md".into(), text: issue::issue(&report, &attached, arguments.issue) });
+    let issue = issue::issue(&report.view(), &attached, arguments.issue);
+    entries.push(ArchiveFile { name: "issue.md".into(), text: issue });
     match put_new(&path, |file| pack(file, &stem, &entries)) {
         Ok(()) => {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -85,32 +85,46 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
 }
 
 /// Keeps what the bug report is about.
-fn reduce(report: &mut Report, name: Option<&str>) {
-    report.scenarios.retain(|one| match name {
-        Some(name) => one.name == name || one.scenario == name || one.scenario.rsplit('/').next() == Some(name),
-        None => one.verdict.expectation == ExpectationMet::Unexpected,
-    });
+fn reduce(report: &mut StoredReport, name: Option<&str>) {
+    let is_kept = |instance: &str, scenario: &str, verdict: &Verdict| match name {
+        Some(name) => instance == name || scenario == name || scenario.rsplit('/').next() == Some(name),
+        None => verdict.expectation == ExpectationMet::Unexpected,
+    };
+    match report {
+        StoredReport::Whole(whole) => whole.scenarios.retain(|one| is_kept(&one.name, &one.scenario, &one.verdict)),
+        StoredReport::Compact(kept) => kept.scenarios.retain(|one| is_kept(&one.name, one.scenario(), &one.verdict)),
+    }
+}
+
+/// The same report without what tells where it was made.
+fn redacted(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
+    let mut document = serde_json::to_value(report)?;
+    Redactor::new(&host(), &user()).json(&mut document);
+    Ok(match report {
+        StoredReport::Whole(_) => StoredReport::Whole(serde_json::from_value(document)?),
+        StoredReport::Compact(_) => StoredReport::Compact(serde_json::from_value(document)?),
+    })
 }
 
 /// The scenario files, and a reproducer in each language that they can be written in.
-fn sources(report: &Report, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
+fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     for one in &report.scenarios {
         let Some(file) = catalogue::embedded().find(|file| file.name == one.scenario) else { continue };
-        let is_first = !told.contains(&one.name.as_str());
-        if !told.contains(&one.scenario.as_str()) {
-            told.push(&one.scenario);
-            entries.push(ArchiveFile { name: format!("{}.toml", plain(&one.scenario)), text: file.source.to_string() });
+        let is_first = !told.contains(&one.name);
+        if !told.contains(&one.scenario) {
+            told.push(one.scenario);
+            entries.push(ArchiveFile { name: format!("{}.toml", plain(one.scenario)), text: file.source.to_string() });
         }
-        let Ok(scenarios) = catalogue::select(std::slice::from_ref(&one.scenario)) else { continue };
+        let Ok(scenarios) = catalogue::select(&[one.scenario.to_owned()]) else { continue };
         let found = scenarios.iter().find_map(|scenario| {
             let instance = scenario.instances.iter().find(|instance| instance.name == one.name);
             instance.map(|instance| (scenario, instance))
         });
         // A scenario that ran on several libcudarts is in a report several times.
         let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
-        told.push(&one.name);
+        told.push(one.name);
         for language in [Language::Python, Language::C] {
             if let Some(written) = attach(scenario, instance, language) {
                 entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });

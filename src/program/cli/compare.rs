@@ -9,7 +9,7 @@ use super::stored::named_by;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::Survey;
-use cuda_pitfalls_core::report::{self, Report, Stored};
+use cuda_pitfalls_core::report::{Stored, StoredReport};
 use cuda_pitfalls_render as render;
 use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::{self as trace, Trace};
@@ -30,7 +30,7 @@ pub(super) struct CompareArguments {
 
 /// What can be compared.
 enum ComparedDocument {
-    Report(Box<Report>),
+    Report(StoredReport),
     Survey(Box<Survey>),
     Trace(Box<Trace>),
 }
@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<ComparedDocument, CliError> {
     let stored = Stored::open(&named_by(path)?)?;
     Ok(match Survey::of(&stored) {
         Some(survey) => ComparedDocument::Survey(Box::new(survey?)),
-        None => ComparedDocument::Report(Box::new(stored.parse(report::SCHEMA, report::MAJOR)?)),
+        None => ComparedDocument::Report(stored.report()?),
     })
 }
 
@@ -83,7 +83,7 @@ fn of(
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
     match (a, b) {
-        (ComparedDocument::Report(a), ComparedDocument::Report(b)) => compare::reports(a, b, versions),
+        (ComparedDocument::Report(a), ComparedDocument::Report(b)) => compare::reports(&a.view(), &b.view(), versions),
         (ComparedDocument::Survey(a), ComparedDocument::Survey(b)) => compare::surveys(a, b, versions),
         (ComparedDocument::Trace(_), ComparedDocument::Trace(_)) if versions.is_some() => Err(CompareError::Versions),
         (ComparedDocument::Trace(a), ComparedDocument::Trace(b)) => {

@@ -6,39 +6,47 @@ use std::path::{Path, PathBuf};
 use super::output::print_report;
 use super::{fail, fail_rendered, is_styled, named, print};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::{ExitCode, Report};
+use cuda_pitfalls_core::report::{ExitCode, Report, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape;
-use cuda_pitfalls_core::{catalogue, judge, report};
+use cuda_pitfalls_core::{catalogue, judge};
 use cuda_pitfalls_render::Format;
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
 pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Exit {
-    let mut report = match report::read(path) {
+    let mut report = match Stored::open(path).and_then(|stored| stored.report()) {
         Ok(report) => report,
         Err(error) => return fail(error, Exit::Usage, json),
     };
-    if report.run.compact && !files.is_empty() {
-        let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";
-        return fail(why, Exit::Usage, json);
+    match &mut report {
+        StoredReport::Whole(whole) => {
+            if let Err(refused) = expect_as_today(whole, files, json) {
+                return refused;
+            }
+            judge::rejudge(whole);
+        }
+        StoredReport::Compact(_) if files.is_empty() => {}
+        StoredReport::Compact(_) => {
+            let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";
+            return fail(why, Exit::Usage, json);
+        }
     }
-    if let Err(refused) = expect_as_today(&mut report, files, json) {
-        return refused;
-    }
-    if !report.complete {
+    let view = report.view();
+    if !view.complete {
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not finish");
     }
-    if report.run.compact {
+    if view.is_compact {
         let _ = writeln!(
             std::io::stderr(),
             "cuda-pitfalls: this report is compact: its verdicts are those that were stored"
         );
     }
-    judge::rejudge(&mut report);
-    report.run.allow_skip = allow_skip.or(report.run.allow_skip);
-    report.run.require = report.requirements();
-    let exit = Exit::of_report(&report);
+    let require = view.requirements();
+    let run = report.run_mut();
+    run.allow_skip = allow_skip.or(run.allow_skip.take());
+    run.require = require;
+    let exit = Exit::of_report(&report.view());
     // What the run came to was judged by what was expected then.
-    report.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+    report.run_mut().exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
     let shown = if json {
         print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
     } else {

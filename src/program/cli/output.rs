@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::report::StoredReport;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::{self as render, Format, Prepared, npd};
 
@@ -30,7 +30,7 @@ pub(super) fn print(text: &str) -> Exit {
 }
 
 /// Prints a stored report in a form, in the width of the terminal.
-pub(super) fn print_report(report: Report, form: Format) -> Exit {
+pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
     let prepared = Prepared::stored(report);
     let shown = print(&render::render(&prepared, form, terminal::width(&std::io::stdout())));
     match form {

@@ -8,7 +8,7 @@ use super::stored;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::Survey;
-use cuda_pitfalls_core::report::{self, Stored};
+use cuda_pitfalls_core::report::Stored;
 use cuda_pitfalls_render::{self as render, Format};
 use cuda_pitfalls_trace as trace;
 use cuda_pitfalls_trace::{diagnosis, policy};
@@ -43,7 +43,7 @@ fn render_stored(path: &Path, form: Format) -> Exit {
     };
     let shown = Stored::open(&path).and_then(|stored| match Survey::of(&stored) {
         Some(survey) => Ok(render_survey(&survey?, form, &path)),
-        None => Ok(print_report(stored.parse(report::SCHEMA, report::MAJOR)?, form)),
+        None => Ok(print_report(stored.report()?, form)),
     });
     shown.unwrap_or_else(|error| fail(error, Exit::Usage, false))
 }

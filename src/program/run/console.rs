@@ -111,7 +111,7 @@ impl Console {
         if self.verbose {
             self.say(&full::header(&report.run, &report.machine, report.provenance, self.width));
         } else {
-            self.say(&answer::head(report, Some(&self.asked), self.width));
+            self.say(&answer::head(&report.view(), Some(&self.asked), self.width));
         }
     }
 
@@ -122,10 +122,10 @@ impl Console {
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
         if self.verbose {
-            self.say(&full::scenario(done, self.width, self.style));
+            self.say(&full::scenario(&done.view(), self.width, self.style));
             return;
         }
-        self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::of(done));
+        self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::of(&done.view()));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
             self.tell(&answers);
         }
@@ -169,7 +169,7 @@ impl Console {
         let file = path;
         let path = path.to_string_lossy();
         if self.verbose {
-            self.say(&full::totals(report, &path, (exit.code(), exit.name()), self.width));
+            self.say(&full::totals(&report.view(), &path, (exit.code(), exit.name()), self.width));
         } else {
             // Of an interrupted run some instances are not done: what is known is told all the same.
             for answers in std::mem::take(&mut self.known).values() {
@@ -178,7 +178,7 @@ impl Console {
             let never_asked = self.coming.values().sum();
             let ending = Ending { never_asked, path: path.into_owned(), names: true, exit: None };
             let blank = if self.spoken { "\n" } else { "" };
-            self.say(&format!("{blank}{}", answer::ending(report, &ending, self.width)));
+            self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
         }
         self.hand_over_file(file, exit)
     }

@@ -28,14 +28,14 @@ impl RunDocument for Report {
     fn note_end(&mut self, finished_at: String, signal: Option<String>) {
         self.complete = signal.is_none() && self.run.stopped_by.is_none();
         self.run.interrupted = signal;
-        self.run.require = self.requirements();
+        self.run.require = self.view().requirements();
         self.run.finished_at = Some(finished_at);
         self.run.elapsed_ns = clock::now_ns() - self.run.started_ns;
         self.run.parent_peak_rss_bytes = host::peak_rss_bytes();
     }
 
     fn exit(&self) -> Exit {
-        Exit::of_report(self)
+        Exit::of_report(&self.view())
     }
 
     fn set_exit(&mut self, code: ExitCode) {

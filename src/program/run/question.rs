@@ -60,8 +60,6 @@ pub(super) fn plan(
         sha256: scenario.sha256.clone(),
         asked_by_name: false,
         lacks: None,
-        asked: None,
-        nondeterministic: false,
         libcudart: session.runtime(runtime).filter(|_| !scenario.has_python_lines()),
         plan: None,
         verdict: open(session.provenance, "not asked yet".to_string()),

@@ -3,16 +3,17 @@
 
 use super::InstanceAnswer;
 use crate::{applicable, words};
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
 /// A line for each kind of thing that was not asked, each with what it lacked; `never_asked` are
 /// those that are not in the report.
-pub(super) fn lines(report: &Report, never_asked: usize) -> Vec<String> {
-    let aside: Vec<&ScenarioReport> = report.scenarios.iter().filter(|it| InstanceAnswer::of(it).is_aside()).collect();
+pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> {
+    let aside: Vec<&ScenarioView<'_>> =
+        report.scenarios.iter().filter(|it| InstanceAnswer::of(it).is_aside()).collect();
     let mut lines = applicable::notes(report);
-    let is_other = |it: &&&ScenarioReport| it.verdict.kind == Kind::Skipped && !it.verdict.lacks_a_need();
+    let is_other = |it: &&&ScenarioView<'_>| it.verdict.kind == Kind::Skipped && !it.verdict.lacks_a_need();
     let others = tally(aside.iter().filter(is_other).filter_map(|it| it.verdict.reason).map(words::reason));
     lines.extend(others.into_iter().map(|(why, count)| format!("not asked: {count} ({why})")));
     let because = |reason: Reason| aside.iter().filter(|it| it.verdict.reason == Some(reason)).count();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{aside, head};
 use crate::tally::{self, Standing};
-use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::lines::{UNBROKEN, sentence};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -24,7 +24,7 @@ pub struct Ending {
 
 impl Ending {
     /// The end of a stored report.
-    pub(super) fn stored(report: &Report) -> Ending {
+    pub(super) fn stored(report: &ReportView<'_>) -> Ending {
         let exit = match &report.run.exit {
             Some(exit) => format!("{} ({})", exit.code, exit.name),
             None => "none: the run did not finish".to_owned(),
@@ -35,7 +35,7 @@ impl Ending {
 
 /// The end: what was not asked, the counts, and where the report is. Each thing is said in one line
 /// where the width allows.
-pub fn ending(report: &Report, ending: &Ending, width: usize) -> String {
+pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String {
     let mut out = String::new();
     let mut line = |head: &str, text: &str| out.push_str(&sentence(head, text, width));
     let no_gpu = head::no_gpu(report).is_some();
@@ -47,8 +47,8 @@ pub fn ending(report: &Report, ending: &Ending, width: usize) -> String {
     let failed: Vec<&str> = report
         .scenarios
         .iter()
-        .filter(|it| matches!(Standing::of(&it.verdict), Standing::Unexpected | Standing::HarnessError))
-        .map(|it| it.name.as_str())
+        .filter(|it| matches!(Standing::of(it.verdict), Standing::Unexpected | Standing::HarnessError))
+        .map(|it| it.name)
         .collect();
     if ending.names && !failed.is_empty() {
         line("see above: ", &failed.join(", "));
@@ -79,9 +79,9 @@ pub fn ending(report: &Report, ending: &Ending, width: usize) -> String {
 const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated machine (never evidence).";
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
-fn counts(report: &Report) -> String {
-    let asked = |it: &&cuda_pitfalls_core::report::ScenarioReport| !super::InstanceAnswer::of(it).is_aside();
-    let names: HashSet<&str> = report.scenarios.iter().filter(asked).map(|it| it.scenario.as_str()).collect();
+fn counts(report: &ReportView<'_>) -> String {
+    let asked = |it: &&cuda_pitfalls_core::report::ScenarioView<'_>| !super::InstanceAnswer::of(it).is_aside();
+    let names: HashSet<&str> = report.scenarios.iter().filter(asked).map(|it| it.scenario).collect();
     let variants = report.scenarios.iter().filter(asked).count();
     let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
     if variants == 0 {
@@ -94,8 +94,7 @@ fn counts(report: &Report) -> String {
     let counts: Vec<String> = Standing::ALL
         .into_iter()
         .map(|standing| {
-            let count =
-                report.scenarios.iter().filter(asked).filter(|it| Standing::of(&it.verdict) == standing).count();
+            let count = report.scenarios.iter().filter(asked).filter(|it| Standing::of(it.verdict) == standing).count();
             (count, standing)
         })
         .filter(|(count, _)| *count > 0)

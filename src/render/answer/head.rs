@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{tally, words};
 use cuda_pitfalls_core::calibration::Calibration;
-use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
@@ -25,7 +25,7 @@ pub struct Workload {
 }
 
 /// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
-pub fn head(report: &Report, asked: Option<&Workload>, width: usize) -> String {
+pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
     let mut out = String::new();
     if report.provenance == Provenance::Simulated {
         out.push_str(&tally::loud(tally::SIMULATED, width));
@@ -61,7 +61,7 @@ pub fn head(report: &Report, asked: Option<&Workload>, width: usize) -> String {
 }
 
 /// Why no GPU can answer here; none where one can.
-pub(super) fn no_gpu(report: &Report) -> Option<String> {
+pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
     let missing = report.machine.unavailable.iter().find(|missing| missing.reason != Reason::NoLibcudart.name());
     match missing {
         Some(missing) => Some(missing.detail.clone()),
@@ -69,7 +69,7 @@ pub(super) fn no_gpu(report: &Report) -> Option<String> {
     }
 }
 
-fn machine(report: &Report) -> String {
+fn machine(report: &ReportView<'_>) -> String {
     let mut said = format!("cuda-pitfalls {}", report.run.version);
     if report.provenance == Provenance::Simulated {
         said.push_str(&format!(" on {}", report.run.on));
@@ -112,7 +112,7 @@ fn context(calibration: &[Calibration]) -> Option<String> {
 }
 
 /// Who else is on the GPUs, and what they held before the run.
-fn co_tenants(report: &Report) -> Option<String> {
+fn co_tenants(report: &ReportView<'_>) -> Option<String> {
     let on = |gpu: usize| {
         report.run.co_tenants.iter().find(|it| Some(&it.uuid) == report.machine.gpus.get(gpu).map(|it| &it.uuid))
     };

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixture;
+use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::text::lines::columns;
 use cuda_pitfalls_core::verdict::ExpectationMet;
 
@@ -21,7 +22,7 @@ fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
 }
 
 fn told(parts: &[ScenarioReport], width: usize) -> String {
-    question(&parts.iter().map(InstanceAnswer::of).collect::<Vec<_>>(), width, Style::Plain)
+    question(&parts.iter().map(|part| InstanceAnswer::of(&part.view())).collect::<Vec<_>>(), width, Style::Plain)
 }
 
 const FREEZES: &str = "Does it freeze the mask?";
@@ -108,7 +109,7 @@ fn what_is_open_says_why_in_words() {
 
 #[test]
 fn failures_come_first_and_in_full() {
-    let text = super::report(&everything(), 100);
+    let text = super::report(&everything().view(), 100);
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing:\n{text}"));
     assert!(at("UNEXPECTED, with libcudart 13.0:") < at("HARNESS ERROR: the worker could not be started"), "{text}");
     assert!(at("HARNESS ERROR") < at("mask-after-count"), "{text}");
@@ -135,7 +136,7 @@ fn what_this_machine_cannot_answer_is_counted_in_one_line() {
     let mut named = needs_two.clone();
     (named.lacks, named.asked_by_name) = (Some("4 GPUs".to_owned()), true);
     report.scenarios.push(named);
-    let text = super::report(&report, 100);
+    let text = super::report(&report.view(), 100);
     assert!(text.contains("\nnot applicable here: 10 (9 need 4 GPUs, 1 needs root)\n"), "{text}");
     assert!(text.contains("\nnot asked: 1 (the GPU is in use by another process)\n"), "{text}");
     assert!(text.contains("\nasked for by name and skipped: peer/needs-two (needs 4 GPUs)\n"), "{text}");
@@ -146,7 +147,7 @@ fn what_this_machine_cannot_answer_is_counted_in_one_line() {
 fn lines_fit_every_width() {
     for report in [everything(), fixture::report(), fixture::partial(), fixture::simulated(), fixture::hostile()] {
         for width in 60..=160 {
-            let text = super::report(&report, width);
+            let text = super::report(&report.view(), width);
             for line in text.lines() {
                 assert!(columns(line) <= width && line.trim_end() == line, "{width}: {line:?}");
             }
@@ -161,7 +162,7 @@ fn nothing_is_told_twice() {
         part.question = format!("Does {}{place} make a context?", part.scenario);
         part.remedy = Some(format!("Avoid {place}.{place}."));
     }
-    let text = super::report(&report, 140);
+    let text = super::report(&report.view(), 140);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     // Two failures show the same cases, because the fixture has only one set of them.
     let distinct: HashSet<&&str> = lines.iter().filter(|line| !line.contains("3/3: ")).collect();
@@ -178,9 +179,9 @@ fn words_are_broken_only_where_one_is_longer_than_the_line() {
     let mut report = everything();
     report.scenarios.pop();
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<HashSet<String>>();
-    let wide = words(&super::report(&report, 140));
+    let wide = words(&super::report(&report.view(), 140));
     for width in 60..140 {
-        let narrow = super::report(&report, width);
+        let narrow = super::report(&report.view(), width);
         // Lists of values are cut, and counts of what is left out differ.
         let broken = words(&narrow).into_iter().find(|word| {
             let cut = word.trim_end_matches([',', ';']);
@@ -195,7 +196,7 @@ fn words_are_broken_only_where_one_is_longer_than_the_line() {
 
 #[test]
 fn a_simulated_report_says_so_at_both_ends_and_in_every_answer() {
-    let text = super::report(&fixture::simulated(), 100);
+    let text = super::report(&fixture::simulated().view(), 100);
     assert_eq!(text.matches("SIMULATED").count(), 2, "{text}");
     assert!(text.lines().nth(1).is_some_and(|line| line.contains("SIMULATED")), "{text}");
     assert!(text.lines().rev().nth(1).is_some_and(|line| line.contains("SIMULATED")), "{text}");
@@ -213,7 +214,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
     report.scenarios = vec![skipped; 229];
     let asked = Workload { questions: 181, variants: 229, attempts: 5, expected: None };
     let end = Ending { path: "reports/x/report.json".to_owned(), names: true, ..Ending::default() };
-    let text = head(&report, Some(&asked), 100) + &ending(&report, &end, 100);
+    let text = head(&report.view(), Some(&asked), 100) + &ending(&report.view(), &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
     assert!(text.contains("no usable GPU here (NVML lists no GPU)") && text.contains("`--on auto`"), "{text}");
     assert!(text.contains("229 questions were not asked"), "{text}");
@@ -222,15 +223,15 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
 #[test]
 fn an_interrupted_run_says_what_was_not_asked() {
     let end = Ending { never_asked: 12, names: true, ..Ending::default() };
-    let text = ending(&fixture::partial(), &end, 100);
+    let text = ending(&fixture::partial().view(), &end, 100);
     assert!(text.starts_with("interrupted: 12 not asked\n*** PARTIAL"), "{text}");
-    let text = ending(&fixture::report(), &end, 100);
+    let text = ending(&fixture::report().view(), &end, 100);
     assert!(text.contains("stopped early: 12 not asked\n"), "{text}");
 }
 
 #[test]
 fn the_head_says_what_is_asked_and_how_long_it_takes() {
-    let head = |asked: &Workload| head(&fixture::report(), Some(asked), 100);
+    let head = |asked: &Workload| head(&fixture::report().view(), Some(asked), 100);
     let seconds = |seconds| Some(std::time::Duration::from_secs(seconds));
     let asked = Workload { questions: 24, variants: 53, attempts: 3, expected: seconds(64) };
     let expected = "\
@@ -252,7 +253,7 @@ A context costs 530 MiB here.
 #[test]
 fn co_tenants_are_told() {
     let mut report = fixture::report();
-    assert!(!head(&report, None, 100).contains("Other processes"));
+    assert!(!head(&report.view(), None, 100).contains("Other processes"));
     let uuid = report.machine.gpus[1].uuid.clone();
     let there = |used_bytes| cuda_pitfalls_core::report::CoTenancy {
         uuid: uuid.clone(),
@@ -260,9 +261,9 @@ fn co_tenants_are_told() {
         processes: Some(Vec::new()),
     };
     report.run.co_tenants = vec![there(Some(0))];
-    assert!(!head(&report, None, 100).contains("Other processes"));
+    assert!(!head(&report.view(), None, 100).contains("Other processes"));
     report.run.co_tenants = vec![there(Some(530 << 20))];
-    let text = head(&report, None, 120);
+    let text = head(&report.view(), None, 120);
     assert!(text.contains("Other processes hold memory: 530 MiB on gpu1 (0 listed)."), "{text}");
 }
 
@@ -270,5 +271,5 @@ fn co_tenants_are_told() {
 fn a_failed_calibration_is_told() {
     let mut report = fixture::report();
     report.run.calibration[1].figures.sound = false;
-    assert!(head(&report, None, 100).contains("CALIBRATION FAILED on 1 of 2 GPUs"));
+    assert!(head(&report.view(), None, 100).contains("CALIBRATION FAILED on 1 of 2 GPUs"));
 }

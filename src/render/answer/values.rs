@@ -1,12 +1,12 @@
 //! For which values of its parameters a question has which answer.
 
-use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::columns;
 
 /// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
-pub(super) fn of(report: &ScenarioReport) -> String {
-    let inner = report.name.strip_prefix(report.scenario.as_str()).unwrap_or_default();
+pub(super) fn of(report: &ScenarioView<'_>) -> String {
+    let inner = report.name.strip_prefix(report.scenario).unwrap_or_default();
     let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
     match report.parameters.keys().next() {
         Some(only) if report.parameters.len() == 1 => {

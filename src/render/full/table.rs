@@ -4,7 +4,7 @@ use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
 use crate::facts;
 use crate::tally::Standing;
-use cuda_pitfalls_core::report::{Report, ScenarioReport};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -30,7 +30,7 @@ const MEMORY_FROM: usize = 90;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A row per scenario, at most `width` columns wide.
-pub(super) fn table(report: &Report, width: usize) -> String {
+pub(super) fn table(report: &ReportView<'_>, width: usize) -> String {
     let memory = width >= MEMORY_FROM;
     let room = if width >= WIDE_FROM { WIDE_MEMORY } else { MEMORY };
     // The mark before the name, and the space behind it.
@@ -59,8 +59,8 @@ pub(super) fn table(report: &Report, width: usize) -> String {
 }
 
 /// `between` stands between a verdict and the word that it is simulated.
-fn row(scenario: &ScenarioReport, name: usize, room: usize, between: &str) -> [String; 5] {
-    let standing = Standing::of(&scenario.verdict);
+fn row(scenario: &ScenarioView<'_>, name: usize, room: usize, between: &str) -> [String; 5] {
+    let standing = Standing::of(scenario.verdict);
     let seen = |name: &str| match scenario.case(name) {
         Some(case) => facts::frequency(case),
         None => "–".to_owned(),
@@ -82,7 +82,7 @@ fn row(scenario: &ScenarioReport, name: usize, room: usize, between: &str) -> [S
     }
     let memory: Vec<String> = memory.iter().map(|line| narrow(&terminal(line), room)).collect();
     [
-        format!("{} {}", standing.mark(), broken(&terminal(&scenario.name), name).join("\n  ")),
+        format!("{} {}", standing.mark(), broken(&terminal(scenario.name), name).join("\n  ")),
         verdict.join("\n"),
         seen("trap"),
         seen("control"),
@@ -147,7 +147,7 @@ mod tests {
         report.scenarios[0].name =
             "visibility/mask-after-device-count-in-another-thread[call=cudaGetDeviceCount]".into();
         for width in 60..=140 {
-            let text = table(&report, width);
+            let text = table(&report.view(), width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
             assert_eq!(text.contains("gpu0 +530 MiB / 0"), width >= MEMORY_FROM, "{text}");
         }

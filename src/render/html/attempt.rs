@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::svg::{self, Chart, ChartLine};
 use cuda_pitfalls_core::event::Event;
 use cuda_pitfalls_core::recording::ProcessExit;
-use cuda_pitfalls_core::report::{Attempt, CaseReport, Report, ScenarioReport};
+use cuda_pitfalls_core::report::{Attempt, CaseView, ReportView, ScenarioView};
 use cuda_pitfalls_core::text::escape::{html, tail};
 use cuda_pitfalls_core::text::units;
 
@@ -13,7 +13,13 @@ use cuda_pitfalls_core::text::units;
 const TAIL: usize = 8192;
 
 /// The attempt, as the example of its case.
-pub(super) fn show(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt: &Attempt) {
+pub(super) fn show(
+    out: &mut String,
+    report: &ReportView<'_>,
+    scenario: &ScenarioView<'_>,
+    case: &CaseView<'_>,
+    attempt: &Attempt,
+) {
     let chart = chart(report, scenario, case, attempt);
     if chart.lines.iter().any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0)) {
         out.push_str(&svg::draw(&chart));
@@ -86,7 +92,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
 
 /// Memory of every GPU as changes since the baseline: what the sweeps read at the steps, joined
 /// with what was read in between.
-fn chart(report: &Report, scenario: &ScenarioReport, case: &CaseReport, attempt: &Attempt) -> Chart {
+fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>, attempt: &Attempt) -> Chart {
     let mut marks: Vec<(u64, String)> = Vec::new();
     for said in &attempt.recording.events {
         if let Event::Begin { step, t_ns } = said.event {

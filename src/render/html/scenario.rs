@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::tally::Standing;
 use crate::{answer, facts, lines, steps};
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::report::{CaseReport, Outcome, Report, ScenarioReport};
+use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::Step;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
@@ -17,7 +17,7 @@ use super::attempt;
 const OUTCOMES: usize = 4;
 
 /// The scenario's section; `place` is what the summary links to.
-pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioReport, place: usize) {
+pub(super) fn section(out: &mut String, report: &ReportView<'_>, scenario: &ScenarioView<'_>, place: usize) {
     let verdict = &scenario.verdict;
     let standing = Standing::of(verdict);
     let answer = match answer::word(scenario) {
@@ -27,8 +27,8 @@ pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioRepo
     let _ = writeln!(
         out,
         "<section id=\"s{place}\">\n<h3>{}</h3>\n<p>{}{answer}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
-        html(&scenario.name),
-        html(&scenario.question),
+        html(scenario.name),
+        html(scenario.question),
         super::class(standing),
         standing.mark(),
         html(&facts::verdict(verdict)),
@@ -40,7 +40,7 @@ pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioRepo
     for failed in &verdict.unexpected {
         let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(failed));
     }
-    let remedy = scenario.remedy.as_deref().filter(|it| verdict.kind == Kind::Reproduced && !it.is_empty());
+    let remedy = scenario.remedy.filter(|it| verdict.kind == Kind::Reproduced && !it.is_empty());
     if let Some(remedy) = remedy {
         let _ = writeln!(out, "<p>Workaround: {}</p>", html(remedy));
     }
@@ -56,14 +56,14 @@ pub(super) fn section(out: &mut String, report: &Report, scenario: &ScenarioRepo
     let _ = writeln!(out, "<p class=\"dim\">{}</p>\n</section>", html(&origin(scenario)));
 }
 
-fn frequencies(scenario: &ScenarioReport) -> String {
+fn frequencies(scenario: &ScenarioView<'_>) -> String {
     let cases: Vec<String> =
         scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case))).collect();
     cases.join(", ")
 }
 
 /// Where the section comes from: the library, the parameters, the file's hash.
-fn origin(scenario: &ScenarioReport) -> String {
+fn origin(scenario: &ScenarioView<'_>) -> String {
     let mut words = Vec::new();
     words.extend(facts::libcudart(scenario));
     words.extend(scenario.parameters.iter().map(|(name, value)| format!("{name}={value}")));
@@ -74,12 +74,12 @@ fn origin(scenario: &ScenarioReport) -> String {
     words.join(" · ")
 }
 
-fn case(out: &mut String, report: &Report, scenario: &ScenarioReport, case: &CaseReport) {
-    let plan = scenario.plan.as_ref().and_then(|plan| plan.case(&case.name));
+fn case(out: &mut String, report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>) {
+    let plan = scenario.plan.as_ref().and_then(|plan| plan.case(case.name));
     let _ = writeln!(
         out,
         "<h4>{}{}</h4>\n<p>{} — {}</p>",
-        html(&case.name),
+        html(case.name),
         plan.map(|plan| format!(": {}", html(&plan.does))).unwrap_or_default(),
         html(&facts::frequency(case)),
         html(&facts::case_line(scenario, case).join(" · ")),
@@ -124,10 +124,8 @@ fn start(plan: &CasePlan) -> String {
     words.join(" ")
 }
 
-fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
-    if outcome.observation.steps.is_empty() {
-        return;
-    }
+fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
+    let Some(observation) = outcome.observation().filter(|it| !it.steps.is_empty()) else { return };
     out.push_str(
         "<div class=\"wide\"><table class=\"steps\">\n<caption>After each step: what it returned, which GPUs the process sees, where \
          it has contexts, and memory since before the process.</caption>\n<thead><tr>",
@@ -136,7 +134,7 @@ fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
         let _ = write!(out, "<th scope=\"col\">{name}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for (place, step) in outcome.observation.steps.iter().enumerate() {
+    for (place, step) in observation.steps.iter().enumerate() {
         let made = plan.and_then(|plan| plan.steps.get(place));
         let call =
             made.map_or_else(|| html(&step.label), |made| shown(made, plan.is_some_and(|plan| plan.python.is_some())));
@@ -161,7 +159,7 @@ fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &Outcome) {
             html(&units::duration(step.elapsed_ns)),
         );
     }
-    let _ = writeln!(out, "</tbody>\n</table></div>\n<p class=\"dim\">Ended: {}</p>", html(&outcome.observation.end));
+    let _ = writeln!(out, "</tbody>\n</table></div>\n<p class=\"dim\">Ended: {}</p>", html(&observation.end));
 }
 
 /// A step of a case of calls, or of Python lines, which keep their breaks.

@@ -104,7 +104,7 @@ fn each_line(out: &mut String, one: &Measurement) {
     let plan = one.part.plan.as_ref();
     for name in ["trap", "control"] {
         let Some(case) = one.part.case(name) else { continue };
-        let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), case) else { continue };
+        let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), &case.view()) else { continue };
         paragraph(out, &format!("Line by line, the {name}:"));
         let gpus = plan.map(|plan| plan.gpus.as_slice()).unwrap_or_default();
         let named = |line: String| {
@@ -134,7 +134,7 @@ fn mixed(case: &CaseReport) -> Option<String> {
     Some(format!(
         "*{}* had {others} other outcome(s); the table has the one seen in {}.",
         prose(&case.name),
-        frequency(case)
+        frequency(&case.view())
     ))
 }
 

@@ -1,0 +1,270 @@
+//! A report as its readers see it: every form and every comparison reads a view, so that none asks which of the two
+//! documents it comes from.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::{
+    Attempt, CaseReport, CompactCase, CompactOutcome, CompactReport, CompactScenario, Outcome, Report, Required,
+    Requirement, Run, ScenarioReport,
+};
+use crate::fact::Change;
+use crate::fact::changes::changes;
+use crate::machine::{Machine, Runtime};
+use crate::observe::Observation;
+use crate::plan::Plan;
+use crate::scenario::Scalar;
+use crate::text::counts::tally;
+use crate::verdict::{Provenance, Reason, Verdict};
+
+/// A report, whole or compact.
+#[derive(Clone, Debug)]
+pub struct ReportView<'r> {
+    /// Whether a real driver answered.
+    pub provenance: Provenance,
+    /// The run.
+    pub run: &'r Run,
+    /// The host.
+    pub machine: &'r Machine,
+    /// One per scenario instance and libcudart, in the order they ran.
+    pub scenarios: Vec<ScenarioView<'r>>,
+    /// Whether the run finished.
+    pub complete: bool,
+    /// Whether plans, steps, attempts and samples are left out.
+    pub is_compact: bool,
+}
+
+/// One instance of a scenario on one libcudart.
+#[derive(Clone, Debug)]
+pub struct ScenarioView<'r> {
+    /// The instance's name.
+    pub name: &'r str,
+    /// The scenario's name.
+    pub scenario: &'r str,
+    /// The question; empty where a compact report leaves it out.
+    pub question: &'r str,
+    /// The order or call that works, empty where there is none; null where the report does not say.
+    pub remedy: Option<&'r str>,
+    /// Words to select by; none in a compact report.
+    pub tags: &'r [String],
+    /// Values of parameters.
+    pub parameters: &'r BTreeMap<String, Scalar>,
+    /// SHA-256 of the scenario file.
+    pub sha256: &'r str,
+    /// Whether it was selected by its exact name.
+    pub asked_by_name: bool,
+    /// What the machine lacks that the question needs.
+    pub lacks: Option<&'r str>,
+    /// The libcudart it ran on.
+    pub libcudart: Option<&'r Runtime>,
+    /// What was going to be run; null where the machine lacks what the question needs, and in compact reports.
+    pub plan: Option<&'r Plan>,
+    /// Whether a mixture of outcomes is an answer.
+    pub nondeterministic: bool,
+    /// The answer.
+    pub verdict: &'r Verdict,
+    /// What happened, case by case.
+    pub cases: Vec<CaseView<'r>>,
+    /// What a compact report keeps of the plan.
+    asked: Option<&'r str>,
+}
+
+/// What happened in one case.
+#[derive(Clone, Debug)]
+pub struct CaseView<'r> {
+    /// `trap`, `control`, …
+    pub name: &'r str,
+    /// Distinct outcomes, most frequent first.
+    pub outcomes: Vec<OutcomeView<'r>>,
+    /// Every attempt, in the order it was made; none in a compact report.
+    pub attempts: &'r [Attempt],
+    /// Why attempts do not count, by the first reason of each, and how many there are of each.
+    pub not_counted: Vec<(Reason, usize)>,
+    /// How many attempts were made.
+    pub made: usize,
+}
+
+/// One distinct outcome.
+#[derive(Clone, Copy, Debug)]
+pub struct OutcomeView<'r> {
+    /// Valid attempts that ended so.
+    pub count: u32,
+    /// What they showed.
+    pub seen: Seen<'r>,
+}
+
+/// What is known of an outcome.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'r> {
+    /// Everything; figures that vary are those of the first such attempt.
+    Whole(&'r Observation),
+    /// What a compact report keeps.
+    Compact(&'r CompactOutcome),
+}
+
+impl Report {
+    /// What readers see of it.
+    pub fn view(&self) -> ReportView<'_> {
+        let Report { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
+        let scenarios = scenarios.iter().map(ScenarioReport::view).collect();
+        ReportView { provenance: *provenance, run, machine, scenarios, complete: *complete, is_compact: false }
+    }
+}
+
+impl CompactReport {
+    /// What readers see of it.
+    pub fn view(&self) -> ReportView<'_> {
+        let CompactReport { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
+        let scenarios = scenarios.iter().map(ScenarioView::compact).collect();
+        ReportView { provenance: *provenance, run, machine, scenarios, complete: *complete, is_compact: true }
+    }
+}
+
+impl ReportView<'_> {
+    /// Whether this scenario was selected by its exact name. Reports of older versions do not
+    /// say so of the scenario, but keep what was selected.
+    pub fn is_asked_by_name(&self, scenario: &ScenarioView<'_>) -> bool {
+        let is_named = |selector: &String| *selector == scenario.name || *selector == scenario.scenario;
+        scenario.asked_by_name || self.run.selectors.iter().any(is_named)
+    }
+
+    /// Whether the scenario asks what this machine cannot answer, and it was not selected by its
+    /// exact name: it is listed, and does not count.
+    pub fn is_not_applicable(&self, scenario: &ScenarioView<'_>) -> bool {
+        scenario.verdict.lacks_a_need() && !self.is_asked_by_name(scenario)
+    }
+
+    /// What was required, with the answers counted as they are in this report. How many GPUs could
+    /// be used is known when a run begins, and stays as it was found.
+    pub fn requirements(&self) -> Vec<Requirement> {
+        let answers = || self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
+        let counted = |requirement: &Requirement| match requirement.what {
+            Required::Answers => requirement.with(answers()),
+            Required::Gpus => *requirement,
+        };
+        self.run.require.iter().map(counted).collect()
+    }
+}
+
+impl ScenarioReport {
+    /// What readers see of it.
+    pub fn view(&self) -> ScenarioView<'_> {
+        ScenarioView {
+            name: &self.name,
+            scenario: &self.scenario,
+            question: &self.question,
+            remedy: self.remedy.as_deref(),
+            tags: &self.tags,
+            parameters: &self.parameters,
+            sha256: &self.sha256,
+            asked_by_name: self.asked_by_name,
+            lacks: self.lacks.as_deref(),
+            libcudart: self.libcudart.as_ref(),
+            plan: self.plan.as_ref(),
+            nondeterministic: self.plan.as_ref().is_some_and(|plan| plan.nondeterministic),
+            verdict: &self.verdict,
+            cases: self.cases.iter().map(CaseReport::view).collect(),
+            asked: None,
+        }
+    }
+}
+
+impl<'r> ScenarioView<'r> {
+    fn compact(kept: &'r CompactScenario) -> ScenarioView<'r> {
+        ScenarioView {
+            name: &kept.name,
+            scenario: kept.scenario(),
+            question: &kept.question,
+            remedy: kept.remedy.as_deref(),
+            tags: &[],
+            parameters: &kept.parameters,
+            sha256: &kept.sha256,
+            asked_by_name: kept.asked_by_name,
+            lacks: kept.lacks.as_deref(),
+            libcudart: kept.libcudart.as_ref(),
+            plan: None,
+            nondeterministic: kept.nondeterministic,
+            verdict: &kept.verdict,
+            cases: kept.cases.iter().map(CaseView::compact).collect(),
+            asked: kept.asked.as_deref(),
+        }
+    }
+
+    /// A case by its name.
+    pub fn case(&self, name: &str) -> Option<&CaseView<'r>> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+
+    /// What was asked, without what differs from machine to machine, in short; null where it is not known.
+    pub fn asked(&self) -> Option<Cow<'r, str>> {
+        self.asked.map(Cow::Borrowed).or_else(|| self.plan.map(|plan| Cow::Owned(plan.asked())))
+    }
+}
+
+impl CaseReport {
+    /// What readers see of it.
+    pub fn view(&self) -> CaseView<'_> {
+        let CaseReport { name, outcomes, attempts } = self;
+        let first = attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
+        CaseView {
+            name,
+            outcomes: outcomes.iter().map(OutcomeView::whole).collect(),
+            attempts,
+            not_counted: tally(first.map(|first| first.reason)),
+            made: attempts.len(),
+        }
+    }
+}
+
+impl<'r> CaseView<'r> {
+    fn compact(kept: &'r CompactCase) -> CaseView<'r> {
+        let CompactCase { name, outcomes, not_counted } = kept;
+        let counts = outcomes.iter().map(|outcome| outcome.count).chain(not_counted.values().copied());
+        CaseView {
+            name,
+            made: counts.fold(0, |sum: usize, count| sum.saturating_add(count as usize)),
+            outcomes: outcomes.iter().map(OutcomeView::compact).collect(),
+            attempts: &[],
+            not_counted: not_counted.iter().map(|(reason, count)| (*reason, *count as usize)).collect(),
+        }
+    }
+}
+
+impl<'r> OutcomeView<'r> {
+    fn whole(whole: &'r Outcome) -> OutcomeView<'r> {
+        OutcomeView { count: whole.count, seen: Seen::Whole(&whole.observation) }
+    }
+
+    fn compact(kept: &'r CompactOutcome) -> OutcomeView<'r> {
+        OutcomeView { count: kept.count, seen: Seen::Compact(kept) }
+    }
+
+    /// Everything that was seen, unless only a summary is kept of it.
+    pub fn observation(&self) -> Option<&'r Observation> {
+        match self.seen {
+            Seen::Whole(observation) => Some(observation),
+            Seen::Compact(_) => None,
+        }
+    }
+
+    /// What changed from step to step.
+    pub fn changes(&self) -> Cow<'r, [Change]> {
+        match self.seen {
+            Seen::Whole(observation) => Cow::Owned(changes(observation)),
+            Seen::Compact(kept) => Cow::Borrowed(&kept.facts),
+        }
+    }
+
+    /// For each GPU, the change of largest size after any step, in bytes; null where none could be read. Of a compact
+    /// report only those GPUs whose memory changed.
+    pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
+        match self.seen {
+            Seen::Whole(observation) => observation.largest_change(),
+            Seen::Compact(kept) => {
+                let mut all: Vec<_> = kept.used_bytes.iter().map(|(gpu, bytes)| (gpu.clone(), *bytes)).collect();
+                all.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
+                all
+            }
+        }
+    }
+}
