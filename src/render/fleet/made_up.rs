@@ -18,8 +18,15 @@ fn report(node: &str, uuid: &str, bytes: i64) -> Value {
         "schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 5},
         "must_understand": ["compact"],
         "provenance": "measured",
-        "run": {"compact": true, "started_at": "2026-11-20T10:00:00Z", "labels": {"node": node}},
-        "machine": {"driver_version": "580.1", "gpus": [{"uuid": uuid, "name": "H", "mig": false}]},
+        "run": {
+            "compact": true, "id": node, "version": "0.1.0", "started_at": "2026-11-20T10:00:00Z", "started_ns": 0,
+            "elapsed_ns": 0, "selectors": [], "labels": {"node": node}, "on": "cuda", "seed": 0, "allowed": [],
+            "calibration": [], "warnings": [],
+        },
+        "machine": {
+            "driver_version": "580.1", "gpus": [{"uuid": uuid, "name": "H", "mig": false}], "libraries": [],
+            "libcudart": [], "architecture": "x86_64", "isolation": {}, "environment": {}, "mps": false,
+        },
         "scenarios": [scenario("context/one", "1 a: context on gpu0", bytes), scenario("context/two", "1 b: x", bytes)],
         "complete": true,
     })
@@ -27,7 +34,7 @@ fn report(node: &str, uuid: &str, bytes: i64) -> Value {
 
 fn scenario(name: &str, line: &str, bytes: i64) -> Value {
     json!({
-        "name": name, "asked": "00ff", "libcudart": {"version": "13.0"},
+        "name": name, "sha256": "00ff", "asked": "00ff", "libcudart": {"version": "13.0"},
         "verdict": {"kind": "reproduced", "expectation": "as_expected"},
         "cases": [{"name": "trap", "outcomes": [{"count": 5, "facts": [line], "used_bytes": {"gpu0": bytes}}]}],
     })
@@ -111,12 +118,12 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     all[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: CUDA_ERROR_NO_DEVICE"]);
     all[3]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(600 * MIB);
     all[4]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"] = json!({});
-    all[5]["scenarios"][1] = json!({"name": "context/two", "libcudart": {"version": "13.0"}, "verdict":
+    all[5]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
         {"kind": "inconclusive", "reason": "hang", "expectation": "no_expectation"}});
     // Its figure could not be read: that is no figure, and not zero.
     all[6]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(null);
     // What those who ran it did not allow says nothing of the machine.
-    all[7]["scenarios"][1] = json!({"name": "context/two", "verdict":
+    all[7]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "verdict":
         {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
     let fleet = merged(&all);
     let verdict = "verdict; trap 1 a: context on gpu0 / ";
@@ -209,7 +216,7 @@ fn a_question_that_was_asked_otherwise_is_another_one() {
     let mut all = fleet_of(5);
     all[4]["scenarios"][0]["asked"] = json!("beef");
     all[4]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: other"]);
-    all[3]["scenarios"][0] = json!({"name": "context/one", "libcudart": {"version": "13.0"}, "verdict":
+    all[3]["scenarios"][0] = json!({"name": "context/one", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
         {"kind": "skipped", "reason": "no_package", "expectation": "no_expectation"}});
     let fleet = merged(&all);
     let names: Vec<&str> = fleet.questions.iter().map(|question| question.name.as_str()).collect();
@@ -349,9 +356,10 @@ fn a_verdict_comes_first_and_then_what_few_of_many_show() {
 #[test]
 fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_invalid() {
     let good = fleet_of(1).remove(0);
-    for (pointer, key, value) in
-        [("/run", "on", json!("sim:h200-x2")), ("/machine", "libraries", json!([{"path": "x", "simulated": true}]))]
-    {
+    for (pointer, key, value) in [
+        ("/run", "on", json!("sim:h200-x2")),
+        ("/machine", "libraries", json!([{"library": "x", "path": "x", "simulated": true}])),
+    ] {
         let mut changed = good.clone();
         changed.pointer_mut(pointer).unwrap()[key] = value;
         let fleet = merged(&[changed]);
@@ -360,7 +368,7 @@ fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_invalid
     }
     let mut real = good.clone();
     real["run"]["on"] = json!("cuda");
-    real["machine"]["libraries"] = json!([{"path": "x", "simulated": false}]);
+    real["machine"]["libraries"] = json!([{"library": "x", "path": "x", "simulated": false}]);
     assert_eq!(merged(&[real]).input.buckets, BTreeMap::from([(Bucket::Merged, 1)]));
 }
 
