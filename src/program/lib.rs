@@ -44,7 +44,7 @@
 //! for scenario in &report.scenarios {
 //!     println!("{}: {}", scenario.name, scenario.verdict.kind.name());
 //! }
-//! assert_eq!(Exit::of_report(&report), Exit::Ok);
+//! assert_eq!(Exit::of_report(&report.view()), Exit::Ok);
 //! # Ok(())
 //! # }
 //! ```
