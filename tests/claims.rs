@@ -62,6 +62,14 @@ fn a_simulated_report_confirms_nothing() {
     assert!(!ran.stdout.contains("confirmed"), "{}", ran.stdout);
 }
 
+/// A compact report says what the answer was, and has nothing by which to judge it again.
+#[test]
+fn a_compact_report_is_no_evidence_for_a_claim() {
+    let ran = Scratch::new().run(&["claims", "reports/compact/h200-x2-all.json"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("it is compact") && ran.stderr.contains("give the whole report"), "{}", ran.stderr);
+}
+
 #[test]
 fn where_there_is_no_report_nothing_is_measured() {
     let scratch = Scratch::new();

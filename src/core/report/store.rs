@@ -271,6 +271,8 @@ pub fn read(path: &Path) -> Result<Report, StoreError> {
     let stored = Stored::open(path)?;
     match stored.report()? {
         StoredReport::Whole(report) => Ok(*report),
-        StoredReport::Compact(_) => Err(stored.unreadable("it is compact: its attempts are left out".to_owned())),
+        StoredReport::Compact(_) => {
+            Err(stored.unreadable("it is compact, and has no attempts to judge by: give the whole report".to_owned()))
+        }
     }
 }
