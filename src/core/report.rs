@@ -39,7 +39,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 7;
+pub const MINOR: u32 = 8;
 /// What a reader of a compact report must know: without attempts there is nothing to judge anew.
 pub const COMPACT: &str = "compact";
 /// What else it must know since 1.7: what was seen is told as facts, and not in sentences.

@@ -590,6 +590,7 @@ fn end(exit: &ExitCheck) -> Result<String, Refusal> {
     Ok(match exit {
         ExitCheck::Code(code) => code.to_string(),
         ExitCheck::Deadline => "deadline".to_string(),
+        ExitCheck::OneOf(_) => return Err(Refusal("its effect is one of several ends".to_string())),
         ExitCheck::Signal(name) => {
             let number = SIGNALS.value(name).ok_or_else(|| Refusal(format!("its effect is the end `{name}`")))?;
             format!("signal {number}")

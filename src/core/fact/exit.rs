@@ -21,11 +21,16 @@ pub enum ExitCheck {
     Signal(String),
     /// Not by itself: a step did not return before its deadline.
     Deadline,
+    /// In one of these ways, where chance decides in which.
+    OneOf(Vec<ExitCheck>),
 }
 
 impl ExitCheck {
     pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ExitCheck> {
         match &node.data {
+            Data::List(nodes) if nodes.len() > 1 && nodes.iter().all(|node| !matches!(node.data, Data::List(_))) => {
+                nodes.iter().map(|node| ExitCheck::read(reader, node)).collect::<Option<_>>().map(ExitCheck::OneOf)
+            }
             Data::Text(word) if word == "deadline" => Some(ExitCheck::Deadline),
             Data::Text(word) if SIGNALS.value(word).is_some() => Some(ExitCheck::Signal(word.clone())),
             Data::Text(word) => {
@@ -37,27 +42,41 @@ impl ExitCheck {
         }
     }
 
+    /// Every way to end that it allows.
+    pub fn ways(&self) -> &[ExitCheck] {
+        match self {
+            ExitCheck::OneOf(ways) => ways,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// What must have happened, as a sentence.
     pub fn sentence(&self) -> String {
         match self {
             ExitCheck::Code(code) => format!("the worker exits with {code}"),
             ExitCheck::Signal(name) => format!("the worker dies by {name}"),
             ExitCheck::Deadline => "a step does not return before its deadline".to_string(),
+            ExitCheck::OneOf(ways) => ways.iter().map(ExitCheck::sentence).collect::<Vec<_>>().join(", or "),
         }
     }
 
     /// Whether an attempt ended so; `end` is [`crate::observation::Observation::end`].
     pub(crate) fn held(&self, end: &str) -> Truth {
-        let expected = match self {
+        let expected: Vec<String> = self.ways().iter().map(ExitCheck::end).collect();
+        match end {
+            "unknown" => Truth::Unknown("how the worker ended is not known".to_string()),
+            end if expected.iter().any(|expected| expected == end) => Truth::Yes,
+            end => Truth::No(format!("the end is {end}, expected {}", expected.join(" or "))),
+        }
+    }
+
+    fn end(&self) -> String {
+        match self {
             ExitCheck::Code(0) => "0".to_string(),
             ExitCheck::Code(code) => format!("exit {code}"),
             ExitCheck::Signal(signal) => signal.clone(),
             ExitCheck::Deadline => "deadline".to_string(),
-        };
-        match end {
-            "unknown" => Truth::Unknown("how the worker ended is not known".to_string()),
-            end if end == expected => Truth::Yes,
-            end => Truth::No(format!("the end is {end}, expected {expected}")),
+            ExitCheck::OneOf(ways) => ways.iter().map(ExitCheck::end).collect::<Vec<_>>().join(" or "),
         }
     }
 }
@@ -69,5 +88,7 @@ fn endings() -> impl Iterator<Item = &'static str> {
 
 pub(super) fn schema() -> Value {
     let words: Vec<&str> = endings().collect();
-    or_parameter(json!([{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": words }]))
+    let way = [json!({ "type": "integer", "minimum": 0, "maximum": 255 }), json!({ "enum": words })];
+    let several = json!({ "type": "array", "minItems": 2, "items": { "anyOf": way } });
+    or_parameter(json!([way[0], way[1], several]))
 }

@@ -44,7 +44,7 @@ pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene:
 
 /// What the effect and the case say about how the worker ends.
 fn exits<'a>(plan: &'a Plan, case: &'a CasePlan) -> impl Iterator<Item = &'a ExitCheck> {
-    plan.effect.iter().chain(&case.expect).filter_map(|check| check.facts.exit.as_ref())
+    plan.effect.iter().chain(&case.expect).filter_map(|check| check.facts.exit.as_ref()).flat_map(ExitCheck::ways)
 }
 
 fn label(case: &CasePlan, step: Option<usize>) -> String {

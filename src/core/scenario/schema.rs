@@ -260,7 +260,7 @@ mod tests {
 question = "Is it?"
 folklore = "It is."
 no_control = "one case is enough here"
-effect = [ { at = "n", status = ["CUDA_SUCCESS"], used_bytes = { gpu0 = { lt = "1 MiB" }, gpu10 = "@n.x" } }, { exit = "SIGSEGV" } ]
+effect = [ { at = "n", status = ["CUDA_SUCCESS"], used_bytes = { gpu0 = { lt = "1 MiB" }, gpu10 = "@n.x" } }, { exit = "SIGSEGV" }, { exit = ["SIGSEGV", 0] } ]
 [parameters]
 q = ["cuInit"]
 [cases.trap]

@@ -261,6 +261,7 @@ fn ends_are_told_apart() {
         (ExitCheck::Code(3), "nnynn?"),
         (ExitCheck::Signal("SIGSEGV".into()), "nnnyn?"),
         (ExitCheck::Deadline, "nnnny?"),
+        (ExitCheck::OneOf(vec![ExitCheck::Signal("SIGSEGV".into()), ExitCheck::Code(0)]), "ynnyn?"),
     ];
     let (plan, machine) = (plan(2, vec![]), machine(2));
     let facts = Facts::new(&machine, None, &plan, Provenance::Measured);

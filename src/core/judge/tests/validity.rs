@@ -74,6 +74,8 @@ fn a_crash_is_a_doubt_unless_it_is_the_question() {
     assert_eq!(reasons(&crashed), [Reason::Crashed]);
     assert_eq!(exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed), []);
     assert_eq!(exits_as(ExitCheck::Code(1), &crashed), [Reason::Crashed]);
+    let by_chance = ExitCheck::OneOf(vec![ExitCheck::Code(0), ExitCheck::Signal("SIGSEGV".into())]);
+    assert_eq!(exits_as(by_chance, &crashed), []);
     let starved = ending(ProcessExit { signal: Some("SIGKILL".into()), oom_killed: true, ..ProcessExit::default() });
     assert_eq!(reasons(&starved), [Reason::OomKilled]);
 }
