@@ -82,7 +82,7 @@ fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
     assert_eq!(json["answers"], serde_json::json!([]));
     let nothing = scratch.run(&["explain", "banana", "bread"]);
     nothing.ended(4, "nothing_measured");
-    assert!(nothing.stdout.starts_with("Nothing was found for: banana bread"), "{}", nothing.stdout);
+    assert!(nothing.stdout.starts_with("Nothing about CUDA start-up here: banana bread"), "{}", nothing.stdout);
     scratch.run(&["explain"]).ended(2, "usage");
     let pasted = Command::new(PROGRAM)
         .args(["explain", "-"])

@@ -225,11 +225,19 @@ fn compact_and_merged_documents_validate() {
 #[test]
 fn what_explain_prints_validates() {
     let (scratch, validator) = (Scratch::new(), validator("explanation"));
-    for text in
-        ["cudaSetDevice", "700", "torch.cuda.is_available", "CUDA_LAUNCH_BLOCKING", "500 MiB on GPU 0", "banana"]
-    {
+    for text in [
+        "cudaSetDevice",
+        "700",
+        "304",
+        "No CUDA GPUs are available",
+        "mask-ignored",
+        "torch.cuda.is_available",
+        "CUDA_LAUNCH_BLOCKING",
+        "500 MiB on GPU 0",
+        "banana",
+    ] {
         let document = scratch.run(&["explain", "--json", text]).json();
-        assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 0 }));
+        assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 1 }));
         let found = errors(&validator, &document);
         assert!(found.is_empty(), "{text}: {found:#?}");
     }

@@ -1,17 +1,20 @@
 //! The answer to words: a symptom, a call, an error, a variable, a line of a framework, a pasted traceback.
 //!
 //! What comes with the program is looked up: scenarios, the tables of calls and statuses, and the summary of the
-//! surveys. [`Explainer`] ranks scenarios by how well they answer; docs/explain.md describes how, and how often the
-//! right one comes first. Nothing here touches a clock, a file, the environment or a GPU.
+//! surveys. [`Explainer`] ranks scenarios by how well they answer, and says how certain that is; docs/explain.md
+//! describes how, and how often the right one comes first. Nothing here touches a clock, a file, the environment or a GPU.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod certainty;
 mod error;
 mod fact;
 mod index;
 mod query;
 mod words;
 
+pub use certainty::Certainty;
+pub use error::{Advice, Cause};
 pub use fact::NameFact;
 pub use query::Query;
 
@@ -23,7 +26,9 @@ use serde::Serialize;
 use self::index::{Index, Match};
 use crate::summary::{Basis, Summary};
 use cuda_pitfalls_core::catalogue::essential;
+use cuda_pitfalls_core::scenario::symptom::{self, Symptom};
 use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
+use cuda_pitfalls_trace::diagnosis;
 
 /// The most answers that are shown.
 pub const MOST_ANSWERS: usize = 5;
@@ -41,16 +46,38 @@ const UNNAMED_FRAMEWORK: f64 = 0.8;
 const ASKED_MOST: f64 = 1.1;
 /// Lowers a scenario about the instrument itself.
 const INSTRUMENT: f64 = 0.6;
+/// Lowers a scenario whose answer is no: people meet causes, and ask about them.
+const NO_CAUSE: f64 = 0.85;
 
 /// The answers to a query, and what is known of the names in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation<'a> {
     /// What was asked.
     pub query: Query,
+    /// How sure it is that the first of them answers.
+    pub certainty: Certainty,
+    /// The symptom that was asked by its name: all its questions are the answers.
+    pub symptom: Option<&'static Symptom>,
     /// What is known of the names.
     pub facts: Vec<NameFact>,
-    /// At most [`MOST_ANSWERS`], the likeliest first.
+    /// At most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
     pub answers: Vec<ScenarioAnswer<'a>>,
+}
+
+impl Explanation<'_> {
+    /// What helps against the error that was said, where that is the first answer.
+    pub fn first_advice(&self) -> Option<&Advice> {
+        self.facts.iter().find_map(NameFact::advice).filter(|_| self.certainty == Certainty::Advised)
+    }
+
+    /// The names of what answers, the likeliest first: of errors and messages, and of scenarios.
+    pub fn names(&self) -> Vec<String> {
+        let is_first = |fact: &&NameFact| self.certainty == Certainty::Advised && fact.advice().is_some();
+        let first = self.facts.iter().filter(is_first).filter_map(NameFact::id);
+        let scenarios = self.answers.iter().map(|answer| answer.scenario.name.clone());
+        let last = self.facts.iter().filter(|fact| !is_first(fact)).filter_map(NameFact::id);
+        first.chain(scenarios).chain(last).collect()
+    }
 }
 
 /// One answer.
@@ -131,37 +158,89 @@ impl<'a> Explainer<'a> {
         Explainer { scenarios, summary, index: Index::new(scenarios), asked_most }
     }
 
-    /// Looks up a query. No answers and no facts means that nothing was found.
+    /// Looks up a query. Nothing is found where nothing in it is about CUDA's start-up.
     pub fn explain(&self, query: Query) -> Explanation<'a> {
+        if let Some(found) = self.by_own_name(&query) {
+            return found;
+        }
         let facts = fact::facts(&query, self.summary);
-        // If no scenario has the name, only the surveys know it.
-        let is_name = query.is_one_word && !facts.is_empty();
-        let mut found: Vec<(Match, &'a Scenario)> = self
-            .index
-            .search(&query)
-            .into_iter()
-            .filter(|found| found.coverage >= LEAST_COVERAGE || query.is_pasted)
-            .filter(|found| !is_name || self.index.has_name(found.place, &query))
-            .filter_map(|found| Some((found, self.scenarios.get(found.place)?)))
-            .map(|(found, scenario)| {
-                let most = if self.asked_most.contains(&scenario.name) { ASKED_MOST } else { 1.0 };
-                (Match { score: found.score * most * suited(&query, scenario), ..found }, scenario)
-            })
-            .collect();
-        found.sort_by(|(one, _), (other, _)| other.score.total_cmp(&one.score).then(one.place.cmp(&other.place)));
+        let found = self.ranked(&query, !facts.is_empty());
+        let matches: Vec<&Match> = found.iter().take(2).map(|(found, _)| found).collect();
+        let certainty = certainty::of(&query, &facts, &matches, &self.index);
         let best = found.first().map_or(0.0, |(found, _)| found.score);
         let answers = found
             .into_iter()
             .filter(|(found, _)| found.score >= best * LEAST_BESIDE_THE_BEST)
+            // Beside the causes of an error stands only what is about the same names.
+            .filter(|(found, _)| certainty != Certainty::Advised || self.index.has_name(found.place, &query))
             .take(MOST_ANSWERS)
-            .map(|(found, scenario)| ScenarioAnswer {
-                scenario,
-                score: found.score,
-                machines: self.machines(scenario),
-                basis: self.summary.answers.get(&scenario.name),
+            .map(|(found, scenario)| self.answer(scenario, found.score));
+        match certainty {
+            Certainty::Nothing => {
+                Explanation { certainty, symptom: None, facts: Vec::new(), answers: Vec::new(), query }
+            }
+            _ => Explanation { certainty, symptom: None, facts, answers: answers.collect(), query },
+        }
+    }
+
+    /// The answer to one of the program's own names: a scenario, a finding of `trace`, or a symptom.
+    fn by_own_name(&self, query: &Query) -> Option<Explanation<'a>> {
+        let name = query.said.trim().trim_end_matches(".toml").to_lowercase();
+        let rule = diagnosis::rules().iter().find(|rule| rule.name == name);
+        let name = rule.map_or(name.as_str(), |rule| rule.scenario.as_str());
+        let is_named = |scenario: &&Scenario| {
+            scenario.name == name || scenario.name.split_once('/').is_some_and(|(_, last)| last == name)
+        };
+        let symptom = symptom::find(name);
+        let scenarios: Vec<&'a Scenario> = match symptom {
+            Some(symptom) => self.questions(symptom),
+            None => self.scenarios.iter().filter(is_named).take(1).collect(),
+        };
+        if scenarios.is_empty() {
+            return None;
+        }
+        let answers = scenarios.into_iter().map(|scenario| self.answer(scenario, 0.0)).collect();
+        Some(Explanation { certainty: Certainty::Named, symptom, facts: Vec::new(), answers, query: query.clone() })
+    }
+
+    /// The questions of a symptom: what people ask most, yes before no, calls and PyTorch before other frameworks.
+    fn questions(&self, symptom: &Symptom) -> Vec<&'a Scenario> {
+        let mut found: Vec<&Scenario> =
+            self.scenarios.iter().filter(|scenario| scenario.symptoms.contains(&symptom.id)).collect();
+        let is_of_few = |scenario: &Scenario| {
+            scenario.name.starts_with("framework/") && !scenario.tags.iter().any(|tag| tag == "pytorch")
+        };
+        found.sort_by_key(|scenario| {
+            let is_asked_most = self.asked_most.contains(&scenario.name);
+            (word(scenario) == Word::No, !is_asked_most, word(scenario) != Word::Yes, is_of_few(scenario))
+        });
+        found
+    }
+
+    /// Scenarios that answer a query, the best first.
+    fn ranked(&self, query: &Query, has_facts: bool) -> Vec<(Match, &'a Scenario)> {
+        // If no scenario has the name, only the surveys know it.
+        let is_name = query.is_one_word && has_facts;
+        let mut found: Vec<(Match, &'a Scenario)> = self
+            .index
+            .search(query)
+            .into_iter()
+            .filter(|found| found.coverage >= LEAST_COVERAGE || query.is_pasted)
+            .filter(|found| !is_name || self.index.has_name(found.place, query))
+            .filter_map(|found| Some((found, self.scenarios.get(found.place)?)))
+            .map(|(found, scenario)| {
+                let most = if self.asked_most.contains(&scenario.name) { ASKED_MOST } else { 1.0 };
+                let cause = if word(scenario) == Word::No { NO_CAUSE } else { 1.0 };
+                (Match { score: found.score * most * cause * suited(query, scenario), ..found }, scenario)
             })
             .collect();
-        Explanation { facts, answers, query }
+        found.sort_by(|(one, _), (other, _)| other.score.total_cmp(&one.score).then(one.place.cmp(&other.place)));
+        found
+    }
+
+    fn answer(&self, scenario: &'a Scenario, score: f64) -> ScenarioAnswer<'a> {
+        let basis = self.summary.answers.get(&scenario.name);
+        ScenarioAnswer { scenario, score, machines: self.machines(scenario), basis }
     }
 
     /// The machines of the reports that support the expected answer, in words, each once.

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use cuda_pitfalls_calls::Effect;
 
 use super::{lines as program, listing, versions};
-use cuda_pitfalls_answers::explain::{Explanation, NameFact, ScenarioAnswer, Word, word};
+use cuda_pitfalls_answers::explain::{Advice, Cause, Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
+use cuda_pitfalls_core::scenario::symptom::Symptom;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines;
@@ -20,32 +21,93 @@ use cuda_pitfalls_core::text::units;
 const WIDEST: usize = 100;
 /// Of more lines of a program the first are shown; `show` has them all.
 const MOST_LINES: usize = 12;
+/// The line that brings a stranger from the question to the own program.
+const YOUR_PROGRAM: &str = "Your own    cuda-pitfalls trace -- COMMAND   names the line that did it\n";
 /// A heading that would be longer is cut.
 const MOST_OF_WORDS: usize = 60;
 
 /// The explanation for a person, in lines of at most `width` columns.
 pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
     let width = width.min(WIDEST);
-    let mut out = String::new();
-    for fact in &explanation.facts {
-        out.push_str(&lines::sentence("", &in_words(fact), width));
-    }
-    let Some((first, others)) = explanation.answers.split_first() else {
-        if explanation.facts.is_empty() {
-            out.push_str(&nothing(explanation, width));
+    match (explanation.certainty, explanation.symptom) {
+        (Certainty::Nothing, _) => nothing(explanation, width),
+        (_, Some(symptom)) => of_symptom(symptom, &explanation.answers, width),
+        (Certainty::Perhaps, None) => perhaps(explanation, width),
+        (Certainty::Named | Certainty::Said | Certainty::Advised | Certainty::Known, None) => {
+            claimed(explanation, width)
         }
-        return out;
-    };
+    }
+}
+
+/// What is claimed: an error with its causes, or the first scenario in full.
+fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
+    let mut out = facts(explanation, width);
+    let advice = explanation.first_advice();
+    out.extend(advice.map(|advice| of_advice(advice, width)));
+    let answers = explanation.answers.as_slice();
+    let (full, short) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
+    for answer in full {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&in_full(answer, width));
+    }
+    if !short.is_empty() {
+        out.push_str(if advice.is_none() { "\nOther answers, less likely:\n" } else { "\nQuestions near it:\n" });
+    }
+    short.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
+    if full.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(YOUR_PROGRAM);
+    out
+}
+
+/// What may be the answer, and is not claimed.
+fn perhaps(explanation: &Explanation<'_>, width: usize) -> String {
+    let mut out = facts(explanation, width);
     if !out.is_empty() {
         out.push('\n');
     }
-    out.push_str(&in_full(first, width));
-    if !others.is_empty() {
-        out.push_str("\nOther answers, less likely:\n");
+    let opening = "Perhaps one of these; the words name no error, call or message that would settle it:";
+    out.push_str(&lines::sentence("", opening, width));
+    explanation.answers.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
+    out.push_str("\nOpen one    cuda-pitfalls explain NAME\n");
+    out.push_str(YOUR_PROGRAM);
+    out
+}
+
+/// The questions of a symptom.
+fn of_symptom(symptom: &Symptom, answers: &[ScenarioAnswer<'_>], width: usize) -> String {
+    let mut out = lines::sentence("", &format!("{}:", symptom.sentence), width);
+    answers.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
+    let _ = writeln!(out, "\nOpen one    cuda-pitfalls explain NAME");
+    let _ = writeln!(out, "Ask here    cuda-pitfalls run {}", symptom.id);
+    out.push_str(YOUR_PROGRAM);
+    out
+}
+
+/// What is known of the names, a sentence each.
+fn facts(explanation: &Explanation<'_>, width: usize) -> String {
+    explanation.facts.iter().filter_map(in_words).map(|words| lines::sentence("", &words, width)).collect()
+}
+
+/// What an error means, its causes with what says so, and what to do first.
+fn of_advice(advice: &Advice, width: usize) -> String {
+    let mut out = lines::sentence("", &advice.means, width);
+    out.push_str("\nCauses, the likeliest first\n");
+    for Cause { cause, scenario, source } in &advice.causes {
+        out.push_str(&lines::sentence("- ", cause, width));
+        // An address is copied, so it is not broken.
+        let grounds = match (scenario, source) {
+            (Some(scenario), _) => format!("measured: {scenario}"),
+            (None, Some(source)) => format!("read, not measured: {source}"),
+            (None, None) => continue,
+        };
+        let _ = writeln!(out, "  {}", terminal(&grounds));
     }
-    for answer in others {
-        out.push_str(&in_short(answer, width));
-    }
+    out.push('\n');
+    out.push_str(&lines::sentence("First       ", &advice.first, width));
     out
 }
 
@@ -65,10 +127,10 @@ fn in_short(answer: &ScenarioAnswer<'_>, width: usize) -> String {
     out
 }
 
-/// What to try where nothing was found.
+/// What to try where nothing is about CUDA's start-up.
 fn nothing(explanation: &Explanation<'_>, width: usize) -> String {
     let words: String = explanation.query.words.chars().take(MOST_OF_WORDS).collect();
-    let mut out = lines::sentence("", &format!("Nothing was found for: {words}"), width);
+    let mut out = lines::sentence("", &format!("Nothing about CUDA start-up here: {words}"), width);
     out.push_str("Try\n");
     for (head, text) in [
         ("- ", "the message of the error, its name or its number: `explain 700`"),
@@ -194,17 +256,18 @@ fn command(scenario: &Scenario) -> String {
     format!("cuda-pitfalls run {}{hazards}", scenario.name)
 }
 
-/// What is known of a name, in a sentence.
-fn in_words(fact: &NameFact) -> String {
-    match fact {
+/// What is known of a name, in a sentence; none of a message, which was read a moment ago.
+fn in_words(fact: &NameFact) -> Option<String> {
+    Some(match fact {
         NameFact::Call(facts) => of_call(facts),
         NameFact::Line(facts) => of_line(facts),
         NameFact::Variable(facts) => of_variable(facts),
-        NameFact::Error { code, names, says } => {
+        NameFact::Error { code, names, says, .. } => {
             let says = says.as_ref().map(|says| format!(": {says}")).unwrap_or_default();
             format!("Error {code} is {}{says}.", names.join(", "))
         }
-    }
+        NameFact::Message(_) => return None,
+    })
 }
 
 fn of_call(facts: &CallFacts) -> String {
@@ -326,8 +389,9 @@ mod tests {
         for scenario in scenarios.iter().step_by(3) {
             let text = text(&explainer.explain(Query::of(&scenario.question)), 80);
             let wide: Vec<&str> = text.lines().filter(|line| lines::columns(line) > 80).collect();
-            // A command is copied, so it is not broken.
-            assert!(wide.iter().all(|line| line.contains("cuda-pitfalls run ")), "{wide:?}");
+            // A command and an address are copied, so they are not broken.
+            let is_copied = |line: &&str| line.contains("cuda-pitfalls run ") || line.contains("https://");
+            assert!(wide.iter().all(is_copied), "{wide:?}");
             assert!(text.lines().count() <= 56, "{}: {} lines\n{text}", scenario.name, text.lines().count());
         }
     }
@@ -335,6 +399,6 @@ mod tests {
     #[test]
     fn words_of_a_stranger_cannot_control_a_terminal() {
         let text = shown("qwertyuiop \u{1b}]52;c;aGk=\u{7}", 80);
-        assert!(text.starts_with("Nothing was found for: ") && !text.contains('\u{1b}'), "{text:?}");
+        assert!(text.starts_with("Nothing about CUDA start-up here: ") && !text.contains('\u{1b}'), "{text:?}");
     }
 }

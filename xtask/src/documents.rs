@@ -18,6 +18,7 @@ use cuda_pitfalls::survey::{self, Survey};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
+use crate::explain::Phrasings;
 use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
 
 /// Texts by their paths from the root of the repository.
@@ -140,8 +141,8 @@ fn surveys() -> Result<Documents, TaskError> {
 
 /// How `explain` ranks, and how it fares on what people write.
 fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
-    let phrases = explain::phrases(&fs::read_to_string(root().join("tests/phrasings.toml"))?)?;
-    Ok(explain::page(&explain::ranked(&phrases, scenarios, &summary::embedded())))
+    let phrasings = Phrasings::parse(&fs::read_to_string(root().join("tests/phrasings.toml"))?)?;
+    Ok(explain::page(&phrasings, scenarios, &summary::embedded()))
 }
 
 /// What the committed surveys and reports say, in short.

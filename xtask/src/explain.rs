@@ -1,23 +1,78 @@
 //! How often `explain` finds the right answer to what people write, and the page about it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cuda_pitfalls::explain::{Explainer, Query};
+use cuda_pitfalls::explain::{Certainty, Explainer, Query};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::summary::Summary;
 use cuda_pitfalls::text::escape;
+use serde::Deserialize;
 
 use crate::TaskError;
 
+/// The longest text that the page shows, in characters; of a log it shows the beginning.
+const LONGEST: usize = 160;
+
+/// What people write: texts that `explain` answers, and texts that are none of its business.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phrasings {
+    /// Texts that are answered.
+    pub phrase: Vec<Phrase>,
+    /// Texts about something else.
+    pub negative: Vec<Negative>,
+}
+
 /// What somebody wrote, and what answers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Phrase {
     /// As it was written.
     pub words: String,
     /// The thread.
     pub source: String,
-    /// Full names of the scenarios that answer it.
+    /// Each right answer: the full name of a scenario, `error/CODE`, the id of a message, or `symptom/ID`, which is
+    /// answered by any of the symptom's scenarios.
     pub answers: Vec<String>,
+    /// Which kind of text it is.
+    #[serde(default)]
+    pub kind: PhraseKind,
+}
+
+/// A kind of text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PhraseKind {
+    /// What somebody sees, in their own words.
+    #[default]
+    Symptom,
+    /// A message or a traceback.
+    Error,
+    /// A log with a line that matters.
+    Log,
+}
+
+/// A text about something else.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Negative {
+    /// As it was written.
+    pub words: String,
+    /// Where.
+    pub source: String,
+    /// Which kind of text it is, in a word.
+    pub kind: String,
+}
+
+impl Phrasings {
+    /// Reads `tests/phrasings.toml`.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn parse(source: &str) -> Result<Phrasings, TaskError> {
+        toml::from_str(source).map_err(|error| format!("tests/phrasings.toml: {error}").into())
+    }
 }
 
 /// How one phrase fared.
@@ -27,8 +82,10 @@ pub struct Ranked {
     pub phrase: Phrase,
     /// At which place the first right answer came, from 1 on; none if it is not among those that are told.
     pub rank: Option<usize>,
-    /// The scenario that came first.
+    /// What came first; empty if nothing was answered.
     pub first: String,
+    /// How sure the answer was.
+    pub certainty: Certainty,
     /// Whether the ranking may not have been tuned on it.
     pub is_held_out: bool,
 }
@@ -42,97 +99,178 @@ pub struct Counts {
     pub first: usize,
     /// The right one was among the first three.
     pub three: usize,
-    /// The right one was told.
-    pub told: usize,
+    /// A wrong one came first and was claimed to be right.
+    pub claimed: usize,
+    /// Nothing was answered.
+    pub nothing: usize,
 }
 
 impl Counts {
     /// Of phrases that were ranked.
     pub fn of<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> Counts {
-        ranked.fold(Counts::default(), |counts, one| {
-            let within = |places: usize| usize::from(one.rank.is_some_and(|rank| rank <= places));
+        ranked.fold(Counts::default(), |counts, ranked| {
+            let within = |places: usize| usize::from(ranked.rank.is_some_and(|rank| rank <= places));
+            let is_claimed = ranked.certainty.is_claimed() && ranked.rank != Some(1);
             Counts {
                 all: counts.all + 1,
                 first: counts.first + within(1),
                 three: counts.three + within(3),
-                told: counts.told + within(usize::MAX),
+                claimed: counts.claimed + usize::from(is_claimed),
+                nothing: counts.nothing + usize::from(ranked.certainty == Certainty::Nothing),
             }
         })
     }
 
     fn row(self, name: &str) -> String {
-        let percent = |part: usize| format!("{part} ({} %)", (part * 100 + self.all / 2) / self.all.max(1));
-        format!(
-            "| {name} | {} | {} | {} | {} |\n",
-            self.all,
-            percent(self.first),
-            percent(self.three),
-            percent(self.told)
-        )
+        let parts = [self.first, self.three, self.claimed, self.nothing].map(|part| share(part, self.all));
+        format!("| {name} | {} | {} |\n", self.all, parts.join(" | "))
     }
 }
 
-/// The phrases of `tests/phrasings.toml`.
-///
-/// # Errors
-/// What is wrong with the file, in words.
-pub fn phrases(source: &str) -> Result<Vec<Phrase>, TaskError> {
-    let table: toml::Table = source.parse().map_err(|error| format!("tests/phrasings.toml: {error}"))?;
-    let list = table.get("phrase").and_then(toml::Value::as_array).ok_or("tests/phrasings.toml has no `phrase`")?;
-    let read = |entry: &toml::Value| -> Option<Phrase> {
-        let text = |key: &str| entry.get(key)?.as_str().map(str::to_owned);
-        let answers = entry.get("answers")?.as_array()?.iter().filter_map(|name| name.as_str().map(str::to_owned));
-        Some(Phrase { words: text("words")?, source: text("source")?, answers: answers.collect() })
-    };
-    let wrong =
-        |entry: &toml::Value| format!("tests/phrasings.toml: `words`, `source` and `answers` are needed: {entry}");
-    list.iter().map(|entry| read(entry).ok_or_else(|| wrong(entry).into())).collect()
+/// Texts about something else, counted by how they were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NegativeCounts {
+    /// All.
+    pub all: usize,
+    /// Nothing was answered, which is right.
+    pub nothing: usize,
+    /// Something was offered as a possibility.
+    pub perhaps: usize,
+    /// Something was claimed.
+    pub claimed: usize,
+}
+
+impl NegativeCounts {
+    /// Of answers.
+    pub fn of(answers: impl Iterator<Item = Certainty>) -> NegativeCounts {
+        answers.fold(NegativeCounts::default(), |counts, certainty| NegativeCounts {
+            all: counts.all + 1,
+            nothing: counts.nothing + usize::from(certainty == Certainty::Nothing),
+            perhaps: counts.perhaps + usize::from(certainty == Certainty::Perhaps),
+            claimed: counts.claimed + usize::from(certainty.is_claimed()),
+        })
+    }
+
+    fn row(self, name: &str) -> String {
+        let parts = [self.nothing, self.perhaps, self.claimed].map(|part| share(part, self.all));
+        format!("| {name} | {} | {} |\n", self.all, parts.join(" | "))
+    }
+}
+
+fn share(part: usize, all: usize) -> String {
+    format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1))
 }
 
 /// Looks each phrase up. Every second one, from the second on, is held out.
 pub fn ranked(phrases: &[Phrase], scenarios: &[Scenario], summary: &Summary) -> Vec<Ranked> {
     let explainer = Explainer::new(scenarios, summary);
+    let symptoms: BTreeMap<&str, &[String]> =
+        scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario.symptoms.as_slice())).collect();
+    let is_right = |phrase: &Phrase, name: &str| {
+        phrase.answers.iter().any(|answer| match answer.strip_prefix("symptom/") {
+            Some(id) => symptoms.get(name).is_some_and(|symptoms| symptoms.iter().any(|symptom| symptom == id)),
+            None => answer == name,
+        })
+    };
     let rank = |(place, phrase): (usize, &Phrase)| {
         let found = explainer.explain(Query::of(&phrase.words));
-        let names: Vec<&str> = found.answers.iter().map(|answer| answer.scenario.name.as_str()).collect();
-        let right = names.iter().position(|name| phrase.answers.iter().any(|answer| answer == name));
+        let names = found.names();
+        // An advice that names the right scenario among its causes answers too.
+        let causes: BTreeMap<String, Vec<&str>> = found
+            .facts
+            .iter()
+            .filter_map(|fact| Some((fact.id()?, fact.advice()?)))
+            .map(|(id, advice)| (id, advice.causes.iter().filter_map(|cause| cause.scenario.as_deref()).collect()))
+            .collect();
+        let is_answer = |name: &String| {
+            is_right(phrase, name)
+                || causes.get(name).is_some_and(|causes| causes.iter().any(|cause| is_right(phrase, cause)))
+        };
         Ranked {
             phrase: phrase.clone(),
-            rank: right.map(|place| place + 1),
-            first: names.first().map(|name| (*name).to_owned()).unwrap_or_default(),
-            is_held_out: place % 2 == 1,
+            rank: names.iter().position(is_answer).map(|place| place + 1),
+            first: names.first().cloned().unwrap_or_default(),
+            certainty: found.certainty,
+            is_held_out: is_held_out(place),
         }
     };
     phrases.iter().enumerate().map(rank).collect()
 }
 
+/// How sure the answer to each text about something else is, and whether the text is held out.
+pub fn answered(
+    negatives: &[Negative],
+    scenarios: &[Scenario],
+    summary: &Summary,
+) -> Vec<(Negative, Certainty, Option<String>, bool)> {
+    let explainer = Explainer::new(scenarios, summary);
+    let answer = |(place, negative): (usize, &Negative)| {
+        let found = explainer.explain(Query::of(&negative.words));
+        (negative.clone(), found.certainty, found.names().into_iter().next(), is_held_out(place))
+    };
+    negatives.iter().enumerate().map(answer).collect()
+}
+
+const fn is_held_out(place: usize) -> bool {
+    place % 2 == 1
+}
+
 /// docs/explain.md.
-pub fn page(ranked: &[Ranked]) -> String {
+pub fn page(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) -> String {
+    let ranked = ranked(&phrasings.phrase, scenarios, summary);
+    let answered = answered(&phrasings.negative, scenarios, summary);
     let mut out = OPENING.to_owned();
-    let tuned = Counts::of(ranked.iter().filter(|one| !one.is_held_out));
-    let held_out = Counts::of(ranked.iter().filter(|one| one.is_held_out));
-    let _ = writeln!(out, "| phrases | how many | right one first | among the first three | among those told |");
-    let _ = writeln!(out, "| --- | --- | --- | --- | --- |");
-    out.push_str(&tuned.row("tuned on"));
-    out.push_str(&held_out.row("held out"));
-    out.push_str(&Counts::of(ranked.iter()).row("all"));
-    let several = ranked.iter().filter(|one| one.phrase.answers.len() > 1).count();
+    out.push_str("| texts | how many | right one first | among the first three | wrong and claimed | not answered |\n");
+    out.push_str("| --- | --- | --- | --- | --- | --- |\n");
+    for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
+        let half = ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out);
+        out.push_str(&Counts::of(half).row(name));
+    }
+    for kind in [PhraseKind::Symptom, PhraseKind::Error, PhraseKind::Log] {
+        let held_out = ranked.iter().filter(|ranked| ranked.is_held_out && ranked.phrase.kind == kind);
+        out.push_str(&Counts::of(held_out).row(&format!("held out: {}", kind_words(kind))));
+    }
+    out.push_str(
+        "\nTexts that are none of its business, and are answered by \"nothing about CUDA start-up here\":\n\n",
+    );
+    out.push_str("| texts | how many | not answered | perhaps | claimed |\n| --- | --- | --- | --- | --- |\n");
+    for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
+        let half = answered.iter().filter(|(.., held_out)| *held_out == is_held_out);
+        out.push_str(&NegativeCounts::of(half.map(|(_, certainty, ..)| *certainty)).row(name));
+    }
+    let several = ranked.iter().filter(|ranked| ranked.phrase.answers.len() > 1).count();
     let _ = writeln!(
         out,
-        "\nOf {several} of the {} phrases more than one scenario is right: where a thread does not say whether it is \
-         about a framework or about calls, both answer it.\n\n## Each phrase\n",
+        "\nOf {several} of the {} texts more than one answer is right: where a thread does not say whether it is \
+         about a framework or about calls, both answer it.\n\n## Each text\n",
         ranked.len()
     );
-    let _ = writeln!(out, "| phrase | half | place | answered by |\n| --- | --- | --- | --- |");
-    for one in ranked {
-        let half = if one.is_held_out { "held out" } else { "tuned on" };
-        let place = one.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
-        let name = one.phrase.answers.iter().find(|answer| **answer == one.first).or(one.phrase.answers.first());
-        let name = name.map(String::as_str).unwrap_or_default();
-        let words = escape::markdown(&one.phrase.words);
-        let _ = writeln!(out, "| [{words}]({}) | {half} | {place} | [{name}](pitfalls/{name}.md) |", one.phrase.source);
+    let _ = writeln!(out, "| text | half | place | answered by |\n| --- | --- | --- | --- |");
+    for ranked in &ranked {
+        out.push_str(&listed(ranked));
     }
     out
+}
+
+const fn kind_words(kind: PhraseKind) -> &'static str {
+    match kind {
+        PhraseKind::Symptom => "symptoms",
+        PhraseKind::Error => "messages and tracebacks",
+        PhraseKind::Log => "logs",
+    }
+}
+
+fn listed(ranked: &Ranked) -> String {
+    let half = if ranked.is_held_out { "held out" } else { "tuned on" };
+    let place = ranked.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
+    let answers = &ranked.phrase.answers;
+    let name = answers.iter().find(|answer| **answer == ranked.first).or(answers.first());
+    let name = name.map(String::as_str).unwrap_or_default();
+    let is_scenario = !["error/", "message/", "symptom/"].iter().any(|prefix| name.starts_with(prefix));
+    let link = if is_scenario { format!("[{name}](pitfalls/{name}.md)") } else { format!("`{name}`") };
+    let words = ranked.phrase.words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = escape::markdown(&escape::shorten(&words, LONGEST));
+    format!("| [{words}]({}) | {half} | {place} | {link} |\n", ranked.phrase.source)
 }
 
 const OPENING: &str = "\
@@ -150,7 +288,7 @@ cuda-pitfalls explain cudaGetErrorString
 python train.py 2>&1 | cuda-pitfalls explain -
 ```
 
-It exits with 0 if it found something, with 4 if it found nothing, and with 2 if no words were given. `--json` prints \
+It exits with 0 if it found something, with 4 if there is nothing about CUDA start-up in the text, and with 2 if no words were given. `--json` prints \
 one document.
 
 ## How scenarios are ranked
@@ -169,7 +307,17 @@ beside each other in the scenario too count more. A message of `says` that was p
 4. **Spelling.** A word that no scenario has stands for those that differ from it by one letter, or by two if it is long.
 5. **Language.** If a framework was named, scenarios of other frameworks count half. If none was, scenarios of CUDA calls \
 count more than those of frameworks.
-6. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer.
+6. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes.
+7. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer.
+
+## How sure an answer is
+
+There are three answers. *This is it*: one of the program's own names was asked, a message that a scenario is about was \
+said, or an error, a call, a variable or a line is named and the first answer is about it. *Perhaps one of these*: the \
+words fit, and nothing in them names one answer. *Nothing about CUDA start-up here*: no error, no call, no variable and no \
+message of CUDA is named. A number is an error only beside a word that says so, in a line about CUDA, or alone. What \
+frameworks print below every error is dropped first. An error that people search often comes with its causes; each says \
+which scenario measured it, or where it was read and that it was not measured.
 
 Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
 times and line numbers are dropped.
@@ -179,8 +327,8 @@ or when a variable is read.
 
 ## How often the right one comes first
 
-[tests/phrasings.toml](../tests/phrasings.toml) lists what people wrote in issue threads: titles and short quotes of \
-error messages. None of them is in the `says` of a scenario. The ranking was tuned on every second phrase; of the \
-others, which are held out, only the counts below were looked at meanwhile.
+[tests/phrasings.toml](../tests/phrasings.toml) has what people wrote in public threads: titles, messages, tracebacks and \
+logs, and texts about other matters. None of them is in the `says` of a scenario. The ranking was tuned on every second \
+text; of the others, which are held out, only the counts below were looked at.
 
 ";

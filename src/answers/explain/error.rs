@@ -1,36 +1,79 @@
-//! Errors of CUDA, by their numbers, names and messages.
+//! Errors by their numbers, names and messages, and what is known to help.
 
 use std::sync::LazyLock;
 
 use cuda_pitfalls_calls::{CallLibrary, status};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::words::Term;
+use super::words::{Term, pieces};
 
 const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
+/// So many pieces before a number are looked at for the word that makes it an error.
+const REACH: usize = 3;
+/// A smaller number before the word error is an amount: `2 errors`.
+const LEAST_BARE: u32 = 100;
+/// A text of so few pieces is about nothing else: `error 700`.
+const SHORTEST: usize = 3;
 
 /// What the libraries say of one error.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct KnownError {
+struct KnownError {
     /// Its number.
-    pub(super) code: u32,
+    code: u32,
     /// The message that programs print.
-    pub(super) says: String,
+    says: String,
     /// The number that libcudart gave it before CUDA 10.1.
     #[serde(default)]
     old: Option<u32>,
 }
 
-#[derive(Deserialize)]
+/// What an error means, what causes it, and what to do first.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// Its name, such as `error/999` or `message/no-cuda-gpus`.
+    pub id: String,
+    /// The statuses of CUDA that it is about; empty for a message that is no status.
+    #[serde(default)]
+    pub codes: Vec<u32>,
+    /// Messages that programs print.
+    #[serde(default)]
+    pub says: Vec<String>,
+    /// What it means, in a sentence.
+    pub means: String,
+    /// What causes it, the likeliest first.
+    pub causes: Vec<Cause>,
+    /// What to do first.
+    pub first: String,
+}
+
+/// A cause of an error, with what says so: a scenario that measured it, or the source where it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// The cause.
+    pub cause: String,
+    /// The scenario that measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// The address where it was read. It was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ErrorFile {
     error: Vec<KnownError>,
+    boilerplate: Vec<String>,
+    elsewhere: Vec<String>,
+    advice: Vec<Advice>,
 }
 
 /// Empty if the file is not valid; a test excludes that.
-static ALL: LazyLock<Vec<KnownError>> =
-    LazyLock::new(|| toml::from_str(SOURCE).map(|file: ErrorFile| file.error).unwrap_or_default());
+static FILE: LazyLock<ErrorFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
 
 /// The term of an error, however it was written.
 fn term(code: u32) -> Term {
@@ -43,13 +86,14 @@ pub(super) fn code(term: &Term) -> Option<u32> {
 }
 
 /// The errors with this number: two, if libcudart has used it for two.
-pub(super) fn by_number(number: u32) -> Vec<Term> {
+fn by_number(number: u32) -> Vec<Term> {
     if number == 0 {
         return Vec::new();
     }
-    let has_name =
-        [CallLibrary::Runtime, CallLibrary::Driver].iter().any(|one| status::name(*one, number.into()).is_some());
-    let old = ALL.iter().filter(|known| known.old == Some(number)).map(|known| known.code);
+    let has_name = [CallLibrary::Runtime, CallLibrary::Driver]
+        .iter()
+        .any(|library| status::name(*library, number.into()).is_some());
+    let old = FILE.error.iter().filter(|known| known.old == Some(number)).map(|known| known.code);
     old.chain(has_name.then_some(number)).map(term).collect()
 }
 
@@ -63,20 +107,135 @@ pub(super) fn by_name(name: &str) -> Option<Term> {
     (*code != 0).then(|| term(*code))
 }
 
-/// The errors whose messages a text has.
-pub(super) fn by_message(text: &str) -> Vec<Term> {
+/// The errors that a text says by number or by message, line by line. `is_own` says that it is one of the program's own
+/// texts, each of which is about CUDA.
+pub(super) fn said(text: &str, is_own: bool) -> Vec<Term> {
+    let is_short = pieces(text).len() <= SHORTEST;
+    let is_typed = !text.contains('\n');
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let is_about_cuda = is_own || is_about_cuda(line);
+        found.extend(numbers(line, is_short, is_typed, is_about_cuda));
+        found.extend(messages(line, is_about_cuda));
+    }
+    found
+}
+
+/// The numbers of a line that are errors: beside a word that says so, in a line about CUDA. A bare number is one only
+/// if nothing else was said.
+fn numbers(line: &str, is_short: bool, is_typed: bool, is_about_cuda: bool) -> Vec<Term> {
+    let pieces: Vec<String> = pieces(line).into_iter().map(|piece| piece.to_lowercase()).collect();
+    let mut found = Vec::new();
+    for (place, piece) in pieces.iter().enumerate() {
+        // A leading zero is of a date, and a number behind a number or a file's name is a line or a time.
+        let is_plain = piece.len() <= 4 && !(piece.len() > 1 && piece.starts_with('0'));
+        let Some(number) = piece.parse::<u32>().ok().filter(|_| is_plain) else { continue };
+        let before = pieces.get(place.saturating_sub(REACH)..place).unwrap_or_default();
+        let after = pieces.get(place + 1..pieces.len().min(place + REACH)).unwrap_or_default();
+        let is_behind_a_place = before
+            .last()
+            .is_some_and(|word| word.contains('.') || word.starts_with(|letter: char| letter.is_ascii_digit()));
+        let is_near = is_about_cuda && before.iter().any(|word| names_a_failure(word) || names_a_call(word));
+        let is_said = !is_behind_a_place
+            && (before.last().is_some_and(|word| names_an_error(word))
+                || is_near
+                || (is_about_cuda && number >= LEAST_BARE && after.iter().any(|word| word == "error")));
+        let is_other = before.iter().any(|word| names_another_number(word));
+        let is_alone = pieces.len() == 1 && is_short;
+        // `make` ends with Error 1 and 2.
+        let is_after_error = matches!(before, [.., word] if word == "error")
+            || matches!(before, [.., word, code] if word == "error" && code == "code");
+        let is_typed = is_typed && number > 2 && is_after_error;
+        if is_alone || (is_said && !is_other && (is_about_cuda || is_short || is_typed)) {
+            found.extend(by_number(number));
+        }
+    }
+    found
+}
+
+/// Whether the number after this word is likely a status.
+fn names_an_error(word: &str) -> bool {
+    matches!(
+        word,
+        "error"
+            | "err"
+            | "errno"
+            | "status"
+            | "code"
+            | "failure"
+            | "failed"
+            | "returned"
+            | "returns"
+            | "result"
+            | "retcode"
+    ) || word.ends_with("error")
+        || word.ends_with("_status")
+}
+
+/// Whether a number some words further on is likely a status.
+fn names_a_failure(word: &str) -> bool {
+    names_an_error(word) && !matches!(word, "code" | "status" | "result")
+}
+
+fn names_a_call(word: &str) -> bool {
+    word == "cuinit" || word.starts_with("cudaget") || word.starts_with("cudasuccess") || word.starts_with("cudaset")
+}
+
+/// Whether the number after this word is another one: an exit code, a line, an answer of a web server.
+fn names_another_number(word: &str) -> bool {
+    matches!(
+        word,
+        "exit" | "http" | "https" | "line" | "step" | "epoch" | "port" | "signal" | "exited" | "page" | "xid"
+    )
+}
+
+/// Whether a line is about CUDA, its driver or NVML.
+fn is_about_cuda(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    ["cuda", "cuinit", "nvml", "nvidia", "gpu"].iter().any(|word| lower.contains(word))
+}
+
+/// The errors whose messages a line has.
+fn messages(line: &str, is_about_cuda: bool) -> Vec<Term> {
+    let line = line.to_lowercase();
+    let is_of_cuda = is_about_cuda && !line.contains("nvidia-container-cli") && !line.contains("nvml");
+    // Other programs say these too, so CUDA must be named beside them.
+    let is_common = |known: &KnownError| known.says.split(' ').count() <= 2 || known.code == 800;
+    let is_said = |known: &&KnownError| line.contains(&known.says.to_lowercase()) && (!is_common(known) || is_of_cuda);
+    FILE.error.iter().filter(is_said).map(|known| term(known.code)).collect()
+}
+
+/// A text without what frameworks print below every error, and without lines that are about something else.
+pub(super) fn without_boilerplate(text: &str) -> String {
+    let is_elsewhere = |line: &str| {
+        let line = line.to_lowercase();
+        FILE.elsewhere.iter().any(|word| line.contains(word.as_str()))
+    };
+    let mut text = FILE.boilerplate.iter().fold(text.to_owned(), |text, phrase| text.replace(phrase.as_str(), ""));
+    if text.lines().any(is_elsewhere) {
+        text = text.lines().filter(|line| !is_elsewhere(line)).fold(String::new(), |text, line| text + line + "\n");
+    }
+    text
+}
+
+/// What is known of the messages in a text that are no status, in the order of the file.
+pub(super) fn messages_with_advice(text: &str) -> impl Iterator<Item = &'static Advice> {
     let text = text.to_lowercase();
-    // "invalid argument" and "out of memory" are said of other things too.
-    let is_said = |known: &&KnownError| known.code > 2 && text.contains(&known.says.to_lowercase());
-    ALL.iter().filter(is_said).map(|known| term(known.code)).collect()
+    FILE.advice.iter().filter(move |advice| advice.says.iter().any(|said| text.contains(&said.to_lowercase())))
+}
+
+/// What helps against an error.
+pub(super) fn advice(code: u32) -> Option<&'static Advice> {
+    FILE.advice.iter().find(|advice| advice.codes.contains(&code))
 }
 
 /// What the libraries call an error, and what they say of it.
 pub(super) fn described(code: u32) -> Option<(Vec<&'static str>, Option<String>)> {
-    let names =
-        [CallLibrary::Runtime, CallLibrary::Driver].into_iter().filter_map(|one| status::name(one, code.into()));
+    let names = [CallLibrary::Runtime, CallLibrary::Driver]
+        .into_iter()
+        .filter_map(|library| status::name(library, code.into()));
     let names: Vec<&str> = names.collect();
-    let says = ALL.iter().find(|known| known.code == code).map(|known| known.says.clone());
+    let says = FILE.error.iter().find(|known| known.code == code).map(|known| known.says.clone());
     (!names.is_empty()).then_some((names, says))
 }
 
@@ -92,6 +251,49 @@ mod tests {
             assert!(described(known.code).is_some(), "{known:?}");
             assert_eq!(file.error.iter().filter(|other| other.code == known.code).count(), 1, "{known:?}");
             assert_eq!(file.error.iter().filter(|other| other.says == known.says).count(), 1, "{known:?}");
+        }
+    }
+
+    #[test]
+    fn every_cause_is_measured_by_a_scenario_or_read_at_an_address() {
+        let file: ErrorFile = toml::from_str(SOURCE).unwrap();
+        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
+        let mut ids = std::collections::BTreeSet::new();
+        for advice in &file.advice {
+            assert!(ids.insert(&advice.id), "{}", advice.id);
+            assert!(!advice.codes.is_empty() || !advice.says.is_empty(), "{}", advice.id);
+            for cause in &advice.causes {
+                match (&cause.scenario, &cause.source) {
+                    (Some(name), None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
+                    (None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
+                    both => panic!("{}: {both:?}", advice.id),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_is_an_error_only_beside_what_says_so() {
+        for (text, code) in [
+            ("700", 700),
+            ("error 700", 700),
+            ("CUDA error(700)", 700),
+            ("cuInit failed: 304", 304),
+            ("cuInit = 3", 3),
+            ("Check failed: error == cudaSuccess (803 vs. 0)", 803),
+            ("ggml_cuda_init: CUDA driver initialization failed with error 999", 999),
+        ] {
+            assert!(said(text, false).contains(&term(code)), "{text}: {:?}", said(text, false));
+        }
+        for text in [
+            "Tried to allocate 300.00 MiB on GPU 0",
+            "GET /index.html HTTP/1.1 200 304",
+            "the CUDA program finished with exit code 100",
+            "step 700, loss 3",
+            "the request failed with status code 304 and was sent again",
+            "torch 2.11 on 100 GPUs, 201 steps",
+        ] {
+            assert_eq!(said(text, false), [], "{text}");
         }
     }
 

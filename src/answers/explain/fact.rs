@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::error;
+use super::error::{self, Advice};
 use super::query::Query;
 use super::words::Term;
 use crate::summary::{CallFacts, LineFacts, Summary, VariableFacts};
@@ -32,7 +32,31 @@ pub enum NameFact {
         names: Vec<&'static str>,
         /// What programs print.
         says: Option<String>,
+        /// What is known to help; null if nothing is.
+        advice: Option<Advice>,
     },
+    /// A message that is no status.
+    Message(Advice),
+}
+
+impl NameFact {
+    /// What is known to help against it.
+    pub fn advice(&self) -> Option<&Advice> {
+        match self {
+            NameFact::Error { advice, .. } => advice.as_ref(),
+            NameFact::Message(advice) => Some(advice),
+            NameFact::Call(_) | NameFact::Line(_) | NameFact::Variable(_) => None,
+        }
+    }
+
+    /// The names under which `explain` knows an error or a message: `error/700`.
+    pub fn id(&self) -> Option<String> {
+        match self {
+            NameFact::Error { code, .. } => Some(format!("error/{code}")),
+            NameFact::Message(advice) => Some(advice.id.clone()),
+            NameFact::Call(_) | NameFact::Line(_) | NameFact::Variable(_) => None,
+        }
+    }
 }
 
 /// What is known of the names in a query. An error comes first, because it is what went wrong.
@@ -40,9 +64,11 @@ pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     let names: Vec<&Term> =
         query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0).map(|(term, _)| term).collect();
     let mut found: Vec<NameFact> = Vec::new();
-    for code in names.iter().filter_map(|term| error::code(term)) {
-        found.extend(error::described(code).map(|(names, says)| NameFact::Error { code, names, says }));
+    for code in error_codes(query) {
+        let advice = error::advice(code).cloned();
+        found.extend(error::described(code).map(|(names, says)| NameFact::Error { code, names, says, advice }));
     }
+    found.extend(messages(query));
     let variables = summary.variables.iter().filter(|facts| is_named(&names, &facts.variable));
     found.extend(variables.cloned().map(NameFact::Variable));
     found.extend(lines(&names, summary).into_iter().cloned().map(NameFact::Line));
@@ -57,6 +83,22 @@ pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     found.extend(calls.into_iter().cloned().map(NameFact::Call));
     found.truncate(MOST);
     found
+}
+
+/// The errors of a query. What has advice comes first: it is what people can act on.
+fn error_codes(query: &Query) -> Vec<u32> {
+    let mut codes: Vec<u32> = query.terms.keys().filter_map(error::code).collect();
+    let messages = error::messages_with_advice(&query.said).flat_map(|advice| advice.codes.iter().copied());
+    codes.extend(messages);
+    codes.sort_by_key(|code| (error::advice(*code).is_none(), *code));
+    codes.dedup();
+    codes
+}
+
+fn messages(query: &Query) -> impl Iterator<Item = NameFact> {
+    error::messages_with_advice(&query.said)
+        .filter(|advice| advice.codes.is_empty())
+        .map(|advice| NameFact::Message(advice.clone()))
 }
 
 fn is_named(names: &[&Term], name: &str) -> bool {
@@ -101,6 +143,7 @@ mod tests {
             NameFact::Line(facts) => facts.id.clone(),
             NameFact::Variable(facts) => facts.variable.clone(),
             NameFact::Error { code, .. } => code.to_string(),
+            NameFact::Message(advice) => advice.id.clone(),
         };
         facts.iter().map(name).collect()
     }

@@ -160,6 +160,12 @@ pub(super) struct Match {
     pub(super) score: f64,
     /// What share of the query, by weight, the scenario has.
     pub(super) coverage: f64,
+    /// What share of one of its messages a line of the query has.
+    pub(super) said: f64,
+    /// What share of the scenario's question, by weight, was asked.
+    pub(super) meant: f64,
+    /// How many terms of the query the scenario has.
+    pub(super) terms: usize,
 }
 
 impl Index {
@@ -227,23 +233,26 @@ impl Index {
         let known: BTreeSet<&Term> = asked.iter().flat_map(|(terms, _)| terms.iter().map(|(term, _)| term)).collect();
         let mut found: Vec<Match> = Vec::new();
         for (place, document) in self.documents.iter().enumerate() {
-            let (mut score, mut covered) = (0.0, 0.0);
+            let (mut score, mut covered, mut count) = (0.0, 0.0, 0);
             for (terms, mass) in &asked {
                 let best = terms.iter().map(|(term, _)| self.saturated(document, term)).fold(0.0, f64::max);
                 if best > 0.0 {
                     score += mass * best;
                     covered += mass;
+                    count += 1;
                 }
             }
             for pair in query.pairs.iter().filter(|pair| document.pairs.contains(*pair)) {
                 let rarity = |word: &str| self.rarity(&Term { text: word.to_owned(), is_name: false });
                 score += PAIR * (rarity(&pair.0) + rarity(&pair.1));
             }
-            score += document.said(query);
+            let said = document.said(query);
+            score += if said >= MOST_OF_A_MESSAGE { MESSAGE * said } else { 0.0 };
             if score > 0.0 {
                 let coverage = if whole > 0.0 { covered / whole } else { 0.0 };
-                let share = COVERED * coverage + MEANT * self.meant(document, &known) + (1.0 - COVERED - MEANT);
-                found.push(Match { place, score: score * share, coverage });
+                let meant = self.meant(document, &known);
+                let share = COVERED * coverage + MEANT * meant + (1.0 - COVERED - MEANT);
+                found.push(Match { place, score: score * share, coverage, said, meant, terms: count });
             }
         }
         found.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.place.cmp(&other.place)));
@@ -259,9 +268,18 @@ impl Index {
         mass(true) / mass(false).max(1.0)
     }
 
-    /// Whether a scenario has one of the names of a query.
+    /// Whether a scenario has one of the telling names of a query; for the one word of a query any name will do.
     pub(super) fn has_name(&self, place: usize, query: &Query) -> bool {
-        let names = query.terms.keys().filter(|term| term.is_name);
+        self.has_one(place, query, |term| term.is_telling() || (query.is_one_word && term.is_name))
+    }
+
+    /// Whether a scenario has a telling name of a query that is no error.
+    pub(super) fn has_name_beside_errors(&self, place: usize, query: &Query) -> bool {
+        self.has_one(place, query, |term| term.is_telling() && !term.is_error())
+    }
+
+    fn has_one(&self, place: usize, query: &Query, is_asked: impl Fn(&Term) -> bool) -> bool {
+        let names = query.terms.keys().filter(|term| is_asked(term));
         let mut known = names.flat_map(|term| self.looked_up(term)).map(|(term, _)| term);
         self.documents.get(place).is_some_and(|document| known.any(|term| document.counts.contains_key(&term)))
     }
@@ -308,14 +326,13 @@ impl IndexedScenario {
         document
     }
 
-    /// The score of the best message that the query has whole or nearly.
+    /// The share of its best message that one line of the query has. Words of several lines make no message.
     fn said(&self, query: &Query) -> f64 {
-        let share = |said: &BTreeSet<Term>| {
-            let there = said.iter().filter(|term| query.terms.contains_key(term)).count();
-            there as f64 / said.len().max(1) as f64
+        let share = |said: &BTreeSet<Term>, line: &BTreeSet<Term>| {
+            said.intersection(line).count() as f64 / said.len().max(1) as f64
         };
-        let best = self.says.iter().filter(|said| said.len() >= 2).map(share).fold(0.0, f64::max);
-        if best >= MOST_OF_A_MESSAGE { MESSAGE * best } else { 0.0 }
+        let messages = self.says.iter().filter(|said| said.len() >= 2);
+        messages.flat_map(|said| query.lines.iter().map(move |line| share(said, line))).fold(0.0, f64::max)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::error;
 use super::index::pairs;
-use super::words::{Term, terms, terms_of_people};
+use super::words::{Term, terms_of_code, terms_of_people};
 use cuda_pitfalls_core::scenario::framework::{FRAMEWORKS, Framework};
 
 /// What a term counts at most that is pasted again and again.
@@ -51,11 +52,16 @@ pub struct Query {
     pub(super) terms: BTreeMap<Term, f64>,
     /// Words that stand beside each other.
     pub(super) pairs: BTreeSet<(String, String)>,
+    /// What was said, without code and places.
+    pub(super) said: String,
+    /// The terms of each line that was said.
+    pub(super) lines: Vec<BTreeSet<Term>>,
 }
 
 impl Query {
     /// Words as a person types them. More than one line is taken for something pasted.
     pub fn of(text: &str) -> Query {
+        let text = &error::without_boilerplate(text);
         if text.trim().contains('\n') {
             return Query::pasted(text);
         }
@@ -65,6 +71,7 @@ impl Query {
     /// A traceback, a log or an error message: of it only what matters is looked up. Paths, addresses and times are
     /// dropped.
     pub fn pasted(text: &str) -> Query {
+        let text = error::without_boilerplate(text);
         let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
         let is_log = lines.len() > 3;
         if lines.len() > 2 * MOST_LINES {
@@ -97,14 +104,15 @@ impl Query {
     }
 
     fn with(said: &str, code: &str, is_pasted: bool) -> Query {
-        let mut query = Query { words: shown(said), is_pasted, ..Query::default() };
+        let mut query = Query { words: shown(said), is_pasted, said: said.to_owned(), ..Query::default() };
+        query.lines = said.lines().map(|line| terms_of_people(line).into_iter().collect()).collect();
         let found = terms_of_people(said);
         query.pairs = pairs(&found);
         for term in found {
             let times = query.terms.entry(term).or_insert(0.0);
             *times = if *times == 0.0 { 1.0 } else { (*times + 0.2).min(MOST_TIMES) };
         }
-        for term in terms(code) {
+        for term in terms_of_code(code) {
             query.terms.entry(term).or_insert(IN_CODE);
         }
         query.is_one_word = said.split_whitespace().count() == 1;
@@ -121,6 +129,22 @@ impl Query {
         };
         query.is_c = query.frameworks.is_empty() && query.terms.keys().any(is_call);
         query
+    }
+
+    /// Whether something of CUDA, of its tools or of a framework on it is named.
+    pub(super) fn is_about_cuda(&self) -> bool {
+        let lower = self.said.to_lowercase();
+        let has_name = ["cuda", "nvidia", "nvml", "gpu", "cupy", "numba", "vram", "mig", "device", "cuinit"];
+        !self.frameworks.is_empty() || has_name.iter().any(|name| lower.contains(name))
+    }
+
+    /// Whether a line says both that something failed and that it was CUDA.
+    pub(super) fn names_a_failure(&self) -> bool {
+        self.said.lines().any(|line| {
+            let lower = line.to_lowercase();
+            let is_failure = ["error", "fail", "cannot", "invalid", "unable"].iter().any(|word| lower.contains(word));
+            is_failure && ["cuda", "cuinit", "nvml", "nccl"].iter().any(|word| lower.contains(word))
+        })
     }
 
     /// Whether there is nothing to look up.

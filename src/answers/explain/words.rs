@@ -26,6 +26,8 @@ static STOPPED: LazyLock<Vec<String>> = LazyLock::new(|| STOP.split_whitespace()
 /// The meaning of each phrase of the synonyms, by the stems of its words.
 static MEANINGS: LazyLock<BTreeMap<Vec<String>, String>> = LazyLock::new(|| meanings(SYNONYMS));
 
+/// Stands for some hundred MiB.
+const SIZE_OF_A_CONTEXT: &str = "size of a context";
 /// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
 
@@ -43,6 +45,20 @@ impl Term {
         Term { text: text.to_owned(), is_name: false }
     }
 
+    /// Whether it is a name of CUDA, of a framework or of a program's own: a call, a variable, a line. `GPU 0`, a list
+    /// of GPUs, an amount and the type of an exception are none, and neither is what every start calls.
+    pub(super) fn is_telling(&self) -> bool {
+        let text = self.text.as_str();
+        let is_of_cuda = text.starts_with("cu") || text.starts_with("nvml") || text.contains("cuda");
+        let is_name = is_of_cuda || text.contains('.') || text.contains('_') || text.starts_with("error ");
+        self.is_name && is_name && !["cuinit", "cuda", "nvml"].contains(&text)
+    }
+
+    /// Whether it is an error, by its number or by a name of it.
+    pub(super) fn is_error(&self) -> bool {
+        ["error ", "cudaerror", "cuda_error"].iter().any(|start| self.text.starts_with(start))
+    }
+
     pub(super) fn name(text: &str) -> Term {
         Term { text: text.to_lowercase(), is_name: true }
     }
@@ -50,21 +66,26 @@ impl Term {
 
 /// The terms of a text, in its order. Names come before the words that they are made of.
 pub(super) fn terms(text: &str) -> Vec<Term> {
+    terms_with(text, error::said(text, true))
+}
+
+/// The terms of lines of code, in which no error is said.
+pub(super) fn terms_of_code(text: &str) -> Vec<Term> {
+    terms_with(text, Vec::new())
+}
+
+fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::new();
     let mut plain: Vec<String> = Vec::new();
     let pieces = pieces(text);
     for (place, piece) in pieces.iter().enumerate() {
         if let Some(number) = piece.parse::<u32>().ok().filter(|_| piece.len() <= 5) {
             let before = place.checked_sub(1).and_then(|before| pieces.get(before)).map(|it| it.to_lowercase());
-            match before.as_deref() {
-                Some("gpu" | "gpus" | "cuda" | "device" | "card" | "id" | "setdevice" | "set_device")
-                    if number < 64 =>
-                {
-                    terms.push(Term::name(if number == 0 { "gpu0" } else { "gpu1" }));
-                }
-                Some("code" | "error" | "status" | "err" | "no") => terms.extend(error::by_number(number)),
-                _ if number >= 100 && !is_amount(pieces.get(place + 1)) => terms.extend(error::by_number(number)),
-                _ => {}
+            if let Some("gpu" | "gpus" | "cuda" | "device" | "card" | "id" | "setdevice" | "set_device") =
+                before.as_deref()
+                && number < 64
+            {
+                terms.push(Term::name(if number == 0 { "gpu0" } else { "gpu1" }));
             }
             plain.push(piece.clone());
             continue;
@@ -82,7 +103,7 @@ pub(super) fn terms(text: &str) -> Vec<Term> {
         terms.extend(names(piece));
         plain.extend(parts(piece));
     }
-    terms.extend(error::by_message(text));
+    terms.extend(errors);
     terms.extend(lists(text));
     let stems: Vec<String> =
         plain.iter().filter(|word| !word.is_empty()).map(|word| stem(&word.to_lowercase())).collect();
@@ -93,9 +114,9 @@ pub(super) fn terms(text: &str) -> Vec<Term> {
 /// The terms of what people say or paste. Some hundred MiB also stand for a context, because people see the amount
 /// and do not know what it is.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
-    let mut found = terms(text);
+    let mut found = terms_with(text, error::said(text, false));
     if has_size_of_a_context(text) {
-        found.push(Term::name("size of a context"));
+        found.push(Term::name(SIZE_OF_A_CONTEXT));
         found.extend(terms("make a context"));
     }
     found
@@ -124,13 +145,6 @@ fn lists(text: &str) -> Vec<Term> {
     parts.filter(is_list).map(Term::name).collect()
 }
 
-/// Whether what follows a number is a unit: `700 MiB` is no error.
-fn is_amount(next: Option<&String>) -> bool {
-    let units =
-        ["b", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "ms", "s", "gpus", "processes", "bytes", "w", "c"];
-    next.is_some_and(|next| units.contains(&next.to_lowercase().as_str()))
-}
-
 /// Words in their plain form with those of one meaning as one. What says nothing is left out.
 fn meant(stems: &[String]) -> Vec<Term> {
     let mut found = Vec::new();
@@ -150,7 +164,7 @@ fn meant(stems: &[String]) -> Vec<Term> {
 
 /// A text taken apart at everything that no name contains. A dot stays between two parts of a name, and a dash between
 /// two parts of a word.
-fn pieces(text: &str) -> Vec<String> {
+pub(super) fn pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     let mut piece = String::new();
     let mut letters = text.chars().peekable();
@@ -277,7 +291,10 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Vec<String> {
-        terms(text).into_iter().map(|term| if term.is_name { format!("={}", term.text) } else { term.text }).collect()
+        terms_of_people(text)
+            .into_iter()
+            .map(|term| if term.is_name { format!("={}", term.text) } else { term.text })
+            .collect()
     }
 
     #[test]

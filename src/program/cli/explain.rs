@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::{fail, fail_rendered, is_styled, named, print};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::explain::{Explainer, Query};
+use cuda_pitfalls_answers::explain::{Certainty, Explainer, Query};
 use cuda_pitfalls_answers::summary;
 use cuda_pitfalls_core::{catalogue, input};
 use cuda_pitfalls_instrument::output;
@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// How it ends, for help.
 pub(super) const ENDS: &str = "\
-Exits 0 if something was found, 4 if nothing was, 2 if there is nothing to look up.
+Exits 0 if something was found, 4 if nothing in the words is about CUDA start-up, 2 if there is nothing to look up.
 
 `explain -` passes its input through to stdout, as it comes and to its end, and then answers on stderr. What is typed at
 a terminal is not repeated, and --json prints nothing but its document; both answer on stdout.
@@ -26,6 +26,7 @@ a terminal is not repeated, and --json prints nothing but its document; both ans
 Examples:
   cuda-pitfalls explain torch.cuda.is_available mask
   cuda-pitfalls explain 700
+  cuda-pitfalls explain stray-memory-gpu0
   cuda-pitfalls explain cudaGetErrorString
   python train.py 2>&1 | cuda-pitfalls explain -";
 
@@ -67,7 +68,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
         }
     };
     match shown {
-        Exit::Ok if found.answers.is_empty() && found.facts.is_empty() => named(Exit::NothingMeasured),
+        Exit::Ok if found.certainty == Certainty::Nothing => named(Exit::NothingMeasured),
         Exit::Ok => Exit::Ok,
         shown => named(shown),
     }

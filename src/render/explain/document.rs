@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{command, compared, since, written};
-use cuda_pitfalls_answers::explain::{Explanation, NameFact, ScenarioAnswer, Word, word};
+use cuda_pitfalls_answers::explain::{Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::Basis;
 use cuda_pitfalls_core::report::SchemaId;
 
@@ -13,7 +13,7 @@ const SCHEMA: &str = "cuda-pitfalls-explanation";
 /// Readers refuse another major.
 const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 0;
+const MINOR: u32 = 1;
 
 /// The answers to a text, and what is known of the names in it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -25,7 +25,12 @@ pub struct ExplanationDocument {
     words: String,
     /// The frameworks that the text names, as scenarios tag them.
     frameworks: Vec<String>,
-    /// What is known of each call, line, variable or error that the text names.
+    /// How sure it is that the first answer is right. With `known` or `said` it is claimed; `nothing` means that nothing
+    /// in the text is about CUDA's start-up.
+    certainty: Certainty,
+    /// The id of the symptom that was asked by its name; null elsewhere.
+    symptom: Option<String>,
+    /// What is known of each call, line, variable, error or message that the text names.
     known: Vec<NameFact>,
     /// The scenarios that answer it, the likeliest first.
     answers: Vec<ExplainedScenario>,
@@ -82,6 +87,8 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
         schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
         words: explanation.query.words.clone(),
         frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
+        certainty: explanation.certainty,
+        symptom: explanation.symptom.map(|symptom| symptom.id.clone()),
         known: explanation.facts.clone(),
         answers: explanation.answers.iter().map(found).collect(),
     }
