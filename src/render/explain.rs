@@ -45,7 +45,12 @@ fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
     let advice = explanation.first_advice();
     out.extend(advice.map(|advice| of_advice(advice, width)));
     let answers = explanation.answers.as_slice();
-    let (full, short) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
+    let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
+    let is_cause = |answer: &ScenarioAnswer<'_>| {
+        let mut causes = advice.into_iter().flat_map(|advice| &advice.causes);
+        causes.any(|cause| cause.scenario.as_deref() == Some(answer.scenario.name.as_str()))
+    };
+    let short: Vec<&ScenarioAnswer<'_>> = rest.iter().filter(|answer| !is_cause(answer)).collect();
     for answer in full {
         if !out.is_empty() {
             out.push('\n');
@@ -57,7 +62,7 @@ fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
     }
     short.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
     if full.is_empty() {
-        out.push('\n');
+        out.push_str("\nOpen one    cuda-pitfalls explain NAME\n");
     }
     out.push_str(YOUR_PROGRAM);
     out

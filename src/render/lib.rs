@@ -60,14 +60,17 @@ pub enum Format {
     Github,
     /// One line of at most 80 bytes for node-problem-detector.
     Npd,
+    /// A trace in the Chrome trace event format, which Perfetto opens.
+    Chrome,
     /// The compact report: the same document without steps, attempts and samples, in one line.
     Compact,
 }
 
-/// Renders a report. The text ends with a newline. Forms in lines have at most `width` columns.
-pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> String {
+/// Renders a report, none if reports do not have the form. The text ends with a newline. Forms in lines have at most
+/// `width` columns.
+pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<String> {
     let report = &prepared.view();
-    match format {
+    Some(match format {
         Format::Text => answer::report(report, width),
         Format::TextFull => full::report(report, width),
         Format::Html => html::report(report),
@@ -77,7 +80,8 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> String {
         Format::Github => github::report(report),
         Format::Npd => npd::report(report),
         Format::Compact => serde_json::to_string(&prepared.compact()).unwrap_or_default() + "\n",
-    }
+        Format::Chrome => return None,
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Every form is made of the same `entry`s: an important event, or a group of equal ones, with the
 //! user's own line, what it did to memory, and the pitfalls that begin there.
 
+mod chrome;
 mod entry;
 mod github;
 mod html;
@@ -102,6 +103,7 @@ pub fn as_format(
         Format::Markdown => Some(markdown(trace, findings, outcome)),
         Format::Junit => Some(junit(trace, findings, outcome, name)),
         Format::Github => Some(github(trace, findings, outcome)),
+        Format::Chrome => Some(chrome::document(&Seen::new(trace, findings, outcome))),
         Format::TextFull | Format::Prometheus | Format::Npd | Format::Compact => None,
     }
 }

@@ -110,6 +110,8 @@ impl TraceBuilder {
             arguments,
             python: None,
             no_python: None,
+            rank: None,
+            local_rank: None,
         });
         self.by(pid)
     }

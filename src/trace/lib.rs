@@ -39,7 +39,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-trace";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 2;
+pub const MINOR: u32 = 3;
 /// The file's name in the folder of a trace.
 pub const FILE: &str = "trace.ndjson";
 
@@ -127,6 +127,12 @@ pub struct TraceProcess {
     /// Why its Python stacks cannot be read, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_python: Option<String>,
+    /// `RANK` of the environment that it was started with; absent where that is no number. Since 1.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// `LOCAL_RANK` of that environment, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_rank: Option<u32>,
 }
 
 impl TraceProcess {
@@ -413,7 +419,18 @@ mod tests {
         let named = |program: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
             let (t_ns, pid, parent) = (0, 1, 0);
-            TraceProcess { t_ns, pid, parent, program: program.into(), arguments, python: None, no_python: None }.name()
+            TraceProcess {
+                t_ns,
+                pid,
+                parent,
+                program: program.into(),
+                arguments,
+                python: None,
+                no_python: None,
+                rank: None,
+                local_rank: None,
+            }
+            .name()
         };
         assert_eq!(named("/usr/bin/python3.12", &["python", "-u", "/me/train.py", "-m"]), "python3.12 train.py");
         assert_eq!(named("/usr/bin/python3", &["python", "-X", "dev", "-m", "pytest"]), "python3 -m pytest");

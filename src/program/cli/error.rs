@@ -49,6 +49,8 @@ pub(super) enum CliError {
     NoHostName,
     #[error("--as: a survey can be rendered as text or markdown; the report of its controls is report.json beside it")]
     FormOfSurvey,
-    #[error("--as: a trace can be rendered as text, html, markdown, junit or github")]
+    #[error("--as: a trace can be rendered as text, html, markdown, junit, github or chrome")]
     FormOfTrace,
+    #[error("--as: a report has no form `chrome`, which shows the calls of a trace over time")]
+    FormOfReport,
 }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use super::error::CliError;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::StoredReport;
@@ -32,7 +33,10 @@ pub(super) fn print(text: &str) -> Exit {
 /// Prints a stored report in a form, in the width of the terminal.
 pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
     let prepared = Prepared::stored(report);
-    let shown = print(&render::render(&prepared, form, terminal::width(&std::io::stdout())));
+    let Some(text) = render::render(&prepared, form, terminal::width(&std::io::stdout())) else {
+        return fail(CliError::FormOfReport, Exit::Usage, false);
+    };
+    let shown = print(&text);
     match form {
         Format::Npd if shown == Exit::Ok => plugin(prepared.plugin_status()),
         _ => shown,

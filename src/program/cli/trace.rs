@@ -21,6 +21,9 @@ use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 /// A policy has a few lines.
 const MOST_POLICY_BYTES: u64 = 64 << 10;
 
+/// What `--json` without a file stands for.
+const STDERR: &str = "-";
+
 /// How `trace` ends.
 pub(super) const ENDS: &str = "\
 The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program
@@ -53,9 +56,9 @@ pub(super) struct TraceArguments {
     /// Print annotations for a GitHub Actions log too, on stderr.
     #[arg(long)]
     github: bool,
-    /// The summary as one JSON document on stderr, instead of text: stdout is the program's.
-    #[arg(long)]
-    json: bool,
+    /// The summary as one JSON document: in this file, beside the text; without a file on stderr, instead of the text.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDERR)]
+    json: Option<PathBuf>,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
     #[arg(long, default_value = defaults::ON, value_parser = super::argument::on)]
     on: On,
@@ -69,20 +72,26 @@ pub(super) struct TraceArguments {
     /// would show in the time of a program that launches many small kernels.
     #[arg(long)]
     all_calls: bool,
-    /// The command and its arguments.
-    #[arg(last = true, required = true)]
+    /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+impl TraceArguments {
+    fn is_json_on_stderr(&self) -> bool {
+        self.json.as_deref() == Some(Path::new(STDERR))
+    }
 }
 
 /// Traces a command.
 pub(super) fn trace(arguments: TraceArguments) -> Exit {
     let policy = match policy(&arguments) {
         Ok(policy) => policy,
-        Err(why) => return refuse(&why, Exit::Usage, arguments.json),
+        Err(why) => return refuse(&why, Exit::Usage, arguments.is_json_on_stderr()),
     };
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(error) => return refuse(&error, Exit::Internal, arguments.json),
+        Err(error) => return refuse(&error, Exit::Internal, arguments.is_json_on_stderr()),
     };
     let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
     let options = tracer::TraceOptions {
@@ -97,7 +106,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
     };
     let traced = match tracer::trace(&program, &options) {
         Ok(traced) => traced,
-        Err(error) => return not_started(&error, arguments.json),
+        Err(error) => return not_started(&error, arguments.is_json_on_stderr()),
     };
     let (ended, lost) = (traced.ended, traced.lost.clone());
     let lost = lost.map(|why| format!("the trace is not whole on disk: {why}"));
@@ -149,6 +158,9 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     if traced.lost.is_none() {
         write_private(&page, &render::html(&trace, &findings, &outcome), arguments.html.is_none())?;
     }
+    if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_json_on_stderr()) {
+        write(path, &format!("{}\n", render::json(&trace, &findings, &outcome)))?;
+    }
     if let Some(path) = &arguments.junit {
         write(path, &render::junit(&trace, &findings, &outcome, &document.to_string_lossy()))?;
     }
@@ -164,7 +176,7 @@ fn told(
     outcome: &PolicyOutcome,
     [document, page]: [&Path; 2],
 ) -> String {
-    let mut text = match arguments.json {
+    let mut text = match arguments.is_json_on_stderr() {
         true => format!("{}\n", render::json(trace, findings, outcome)),
         false => {
             let stderr = std::io::stderr();

@@ -39,7 +39,7 @@ impl JunitFile {
     /// # Errors
     /// What the system refused.
     pub(super) fn write(&self, report: &Report) -> io::Result<()> {
-        self.put(&render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH))
+        self.put(&render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH).unwrap_or_default())
     }
 
     /// Says that the run failed, and why. A file that cannot be written still says that the run has

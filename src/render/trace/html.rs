@@ -175,7 +175,7 @@ fn card(out: &mut String, severity: Severity, findings: &[&Finding], link: impl 
     let _ = writeln!(
         out,
         "<section class=\"card {}\">\n<h3>{}{times}</h3>\n<p>{}.</p>\n<p><strong>Workaround:</strong> {}</p>\n\
-         <p>{}</p>\n<p class=\"dim\">Proven by the scenario <code>{}</code>.</p>\n</section>",
+         <p>{}</p>\n<p class=\"dim\">Proven by a scenario: <code>cuda-pitfalls explain {}</code></p>\n</section>",
         severity.name(),
         html(&finding.title),
         html(&finding.says),
@@ -213,7 +213,7 @@ fn events(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>
 fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
     let Some(event) = seen.trace.events.get(entry.first) else { return };
     let who = match entry.pids.as_slice() {
-        [pid] => format!("pid {pid}"),
+        [pid] => place::who(seen.trace, *pid),
         several => format!("{} processes", several.len()),
     };
     let told = if is_told(entry) { " told" } else { "" };
@@ -237,9 +237,6 @@ fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
         }
     }
     more(out, entry.late.len(), 10, "late writes");
-    for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)).take(1) {
-        let _ = writeln!(out, "<p class=\"warning\">Workaround: {}</p>", html(&finding.workaround));
-    }
     for violation in entry.violations.iter().filter_map(|index| seen.violations.get(*index)).take(5) {
         let _ =
             writeln!(out, "<p class=\"failed\">{}</p>", html(&text::forbidden(&violation.forbidden, &violation.says)));

@@ -142,7 +142,7 @@ pub(super) fn own_place(seen: &Seen, event: Option<usize>) -> Option<UserLine> {
 pub(super) fn where_it_was(seen: &Seen, event: Option<usize>) -> String {
     let Some(event) = event.and_then(|event| seen.trace.events.get(event)) else { return String::new() };
     let when = place::since_start(seen.trace, event.t_ns);
-    format!("{when}, pid {}: {}", event.pid, place::chain(event).join(" → "))
+    format!("{when}, {}: {}", place::who(seen.trace, event.pid), place::chain(event).join(" → "))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ fn events(out: &mut String, seen: &Seen) {
 fn event(seen: &Seen, entry: &TraceEntry) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
     let who = match entry.pids.as_slice() {
-        [pid] => format!("pid {pid}"),
+        [pid] => place::who(seen.trace, *pid),
         several => format!("{} processes", several.len()),
     };
     let when = place::since_start(seen.trace, event.t_ns);

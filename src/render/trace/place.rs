@@ -86,6 +86,14 @@ pub(super) fn frame(frame: &Frame) -> (String, String) {
     (short(&frame.name()), short(&place))
 }
 
+/// `pid 4711, rank 3, local rank 1`: a process, with the ranks that its launcher gave it.
+pub(super) fn who(trace: &Trace, pid: u32) -> String {
+    let process = trace.processes.iter().rev().find(|process| process.pid == pid);
+    let rank = |name: &str, rank: Option<u32>| rank.map(|rank| format!(", {name} {rank}")).unwrap_or_default();
+    let ranks = process.map(|process| rank("rank", process.rank) + &rank("local rank", process.local_rank));
+    format!("pid {pid}{}", ranks.unwrap_or_default())
+}
+
 /// A long text, cut.
 pub(super) fn short(text: &str) -> String {
     shorten(text, LONGEST)

@@ -13,6 +13,8 @@ use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 const MOST: usize = 40;
 /// The most entries that are listed at all.
 const MOST_AT_ALL: usize = 120;
+/// The most lines to change.
+const MOST_CHANGES: usize = 10;
 /// The most late writes below one entry, and the most findings.
 const FEW: usize = 4;
 /// What stands before the lines that belong to an entry.
@@ -50,7 +52,6 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
     }
     for finding in made.findings.iter().take(FEW).filter_map(|index| seen.findings.get(*index)) {
         out.push_str(&sentence("", &said(finding), width));
-        out.push_str(&workaround(finding, width));
     }
     for violation in made.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
         out.push_str(&sentence("", &forbidden(&violation.forbidden, &violation.says), width));
@@ -69,6 +70,7 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
     if !is_nothing || totals.len() > 1 {
         out.push_str(&lines::wrap("", &totals.iter().map(|part| terminal(part)).collect::<Vec<_>>(), " · ", width));
     }
+    out.push_str(&to_change(seen, width));
     guarded(&out)
 }
 
@@ -107,7 +109,7 @@ fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> St
     let mut right = place::since_start(seen.trace, event.t_ns);
     match entry.pids.as_slice() {
         [_] if one_process => {}
-        [pid] => right.push_str(&format!("  pid {pid}")),
+        [pid] => right.push_str(&format!("  {}", place::who(seen.trace, *pid))),
         several => right.push_str(&format!("  {} processes", several.len())),
     }
     let mut out = aside("", &entry.title(), &right, width);
@@ -139,7 +141,6 @@ fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> St
         if !is_told(finding) {
             out.push_str(&sentence(INDENT, &said(finding), width));
         }
-        out.push_str(&workaround(finding, width));
     }
     for violation in entry.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
         out.push_str(&sentence(INDENT, &forbidden(&violation.forbidden, &violation.says), width));
@@ -147,9 +148,51 @@ fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> St
     out
 }
 
-/// The workaround of a finding, with the scenario that proves it at the right.
-fn workaround(finding: &Finding, width: usize) -> String {
-    aside(INDENT, &format!("workaround: {}", finding.workaround), &finding.scenario, width)
+/// The last lines: where something is to be changed, what is wrong there and what to write, with the scenario that
+/// proves it. What several findings at one line have in common is said once.
+fn to_change(seen: &Seen, width: usize) -> String {
+    let changes = changes(seen);
+    if changes.is_empty() {
+        return String::new();
+    }
+    let mut out = "\nWhat to change\n".to_owned();
+    for (change, times) in changes.iter().take(MOST_CHANGES) {
+        let again = if *times > 1 { format!(" ({times} times)") } else { String::new() };
+        let at = change.at.as_ref().map(|at| format!("{at}: ")).unwrap_or_default();
+        out.push_str(&sentence("  ", &format!("{at}{}{again}", change.title), width));
+        out.push_str(&aside(INDENT, change.workaround, change.scenario, width));
+    }
+    if changes.len() > MOST_CHANGES {
+        let left = changes.len() - MOST_CHANGES;
+        out.push_str(&sentence("  ", &format!("… and {left} more; the page has them"), width));
+    }
+    out
+}
+
+/// What is to be changed at one line.
+#[derive(PartialEq)]
+struct LineChange<'a> {
+    at: Option<String>,
+    title: &'a str,
+    workaround: &'a str,
+    scenario: &'a str,
+}
+
+/// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
+fn changes<'a>(seen: &Seen<'a>) -> Vec<(LineChange<'a>, usize)> {
+    let change = |finding: &'a Finding| {
+        let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
+        let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| super::entry::shown(&place));
+        LineChange { at, title: &finding.title, workaround: &finding.workaround, scenario: &finding.scenario }
+    };
+    let mut found: Vec<(LineChange<'a>, usize)> = Vec::new();
+    for change in seen.found(Severity::Pitfall).map(change) {
+        match found.iter_mut().find(|(known, _)| *known == change) {
+            Some((_, times)) => *times += 1,
+            None => found.push((change, 1)),
+        }
+    }
+    found
 }
 
 /// The way to the call, broken before arrows.
@@ -232,23 +275,29 @@ mod tests {
 CUDA_VISIBLE_DEVICES was read as (unset)                        0.84 s  pid 4711
     train.py:12 <module> → cli.py:88 setup → torch.cuda.is_available → cuInit
     train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect
-    workaround: set it before torch.cuda.is_available(), or in the environment
-      of the program                                visibility/mask-after-cuinit
 GPU 1  +527 MiB  context                                        1.93 s  pid 4711
     train.py:35 <module> → torch.nn.modules.module.to → cuDevicePrimaryCtxRetain
 GPU 0  +524 MiB  context, never used afterwards                 2.40 s  pid 4711
     train.py:52 <module> → torch.cuda.synchronize → cuDevicePrimaryCtxRetain
     torch.cuda.synchronize() makes a context on the current device, which is 0
-    workaround: torch.cuda.set_device(1) first, or synchronize(1)
-                                                 context/first-call-makes-one
 ";
         let shown = told(&fixture::trace(), 80);
         let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
         let (shown, expected) = (lines(&shown), lines(expected));
-        assert_eq!(shown.get(..11).unwrap(), expected.get(..11).unwrap(), "{}", shown.join("\n"));
-        assert_eq!(shown.get(11).unwrap().trim(), "context/first-call-makes-one");
-        let last = "2 pitfalls · 1 violation · 524 MiB on a GPU that the program did no work on";
-        assert_eq!(shown.last().map(String::as_str), Some(last));
+        assert_eq!(shown.get(..8).unwrap(), expected.get(..8).unwrap(), "{}", shown.join("\n"));
+        let last = "\
+2 pitfalls · 1 violation · 524 MiB on a GPU that the program did no work on
+
+What to change
+  cli.py:88: CUDA_VISIBLE_DEVICES is set after it was read
+    set it before torch.cuda.is_available(), or in the environment of the
+      program                                       visibility/mask-after-cuinit
+  train.py:52: a context on a GPU that is not used
+    torch.cuda.set_device(1) first, or synchronize(1)
+                                                    context/first-call-makes-one
+";
+        let last = lines(last);
+        assert_eq!(shown.get(shown.len() - last.len()..), Some(last.as_slice()), "{}", shown.join("\n"));
     }
 
     #[test]

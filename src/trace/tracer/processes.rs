@@ -14,6 +14,8 @@ use cuda_pitfalls_core::clock;
 const MOST_LOOKED_AT: usize = 64;
 /// More is not read of a process's arguments or its map of memory.
 const MOST_ARGUMENTS: u64 = 64 << 10;
+/// A longer environment is cut.
+const MOST_ENVIRONMENT: u64 = 256 << 10;
 const MOST_MAPS: u64 = 64 << 20;
 /// A process counts in one piece of memory for each program that it becomes; more are not kept.
 const MOST_PAGES: usize = 16;
@@ -100,6 +102,14 @@ impl Page {
     }
 }
 
+/// The value of a variable in an environment as the kernel shows it, if it is a number.
+fn number_in(environment: &[u8], name: &str) -> Option<u32> {
+    let value = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
 impl Processes {
     /// Nothing is known yet. `most_pages` is how many descriptors may be kept.
     pub(super) fn new(most_pages: usize) -> Processes {
@@ -135,6 +145,7 @@ impl Processes {
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
+        let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
         Some(TraceProcess {
             t_ns,
             pid,
@@ -143,6 +154,8 @@ impl Processes {
             arguments: arguments.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
             python,
             no_python,
+            rank: number_in(&environment, "RANK"),
+            local_rank: number_in(&environment, "LOCAL_RANK"),
         })
     }
 
@@ -424,4 +437,18 @@ pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
         .filter(|task| fs::read_to_string(task.path().join("status")).is_ok_and(|status| is_it(&status)))
         .find_map(|task| task.file_name().to_str()?.parse().ok())
         .unwrap_or(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_a_number_of_the_variable_of_just_this_name() {
+        let environment = b"LOCAL_RANK=1\0PATH=/bin\0RANK=13\0MY_RANK=7";
+        assert_eq!((number_in(environment, "RANK"), number_in(environment, "LOCAL_RANK")), (Some(13), Some(1)));
+        for other in [&b"RANK=\x1b[2J"[..], b"RANK=", b"RANKS=3", b"", b"RANK=99999999999"] {
+            assert_eq!(number_in(other, "RANK"), None);
+        }
+    }
 }
