@@ -187,7 +187,7 @@ pub struct VariableFacts {
     pub read_at: Option<String>,
 }
 
-/// That of the program. Empty where the file cannot be read, which a test excludes.
+/// The summary that comes with the program. It is empty if the file cannot be read, which a test excludes.
 pub fn embedded() -> Summary {
     serde_json::from_str(SOURCE).unwrap_or_default()
 }

@@ -59,7 +59,7 @@ impl CallLibrary {
         }
     }
 
-    /// The C type of its results; none where they are no status of its own.
+    /// The C type of its results; none if they are no status of its own.
     pub const fn status_type(self) -> Option<&'static str> {
         match self {
             CallLibrary::Driver => Some("CUresult"),

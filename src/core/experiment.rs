@@ -17,7 +17,7 @@ pub struct Experiment {
     pub program: Program,
     /// Environment at exec, beside what every process of a run gets.
     pub environment: BTreeMap<String, String>,
-    /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; none where the process starts without a mask.
+    /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; none if the process starts without a mask.
     pub gpus: Option<Vec<String>>,
     /// The calls that the worker makes, in order. A command makes its own.
     pub steps: Vec<Step>,

@@ -110,7 +110,7 @@ pub struct Case {
     pub env: BTreeMap<String, String>,
     /// Whether the worker runs probes after each step.
     pub probes: bool,
-    /// What the interpreter of its Python lines must have; none where the case makes C calls.
+    /// What the interpreter of its Python lines must have; none if the case makes C calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
     /// The calls.

@@ -77,7 +77,7 @@ pub(crate) fn questions(text: &str) -> String {
     format!("{names:?}")
 }
 
-/// How many words a function takes; none where a struct is passed in memory.
+/// How many words a function takes; none if a struct is passed in memory.
 fn words_of(call: &Call) -> Option<usize> {
     let is_in_memory = call
         .params

@@ -80,7 +80,7 @@ pub struct Supervisor {
     lost: Option<u32>,
     /// What the libraries of workers must be; none before that is known.
     provenance: Option<Provenance>,
-    /// What runs Python lines; none where there is nothing that could, or nobody asked.
+    /// What runs Python lines; none if there is nothing that could, or nobody asked.
     python: Option<PythonWorker>,
 }
 

@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// The commit of the checkout that is being built; none where this is no checkout of its own, or git
+/// The commit of the checkout that is being built; none if this is no checkout of its own, or git
 /// is not there.
 fn commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;

@@ -134,7 +134,7 @@ fn path(member: &str) -> String {
 }
 
 fn constants(set: &Constants) -> Vec<String> {
-    let of = |name: &str| {
+    let constant = |name: &str| {
         let of_type = |start: &str| set.types.iter().find(|of| of.starts_with(start));
         match name.get(..4)? {
             "CU_C" | "CU_D" | "CU_F" | "CU_L" | "CU_M" | "CU_P" => Some(format!("driver::{}::{name}", of_type("CU")?)),
@@ -148,7 +148,7 @@ fn constants(set: &Constants) -> Vec<String> {
             _ => None,
         }
     };
-    let held = set.values.iter().filter_map(|(name, value)| Some(format!("{} as i64 == {value}", of(name)?)));
+    let held = set.values.iter().filter_map(|(name, value)| Some(format!("{} as i64 == {value}", constant(name)?)));
     held.map(assertion).collect()
 }
 

@@ -80,5 +80,5 @@ pub mod evidence;
 pub mod run;
 mod terminal;
 
-/// The commit that the program was built from; none where it was not built from a checkout.
+/// The commit that the program was built from; none if it was not built from a checkout.
 const COMMIT: Option<&str> = option_env!("CUDA_PITFALLS_COMMIT");

@@ -178,8 +178,8 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
 /// The memory of `trap` beside that of `control`, a line per GPU on which either changed:
 /// `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
-    let of = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(OutcomeView::largest_change);
-    let (trap, control) = (of("trap").unwrap_or_default(), of("control").unwrap_or_default());
+    let change = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(OutcomeView::largest_change);
+    let (trap, control) = (change("trap").unwrap_or_default(), change("control").unwrap_or_default());
     let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
     gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
     gpus.dedup();

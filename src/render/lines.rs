@@ -84,8 +84,9 @@ pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     let mut doing: Vec<(&str, u64)> = doing.into_iter().map(|(name, count)| (name.as_str(), *count)).collect();
     // Within a rank by name, as they are.
     doing.sort_by_key(|(name, _)| rank(name));
-    let one = |(name, count): &(&str, u64)| if *count == 1 { (*name).to_owned() } else { format!("{name} ×{count}") };
-    let mut said: Vec<String> = doing.iter().take(MOST_CALLS).map(one).collect();
+    let counted =
+        |(name, count): &(&str, u64)| if *count == 1 { (*name).to_owned() } else { format!("{name} ×{count}") };
+    let mut said: Vec<String> = doing.iter().take(MOST_CALLS).map(counted).collect();
     let more = doing.len().saturating_sub(MOST_CALLS);
     said.extend((more > 0).then(|| format!("{more} more")));
     let asked: u64 = asking.into_iter().map(|(_, count)| *count).sum();

@@ -93,7 +93,7 @@ pub struct Start {
     pub used_bytes: Vec<Option<u64>>,
     /// The variables that CUDA reads, as the program got them.
     pub environment: BTreeMap<String, String>,
-    /// The libcuda that was found, which the forwarding library stands before; none where there is
+    /// The libcuda that was found, which the forwarding library stands before; none if there is
     /// none, and only the injection hook can see anything.
     pub libcuda: Option<String>,
     /// Whether writes of variables are seen (not with `--no-preload`).

@@ -89,10 +89,10 @@ fn of_type(param: &Param) -> String {
 }
 
 fn values(call: &Call) -> String {
-    let one = |name: &str, stable: bool| format!("`{name}`{}", if stable { "" } else { " \\*" });
+    let named = |name: &str, stable: bool| format!("`{name}`{}", if stable { "" } else { " \\*" });
     let values = call.outputs().flat_map(|(name, output)| match output {
-        Output::Struct(layout) => layout.fields.iter().map(|field| one(field.name, field.stable)).collect(),
-        _ => vec![one(name, !matches!(output, Output::Varying | Output::F32))],
+        Output::Struct(layout) => layout.fields.iter().map(|field| named(field.name, field.stable)).collect(),
+        _ => vec![named(name, !matches!(output, Output::Varying | Output::F32))],
     });
     values.collect::<Vec<_>>().join(", ")
 }

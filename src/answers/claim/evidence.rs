@@ -29,7 +29,7 @@ pub struct EvidenceSource {
     pub report: String,
     /// The GPUs and the driver: `2× NVIDIA H200, driver 580.159.04`.
     pub machine: String,
-    /// The version of libcudart; none where it would not say, and for Python lines.
+    /// The version of libcudart; none if it would not say, and for Python lines.
     pub libcudart: Option<String>,
     /// The interpreter with the packages that the lines need; none for C calls.
     pub python: Option<Interpreter>,

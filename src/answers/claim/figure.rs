@@ -110,7 +110,7 @@ impl<'a> FigureReadings<'a> {
     }
 }
 
-/// Whether a figure is this in every outcome; none where it could not be read.
+/// Whether a figure is this in every outcome; none if it could not be read.
 pub(super) fn is(figure: &Figure, scenario: &ScenarioReport, wanted: &Value) -> Option<bool> {
     let outcomes = &scenario.case(&figure.case)?.outcomes;
     let mut all = (!outcomes.is_empty()).then_some(true);

@@ -22,7 +22,7 @@ pub struct Ledger<'a> {
 pub struct Weighed<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// Whether what its row states stands; none where nothing is stated.
+    /// Whether what its row states stands; none if nothing is stated.
     pub held: Option<Held>,
     /// The answers that decide it.
     pub shown_by: Vec<Support<'a>>,
@@ -48,11 +48,11 @@ pub struct Support<'a> {
 pub struct ClaimAnswer {
     /// The instance.
     pub instance: String,
-    /// The verdict; none where no report has the instance.
+    /// The verdict; none if no report has the instance.
     pub verdict: Option<Verdict>,
     /// Where it was measured.
     pub place: Option<EvidenceSource>,
-    /// Whether the fact that the row needs beside the verdict was found; none where it could not be
+    /// Whether the fact that the row needs beside the verdict was found; none if it could not be
     /// read. True where none is needed.
     pub fact: Option<bool>,
     /// Whether something else was found than the row needs.

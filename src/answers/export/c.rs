@@ -256,12 +256,12 @@ fn declarations(program: &Reproducer<'_>, out: &mut String) {
 }
 
 fn constants(action: &Action<'_>) -> Vec<(&'static str, i64)> {
-    let of = |argument: &Argument| match argument {
+    let named = |argument: &Argument| match argument {
         Argument::Number(Number::Named(name, value)) => Some((*name, *value)),
         _ => None,
     };
     match &action.doing {
-        Doing::Call { arguments, .. } => arguments.iter().filter_map(of).collect(),
+        Doing::Call { arguments, .. } => arguments.iter().filter_map(named).collect(),
         _ => Vec::new(),
     }
 }

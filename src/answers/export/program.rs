@@ -240,7 +240,7 @@ impl<'s> Sequence<'s> {
         Ok(sequence)
     }
 
-    /// How many GPUs its mask names; none where it starts without a mask.
+    /// How many GPUs its mask names; none if it starts without a mask.
     pub(super) fn masked(&self) -> Option<u32> {
         match self.case.gpus {
             Gpus::All => None,

@@ -103,7 +103,7 @@ pub(super) struct CaseAnswer {
     pub name: String,
     /// What every distinct outcome showed, sorted: how often each was seen is a matter of chance.
     pub outcomes: Vec<Vec<Change>>,
-    /// The largest change of memory by GPU in the most frequent outcome; none where it could not be read.
+    /// The largest change of memory by GPU in the most frequent outcome; none if it could not be read.
     pub figures: Vec<(String, Option<i64>)>,
 }
 

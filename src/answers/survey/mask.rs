@@ -241,7 +241,7 @@ fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<MaskSeen> {
         u32::try_from(scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
     };
     let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-    let of = |attempt: &Attempt| {
+    let seen = |attempt: &Attempt| {
         let shown = observe(plan, planned, &attempt.recording, scene);
         let init = shown.step("init")?.status.clone()?;
         let counted = shown.step("count")?;
@@ -257,7 +257,7 @@ fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<MaskSeen> {
             gpus: if failed { Some(Vec::new()) } else { visible },
         })
     };
-    counting.filter_map(of).collect()
+    counting.filter_map(seen).collect()
 }
 
 #[cfg(test)]

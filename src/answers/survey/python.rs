@@ -254,7 +254,7 @@ impl PythonRow {
     }
 }
 
-/// The median of each GPU; none where lists differ in length, or there is none.
+/// The median of each GPU; none if lists differ in length, or there is none.
 fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
     let lists: Vec<&Vec<i64>> = lists.collect();
     let length = lists.first()?.len();

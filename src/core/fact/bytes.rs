@@ -45,7 +45,7 @@ struct Amount {
     /// Before the name of the GPU, in a sentence.
     words: &'static str,
     needs_polling: bool,
-    /// The amount on a GPU; none where it could not be read.
+    /// The amount on a GPU; none if it could not be read.
     bytes: fn(&Look<'_>, &str) -> Option<i128>,
     /// What is said where it could not be.
     unread: fn(&str) -> Truth,
@@ -149,7 +149,7 @@ impl Amount {
     }
 }
 
-/// Holds an amount against a matcher, with whatever may hide beside it; none where that decides. `at`
+/// Holds an amount against a matcher, with whatever may hide beside it; none if that decides. `at`
 /// compares an amount that is exact.
 fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> Truth) -> Option<Truth> {
     let most = i128::from(MOST_INIT_BYTES);

@@ -16,7 +16,7 @@ use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
 
 /// A bound: its key in files, its word, and whether a value holds it that compares so with the other
-/// side; none where only an order could tell and there is none.
+/// side; none if only an order could tell and there is none.
 struct BoundWord {
     key: &'static str,
     word: &'static str,
@@ -304,7 +304,7 @@ impl Datum {
         }
     }
 
-    /// The order of two values; none where they have none.
+    /// The order of two values; none if they have none.
     fn order(&self, other: &Datum) -> Option<Ordering> {
         match (self, other) {
             (Datum::Int(a), Datum::Int(b)) => Some(a.cmp(b)),

@@ -26,8 +26,8 @@ pub fn calls(made: &BTreeMap<String, u64>) -> String {
     if made.is_empty() {
         return "none".to_owned();
     }
-    let one = |(name, count): (&String, &u64)| if *count == 1 { name.clone() } else { format!("{name} ×{count}") };
-    made.iter().map(one).collect::<Vec<_>>().join(", ")
+    let counted = |(name, count): (&String, &u64)| if *count == 1 { name.clone() } else { format!("{name} ×{count}") };
+    made.iter().map(counted).collect::<Vec<_>>().join(", ")
 }
 
 /// A list of GPUs: `gpu0,gpu1`, or `no GPU`.

@@ -13,9 +13,9 @@ const SOURCE: &str = cuda_pitfalls_scenarios::MASKS;
 /// A value of `CUDA_VISIBLE_DEVICES` with one of `CUDA_DEVICE_ORDER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// `CUDA_VISIBLE_DEVICES`; none where it is not set.
+    /// `CUDA_VISIBLE_DEVICES`; none if it is not set.
     pub mask: Option<Template>,
-    /// `CUDA_DEVICE_ORDER`; none where the form has nothing to say about it.
+    /// `CUDA_DEVICE_ORDER`; none if the form has nothing to say about it.
     pub order: Option<String>,
     /// Why it is of interest, or what people believe of it.
     pub note: String,

@@ -29,9 +29,9 @@ mod tests {
 
     #[test]
     fn a_range_ends_where_a_version_is_missing() {
-        let of = |all: &[&str]| all.iter().map(|version| number(version)).collect::<Vec<_>>();
-        let all = of(&["11.8", "12.0", "12.4", "12.10", "13.0"]);
-        assert_eq!(ranges(&of(&["11.8", "12.0", "12.10"]), &all), "11.8 to 12.0, 12.10");
+        let numbers = |all: &[&str]| all.iter().map(|version| number(version)).collect::<Vec<_>>();
+        let all = numbers(&["11.8", "12.0", "12.4", "12.10", "13.0"]);
+        assert_eq!(ranges(&numbers(&["11.8", "12.0", "12.10"]), &all), "11.8 to 12.0, 12.10");
         assert_eq!(ranges(&all, &all), "11.8 to 13.0");
         assert_eq!(ranges(&[], &all), "");
     }

@@ -168,7 +168,7 @@ impl Bytes {
         Bytes { at: pointer as usize, page: None }
     }
 
-    /// The next byte; none where none can be read.
+    /// The next byte; none if none can be read.
     pub fn next(&mut self) -> Option<u8> {
         let page = self.at / PAGE;
         if self.page != Some(page) {
@@ -183,7 +183,7 @@ impl Bytes {
         Some(byte)
     }
 
-    /// The next pointer; none where none can be read.
+    /// The next pointer; none if none can be read.
     pub fn pointer(&mut self) -> Option<*const c_char> {
         let mut bytes = [0; size_of::<usize>()];
         for byte in &mut bytes {
@@ -266,7 +266,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// How many seccomp filters this thread has; none where the kernel does not say. It allocates nothing.
+/// How many seccomp filters this thread has; none if the kernel does not say. It allocates nothing.
 pub fn seccomp_filters() -> Option<u64> {
     const KEY: &[u8] = b"\nSeccomp_filters:\t";
     let status = Descriptor::open(c"/proc/thread-self/status", false)?;

@@ -182,7 +182,7 @@ const KEEPING: [&[u8]; 2] = [b"CUDA_INJECTION64_PATH=", b"CUDA_PITFALLS_TRACED="
 /// More variables are not looked at.
 const MOST_VARIABLES: usize = 1 << 16;
 
-/// Whether an environment keeps a new program in the trace; none where it cannot be read, as the system will find.
+/// Whether an environment keeps a new program in the trace; none if it cannot be read, as the system will find.
 fn is_kept(all: Texts) -> Option<bool> {
     let mut found = [false; KEEPING.len()];
     let mut pointers = c::Bytes::from(all);

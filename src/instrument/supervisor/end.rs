@@ -145,7 +145,7 @@ pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     (leaked, found.is_empty())
 }
 
-/// How often the kernel has killed a process of our memory cgroup; none where it cannot be read.
+/// How often the kernel has killed a process of our memory cgroup; none if it cannot be read.
 pub(super) fn oom_kills() -> Option<u64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;

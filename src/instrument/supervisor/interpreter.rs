@@ -20,7 +20,7 @@ pub struct PythonWorker {
     pub executable: PathBuf,
     /// The file of the worker.
     pub script: PathBuf,
-    /// The library that counts the calls of libcuda; none where there is no libcuda.
+    /// The library that counts the calls of libcuda; none if there is no libcuda.
     pub forwarding: Option<PathBuf>,
     /// The libcuda behind it.
     pub libcuda: Option<PathBuf>,

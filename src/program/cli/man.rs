@@ -21,7 +21,7 @@ pub(super) struct ManArguments {
     pub(super) out: Option<PathBuf>,
 }
 
-/// The page of the program, or of one of its commands; none where there is no such command.
+/// The page of the program, or of one of its commands; none if there is no such command.
 pub(super) fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
     let program = built(program);
     match about {

@@ -60,7 +60,7 @@ pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> 
     out
 }
 
-/// Why no GPU can answer here; none where one can.
+/// Why no GPU can answer here; none if one can.
 pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
     let missing = report.machine.unavailable.iter().find(|missing| missing.reason != Reason::NoLibcudart.name());
     match missing {

@@ -12,7 +12,7 @@ effect. Set after that step, it has none. **By** is the observation that shows t
 
 pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
     let rows: Vec<&EnvRow> = documents.iter().flat_map(|document| &document.rows).collect();
-    let of = |title: &str, want: &dyn Fn(&EnvRow) -> bool| {
+    let section = |title: &str, want: &dyn Fn(&EnvRow) -> bool| {
         table(
             title,
             &rows.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect::<Vec<_>>(),
@@ -23,9 +23,9 @@ pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
         Some(vec![row.variable.clone(), why.reason.name(), why.detail.clone()])
     });
     vec![
-        of("Read at a latch point", &|row| row.latched_at.is_some()),
-        of("Without effect here", &|row| row.has_effect == Some(false)),
-        of("Not determined", &|row| row.latched_at.is_none() && row.has_effect != Some(false)),
+        section("Read at a latch point", &|row| row.latched_at.is_some()),
+        section("Without effect here", &|row| row.has_effect == Some(false)),
+        section("Not determined", &|row| row.latched_at.is_none() && row.has_effect != Some(false)),
         disagreements(rows.iter().copied()),
         Section {
             title: "Asked and not measured".to_string(),

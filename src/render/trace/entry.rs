@@ -74,7 +74,7 @@ pub(super) struct TraceEntry {
     label: String,
     /// The GPU of a context.
     pub(super) gpu: Option<String>,
-    /// The memory of these contexts on that GPU; none where it was not read for one of them.
+    /// The memory of these contexts on that GPU; none if it was not read for one of them.
     pub(super) bytes: Option<i64>,
     /// How many equal ones.
     pub(super) times: usize,

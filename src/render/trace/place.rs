@@ -59,7 +59,7 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
     parts
 }
 
-/// Where the user's own code stood meanwhile, on another thread; none where this one has frames of it.
+/// Where the user's own code stood meanwhile, on another thread; none if this one has frames of it.
 pub(super) fn meanwhile(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let frames = event.stack.meanwhile.clone();

@@ -11,7 +11,7 @@ use cuda_pitfalls_instrument::{libraries, simulated};
 
 /// The libraries of the machine.
 pub(super) struct TraceTarget {
-    /// The real libcuda; none where there is none.
+    /// The real libcuda; none if there is none.
     pub(super) libcuda: Option<PathBuf>,
     /// The folder of links that the sampler finds NVML in.
     pub(super) links: PathBuf,

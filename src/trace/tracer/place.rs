@@ -125,7 +125,7 @@ impl TraceFolder {
         all.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// How often a process began not to tell what it does; none where that cannot be read.
+    /// How often a process began not to tell what it does; none if that cannot be read.
     pub(super) fn silent(&self) -> Option<u64> {
         let mut words = [0; TALLY_WORDS * size_of::<u64>()];
         self.tally.read_exact_at(&mut words, 0).ok()?;
@@ -188,7 +188,7 @@ fn tally(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How many seccomp filters this process has; none where the kernel does not say.
+/// How many seccomp filters this process has; none if the kernel does not say.
 fn filters() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok())

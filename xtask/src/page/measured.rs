@@ -316,11 +316,11 @@ fn together(scenario: &Scenario, of: &[&Measurement]) -> String {
         return all.first().cloned().unwrap_or_default();
     }
     let different: BTreeSet<&String> = all.iter().collect();
-    let told = |word: &&String| match all.iter().filter(|other| other == word).count() {
+    let counted = |word: &&String| match all.iter().filter(|other| other == word).count() {
         count if count == scenario.instances.len() && *word == DOES_NOT_SHOW => format!("{word} for any value"),
         count if count == scenario.instances.len() => format!("{word} for every value"),
         1 => format!("{word} for 1 value"),
         count => format!("{word} for {count} values"),
     };
-    different.iter().rev().map(told).collect::<Vec<_>>().join(", ")
+    different.iter().rev().map(counted).collect::<Vec<_>>().join(", ")
 }

@@ -172,13 +172,13 @@ fn value(value: &Value) -> String {
 /// The change in memory of each GPU where there is one.
 fn memory(step: &StepObservation) -> String {
     let changed = |memory: &MemoryObservation| memory.used_bytes != Some(0) || memory.peak_bytes.is_some();
-    let one = |(gpu, memory): (&String, &MemoryObservation)| {
+    let shown = |(gpu, memory): (&String, &MemoryObservation)| {
         let used = memory.used_bytes.map_or_else(|| "not read".to_owned(), change);
         let peak = memory.peak_bytes.map(|peak| format!(", at most {}", change(peak))).unwrap_or_default();
         format!("{gpu} {used}{peak}")
     };
     let lines: Vec<String> =
-        in_order(&step.memory).into_iter().filter(|(_, memory)| changed(memory)).map(one).collect();
+        in_order(&step.memory).into_iter().filter(|(_, memory)| changed(memory)).map(shown).collect();
     if lines.is_empty() { "none".to_owned() } else { lines.join("<br>") }
 }
 

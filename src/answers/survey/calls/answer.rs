@@ -21,7 +21,7 @@ impl CallRow {
         self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
     }
 
-    /// What the call's own answer says; none where nothing was measured or attempts differ.
+    /// What the call's own answer says; none if nothing was measured or attempts differ.
     pub fn answer(&self) -> Option<CallAnswer> {
         if self.standing.unmeasured.is_some() || self.standing.disagreement.iter().any(|fact| fact == "status") {
             return None;

@@ -166,11 +166,11 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
 }
 
 fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
-    let of = |NamesGroup { names, reason }| {
-        let of = move |name| LeftOut { name, reason: String::clone(&reason) };
-        names.into_iter().map(of).collect::<Vec<_>>()
+    let left_out = |NamesGroup { names, reason }| {
+        let left_out = move |name| LeftOut { name, reason: String::clone(&reason) };
+        names.into_iter().map(left_out).collect::<Vec<_>>()
     };
-    groups.into_iter().flat_map(of).collect()
+    groups.into_iter().flat_map(left_out).collect()
 }
 
 /// The call that a step makes.
@@ -188,14 +188,14 @@ fn before(
     let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
     let name = name.as_str().ok_or(RecipeError::Before)?;
     let listed = known.get(name).ok_or_else(|| RecipeError::Steps(name.to_string()))?;
-    let of = |(place, step): (usize, &Table)| {
+    let step_case = |(place, step): (usize, &Table)| {
         let symbol = call_of(step)?.name.to_string();
         let mut step = step.clone();
         let in_question = format!("before-{label}-{place}");
         step.insert("label".into(), in_question.clone().into());
         Ok((EarlierCall { symbol, label: in_question }, step))
     };
-    listed.iter().enumerate().map(of).collect()
+    listed.iter().enumerate().map(step_case).collect()
 }
 
 /// How many GPUs a recipe is about.

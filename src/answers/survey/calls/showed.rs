@@ -17,11 +17,11 @@ pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Res
     let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Ok(Vec::new()) };
     let Some(planned) = plan.case(&case.name) else { return Ok(Vec::new()) };
     let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-    let of = |shown: Observation| match unfit(recipe, plan, &shown) {
+    let row = |shown: Observation| match unfit(recipe, plan, &shown) {
         Some(why) => Some(Err(why)),
         None => of(recipe, plan, &shown, scene).map(Ok),
     };
-    counting.filter_map(|attempt| of(observe(plan, planned, &attempt.recording, scene))).collect()
+    counting.filter_map(|attempt| row(observe(plan, planned, &attempt.recording, scene))).collect()
 }
 
 /// Why what was called before leaves nothing to ask: it failed, or it made the context itself.
