@@ -173,6 +173,18 @@ fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
     assert!(not_seen.iter().any(|why| why.contains("by another way than by name")), "{not_seen:?}");
 }
 
+/// No real libcudart makes a context without calling libcuda; the simulated one does.
+#[test]
+fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
+    let script = "import ctypes; rt = ctypes.CDLL('libcudart.so.12'); p = ctypes.c_void_p()\n\
+                  assert rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(1 << 20)) == 0";
+    let (ran, trace) = trace(&[], &["python3", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Init { .. })), "{:#?}", trace.events);
+    let not_seen = trace.end.expect("a whole trace").not_seen;
+    assert!(matches!(not_seen.as_slice(), [why] if why.starts_with("the simulated libcudart")), "{not_seen:?}");
+}
+
 #[test]
 fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
     if !has("cc") {

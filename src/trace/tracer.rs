@@ -164,7 +164,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         is_behind: false,
         sampler,
         writer,
-        processes: Processes::new(files.saturating_sub(OWN_FILES).max(files / 4) as usize),
+        processes: Processes::new(files.saturating_sub(OWN_FILES).max(files / 4) as usize, machine.is_simulated),
         watch: MemoryWatch::default(),
         started_ns,
         pending: BTreeMap::new(),

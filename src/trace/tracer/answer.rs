@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use super::message::{self, Content, Delivery, Message, Notice};
 use super::{Tracer, processes};
-use crate::{EventKind, Stack, TraceEvent, TraceLine, Witness};
+use crate::{EventKind, FrameOwner, Stack, TraceEvent, TraceLine, Witness};
 use cuda_pitfalls_core::clock;
 
 /// Why a stack is missing where many processes are forks of one.
@@ -61,6 +61,9 @@ impl Tracer {
             Content::Notice(notice) => return self.heed(pid, notice, counts),
         };
         let Some(what) = self.noted(pid, what, device) else { return };
+        if matches!(what, EventKind::Init { .. }) && is_below_a_runtime(&stack) {
+            self.processes.has_runtime(pid);
+        }
         let event = TraceEvent {
             t_ns,
             pid,
@@ -162,4 +165,9 @@ fn uuid_text(hex: &str) -> Option<String> {
     let part = |from, to| hex.get(from..to);
     (hex.len() == 32 && hex.is_ascii()).then_some(())?;
     Some(format!("GPU-{}-{}-{}-{}-{}", part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?))
+}
+
+/// Whether a call was made by a function of libcudart: its names begin with `cuda`, those of libcuda do not.
+fn is_below_a_runtime(stack: &Stack) -> bool {
+    stack.frames.iter().any(|frame| frame.owner == FrameOwner::Cuda && frame.function.starts_with("cuda"))
 }

@@ -61,12 +61,13 @@ impl Tracer {
         for counts in self.processes.rest() {
             self.writer.write(TraceLine::Counts(counts));
         }
+        let is_explained = self.processes.has_simulated_runtime();
         let mut not_seen = self.processes.not_seen();
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
             let before = self.baseline.get(*index).copied().flatten()?;
             let gpu = self.gpus.get(*index)?;
             let by = peak.saturating_sub(before);
-            (by > UNEXPLAINED_BYTES && !self.processes.had_context_on(&gpu.uuid)).then(|| {
+            (by > UNEXPLAINED_BYTES && !is_explained && !self.processes.had_context_on(&gpu.uuid)).then(|| {
                 let by = units::bytes(by);
                 format!(
                     "memory of GPU {index} rose by {by} while no process that is seen had a context there: another \

@@ -12,6 +12,9 @@ use cuda_pitfalls_core::clock;
 
 /// More processes are not looked at for a libcuda in one round.
 const MOST_LOOKED_AT: usize = 64;
+/// What is not seen of a program of libcudart on the simulated machine. It is no fault of the program.
+const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
+                                 the simulated machine contexts and calls of programs of libcudart are not seen";
 /// More is not read of a process's arguments or its map of memory.
 const MOST_ARGUMENTS: u64 = 64 << 10;
 /// A longer environment is cut.
@@ -44,6 +47,9 @@ pub(super) struct Processes {
     /// The pieces of memory that are kept open, and how many may be.
     pages: usize,
     most_pages: usize,
+    /// Whether the libraries are the simulated machine's: its libcudart initialises the driver and makes contexts without
+    /// calling libcuda, as no real one does.
+    is_simulated: bool,
     not_seen: Vec<String>,
     unsaid: usize,
 }
@@ -69,6 +75,8 @@ struct ProcessRecord {
     primary: BTreeSet<i32>,
     others: BTreeSet<u64>,
     injected: bool,
+    /// Whether the simulated libcudart initialised the driver.
+    has_simulated_runtime: bool,
     forwarded: bool,
     /// Whether libcuda asked for the mask before it called the hook.
     read_before_hook: bool,
@@ -112,8 +120,8 @@ fn number_in(environment: &[u8], name: &str) -> Option<u32> {
 
 impl Processes {
     /// Nothing is known yet. `most_pages` is how many descriptors may be kept.
-    pub(super) fn new(most_pages: usize) -> Processes {
-        Processes { most_pages, ..Processes::default() }
+    pub(super) fn new(most_pages: usize, is_simulated: bool) -> Processes {
+        Processes { most_pages, is_simulated, ..Processes::default() }
     }
 
     /// Notes that a process sent something. What is to be written of it, if it is new or has become
@@ -204,6 +212,13 @@ impl Processes {
         }
     }
 
+    /// Notes that a function of libcudart called `cuInit`.
+    pub(super) fn has_runtime(&mut self, pid: u32) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.has_simulated_runtime |= self.is_simulated;
+        }
+    }
+
     /// Notes that libcuda asked for the mask.
     pub(super) fn reads_mask(&mut self, pid: u32, after_hook: bool) {
         if let Some(known) = self.known.get_mut(&pid) {
@@ -269,7 +284,9 @@ impl Processes {
     fn end(&mut self, pid: u32) -> Option<ProcessCounts> {
         let known = self.known.remove(&pid)?;
         self.pages -= known.pages.len().min(self.pages);
-        if known.injected && !known.forwarded {
+        if known.injected && !known.forwarded && known.has_simulated_runtime {
+            self.unseen(SIMULATED_RUNTIME.to_owned());
+        } else if known.injected && !known.forwarded {
             self.unseen(format!(
                 "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
                  calls are not seen"
@@ -293,6 +310,11 @@ impl Processes {
     /// Notes that a process starts a program without the trace's variables, or becomes one.
     pub(super) fn lost(&mut self, pid: u32, program: String) {
         self.lost.insert(pid, program.chars().take(LONGEST_PROGRAM).collect());
+    }
+
+    /// Whether the simulated libcudart was used: its contexts are not seen, so memory that rises needs no other program.
+    pub(super) fn has_simulated_runtime(&self) -> bool {
+        self.not_seen.iter().any(|why| why == SIMULATED_RUNTIME)
     }
 
     /// Whether a process that went on without the trace's variables still runs.
