@@ -10,14 +10,14 @@ use std::process::{Command, Output, Stdio};
 use super::{README, WHEEL, lines, page};
 use crate::common::{PROGRAM, Scratch, gpus, root, script};
 
-/// What is not run here, why, and what is done instead.
+/// Commands that are not run here, each with the reason and with what is done instead.
 const NOT_RUN: [(&str, &str); 3] = [
     ("cargo test --workspace", "these tests are a part of it; `.ci/run` gives the command"),
     ("cargo install --locked --path .", "it builds the program once more; its arguments are given to `cargo`"),
     ("python -m cuda_pitfalls", "the module is not installed here; tests/python_mask.rs runs it"),
 ];
 
-/// The command that Cargo runs the program by.
+/// How Cargo starts the program: what follows are the program's own arguments.
 const BY_CARGO: &str = "cargo run --release -- ";
 
 /// The commands of a page: the lines of its blocks of shell, and code in prose that starts or pipes into a program.
@@ -38,7 +38,7 @@ pub(super) fn commands(page: &str) -> Vec<String> {
     commands
 }
 
-/// A program that calls CUDA if it finds it, and ends as one that met a pitfall.
+/// A program that calls `cuInit` if there is a libcuda, and then fails as PyTorch does in a forked child.
 const TRAIN: &str = r#"import ctypes, sys
 try:
     ctypes.CDLL("libcuda.so.1").cuInit(0)
@@ -48,7 +48,7 @@ sys.exit("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use C
          "you must use the 'spawn' start method")
 "#;
 
-/// The folder of a reader: the program on PATH, a program to look at, and a package to import.
+/// Prepares a reader's folder: a program to trace and a package to import. Returns a PATH with the commands.
 fn prepare(folder: &Path) -> String {
     let tools = folder.join("tools");
     fs::create_dir(&tools).expect("a folder of our own");
@@ -147,7 +147,7 @@ fn the_question_of_ones_own_is_valid_and_answered() {
     }
 }
 
-/// What stands on the list is on a page, and is held in another way.
+/// Each command on the list is on a page, and CI or Cargo's own command line accepts it.
 #[test]
 fn what_is_not_run_is_on_a_page_and_in_ci() {
     let all = [commands(&page(README)), commands(&page(WHEEL))].concat();

@@ -21,7 +21,7 @@ use cuda_pitfalls::trace;
 use crate::explain::Phrasings;
 use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
 
-/// A page of which two sentences are made, as of README.md.
+/// A page with two generated sentences, as README.md has them.
 pub const RESULTS: &str = "docs/results.md";
 
 /// Texts by their paths from the root of the repository.
