@@ -1,5 +1,5 @@
 //! What a person reads: questions that yes or no answers, the short form of a committed report at
-//! several widths, and the excerpts in README.md.
+//! several widths.
 //!
 //! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- answers::` writes expected texts anew; read the diff.
 
@@ -91,66 +91,6 @@ fn two_dozen_questions_take_one_screen() {
     assert_eq!(answers, 26, "{text}");
     let others = text.lines().filter(|line| !line.is_empty()).count() - answers - workarounds;
     assert!(others <= 12, "{others} other lines:\n{text}");
-}
-
-/// The parts of a text: a line that begins at the margin, with the lines below it.
-fn parts(text: &str) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty()) {
-        match parts.last_mut() {
-            Some(last) if line.starts_with(' ') => *last += &format!("{line}\n"),
-            _ => parts.push(format!("{line}\n")),
-        }
-    }
-    parts
-}
-
-/// README.md with its excerpts computed. An excerpt is a block of text behind a comment,
-/// `<!-- excerpt: render REPORT --as FORM: PART, PART -->`; it has the first part in which each
-/// of the words occurs, with an ellipsis where something is left out.
-fn with_excerpts(readme: &str) -> (String, usize) {
-    let mut out = String::new();
-    let mut computed = 0;
-    let mut rest = readme;
-    while let Some((before, after)) = rest.split_once("<!-- excerpt: render ") {
-        let (head, block) = after.split_once(" -->\n```text\n").expect("a block of text is below an excerpt's comment");
-        let (_, behind) = block.split_once("```\n").expect("the block ends");
-        let (command, wanted) = head.split_once(": ").expect("what the excerpt has");
-        let (report, form) = command.split_once(" --as ").expect("the form");
-        let mut wanted: Vec<&str> = wanted.split(", ").collect();
-        let parts = parts(&told(report, form, 100));
-        for word in &wanted {
-            assert!(parts.iter().any(|part| part.contains(word)), "{word} is not in the text of {report}");
-        }
-        let mut text = String::new();
-        let mut left_out = false;
-        for part in parts {
-            let found = wanted.iter().position(|word| part.contains(word));
-            if let Some(place) = found {
-                wanted.remove(place);
-                text += if left_out && !text.is_empty() { "…\n" } else { "" };
-                text += &part;
-            }
-            left_out = found.is_none();
-        }
-        out += &format!("{before}<!-- excerpt: render {head} -->\n```text\n{text}```\n");
-        rest = behind;
-        computed += 1;
-    }
-    (out + rest, computed)
-}
-
-#[test]
-fn excerpts_in_the_readme_are_what_the_program_prints() {
-    let path = root().join("README.md");
-    let readme = fs::read_to_string(&path).expect("README.md can be read");
-    let (computed, excerpts) = with_excerpts(&readme);
-    assert!(excerpts >= 2, "only {excerpts} excerpts");
-    if bless() {
-        fs::write(&path, &computed).expect("README.md can be written");
-        return;
-    }
-    assert!(readme == computed, "an excerpt in README.md is not what the program prints; bless it");
 }
 
 const MACHINE: &str = "sim:h200-x2";

@@ -368,7 +368,7 @@ fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
     by_number.sort_by_key(|exit| exit.code());
     let by_number: String = by_number.iter().map(|exit| exit.row() + "\n").collect();
     assert!(read("docs/verdicts.md").contains(&worst_first), "docs/verdicts.md needs\n{worst_first}");
-    assert!(read("README.md").contains(&by_number), "README.md needs\n{by_number}");
+    assert!(read("docs/ci.md").contains(&by_number), "docs/ci.md needs\n{by_number}");
     let help = Scratch::new().run(&["--help"]).stdout;
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&help).contains(&words(&Exit::help())), "{help}");

@@ -13,7 +13,7 @@ use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::Survey;
 use serde_json::{Value, json};
 
-use common::{Scratch, root};
+use common::{PROGRAM, Scratch, root};
 
 /// The survey on which the rule rests.
 const MEASURED: &str = "reports/survey-mask-h200-x2/survey-mask.json";
@@ -210,4 +210,22 @@ fn the_examples_of_the_module_are_what_it_does() {
     let output = Command::new("python3").args(["-m", "doctest", "-v"]).arg(&module).output().expect("python3 starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("\n5 passed"), "{text}");
+}
+
+/// `python -m cuda_pitfalls` is the command of the same name: its output and its exit code.
+#[test]
+fn the_package_starts_the_program() {
+    let scratch = Scratch::new();
+    std::os::unix::fs::symlink(PROGRAM, scratch.path().join("cuda-pitfalls")).expect("a link of our own");
+    let python = std::env::var("PATH").unwrap_or_default();
+    let start = |path: &str, word: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-m", "cuda_pitfalls", "explain", word]).env("PYTHONPATH", root().join("python"));
+        command.env("PATH", path).stdin(Stdio::null()).output().expect("python3 starts")
+    };
+    let path = format!("{}:{python}", scratch.path().display());
+    let found = start(&path, "cudaErrorIllegalAddress");
+    let text = String::from_utf8_lossy(&found.stdout);
+    assert!(found.status.success() && text.contains("illegal memory access"), "{found:#?}");
+    assert_eq!(start(&path, "qqqqqqqq").status.code(), Some(4), "the exit code is the program's");
 }

@@ -33,6 +33,8 @@ mod numbers;
 mod own_runs;
 mod python;
 mod python_mask;
+#[path = "readme/main.rs"]
+mod readme;
 mod refused;
 mod rejected;
 mod replay;

@@ -69,7 +69,7 @@ fn rows_of_libcudart_are_told_from_functions() {
     let only = count(&|row| row.freezes_visibility == Some(true) && !has_context(row));
     let after = count(&|row| row.is_initialised_before() && !has_context(row));
     let (asked, all) = (functions(&runtime), runtime.len());
-    Page::open("README.md")
+    Page::open("docs/results.md")
         .says(format!("For libcudart 13.0 it asked {asked} functions in {all} rows"))
         .says(format!("{context} create a context, {only} only initialise the driver and so read the mask, one does"))
         .says(format!("{after} create no context where the driver was initialised before"));
@@ -97,7 +97,7 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
     let (alike, other): (Vec<_>, Vec<_>) = succeeded.partition(|(plain, row)| plain.context_on == row.context_on);
     let other: Vec<&str> = other.into_iter().map(|(_, row)| row.function()).collect();
     assert_eq!(other, ["cudaDeviceEnablePeerAccess"]);
-    Page::open("README.md").says(format!(
+    Page::open("docs/results.md").says(format!(
         "{} were asked again with arguments that work, and {} of them",
         alike.len() + 1,
         alike.len()
@@ -138,7 +138,7 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     let freeze: Vec<&str> =
         driver.iter().filter(|row| row.freezes_visibility == Some(true)).map(|row| row.function()).collect();
     assert_eq!(freeze, ["cuInit"]);
-    Page::open("README.md").says(format!("Of {} rows of libcuda only `cuInit` reads it", driver.len()));
+    Page::open("docs/results.md").says(format!("Of {} rows of libcuda only `cuInit` reads it", driver.len()));
     Page::open("docs/findings.md").says(format!(
         "Of {} functions of libcuda only `cuInit` does. {refused} rows of the others reject their arguments",
         functions(&driver)
@@ -194,7 +194,8 @@ fn functions_that_differ_between_versions_are_counted() {
     let differ: BTreeSet<&str> = differ.map(|(call, _)| call.split('-').next().unwrap_or(call)).collect();
     let words = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
     println!("{differ:?}");
-    Page::open("README.md").says(format!("{} of these functions behave differently in some", words[differ.len()]));
+    Page::open("docs/results.md")
+        .says(format!("{} of these functions behave differently in some", words[differ.len()]));
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn masks_and_variables_are_counted() {
     let forms = masks.len() - generated;
     let unexpected = masks.iter().filter(|row| row["as_predicted"] != true).count();
     assert_eq!(unexpected, 0, "and none was read otherwise");
-    Page::open("README.md").says(format!("of {} masks, {generated} of them generated, none", masks.len()));
+    Page::open("docs/results.md").says(format!("of {} masks, {generated} of them generated, none", masks.len()));
     Page::open("CHANGELOG.md").says(format!("of {} masks and of 20 environment variables", masks.len()));
     Page::open("docs/findings.md").says(format!("{forms} forms of the mask, and {generated} generated masks"));
     Page::open("docs/surveys/README.md")
@@ -215,7 +216,7 @@ fn masks_and_variables_are_counted() {
     assert_eq!(variables.len(), 20, "CHANGELOG.md says 20");
     let effective = variables.iter().filter(|row| row["has_effect"] == true).count();
     let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
-    Page::open("README.md").says(format!("{at_init} of the {effective} that take effect are read at `cuInit`"));
+    Page::open("docs/results.md").says(format!("{at_init} of the {effective} that take effect are read at `cuInit`"));
     Page::open("docs/findings.md")
         .says(format!("Of {effective} variables that take effect, {at_init} are read at `cuInit`"))
         .says(format!("{} environment variables", variables.len()));
@@ -231,7 +232,7 @@ fn lines_of_python_are_counted() {
     let makes = |row: &Value| row["context_on"].as_array().is_some_and(|on| !on.is_empty());
     let count = |is: &dyn Fn(&Value) -> bool| asked.iter().filter(|row| is(row)).count();
     let neither = count(&|row| !reads(row) && !makes(row));
-    Page::open("README.md")
+    Page::open("docs/results.md")
         .says(format!("asks {} lines, each in a fresh interpreter", asked.len()))
         .says(format!("{} of them read the mask", count(&reads)))
         .says(format!("{} make a context, and {neither} do neither", count(&makes)));
@@ -259,6 +260,6 @@ fn reproducers_are_summed() {
         counts.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
     let sum = |from: usize| numbers.iter().skip(from).step_by(2).sum::<usize>();
     let phrase = format!("{} of {}", sum(0), sum(1));
-    Page::open("README.md").says(format!("{phrase} of these files ended as the verdict"));
+    Page::open("docs/results.md").says(format!("{phrase} of these files ended as the verdict"));
     Page::open("CHANGELOG.md").says(format!("{phrase} exported files ended as the verdict"));
 }

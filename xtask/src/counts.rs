@@ -1,6 +1,7 @@
-//! The sentences of README.md that count: how many questions and claims there are, and on what the answers rest.
+//! The sentences that count: how many questions and claims there are, and on what the answers rest. README.md has
+//! them in short, docs/results.md in full.
 //!
-//! Pure: README.md has a pair of comments around each, and what stands between them is made here.
+//! Pure: the pages have a pair of comments around each, and what stands between them is made here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +45,14 @@ impl Claims {
         }
     }
 
+    fn short(&self) -> String {
+        format!(
+            "Of {} claims in {} articles, {} are confirmed, {} refuted, and {} right only under a condition \
+             ([docs/claims.md](docs/claims.md)).",
+            self.all, self.articles, self.confirmed, self.refuted, self.qualified,
+        )
+    }
+
     fn sentence(&self) -> String {
         let verdicts = self.confirmed + self.refuted + self.qualified + self.not_seen;
         let waiting = self.all - verdicts - self.untestable;
@@ -51,7 +60,7 @@ impl Claims {
             "Published claims are tested against the same measurements: of {} claims in {} articles, {} are confirmed, \
              {} refuted and {} right only under a condition; {} looked for and not seen, {} cannot be tested, and {} to \
              be measured. {} of the {verdicts} verdicts rest on lines of the frameworks that the articles are about, \
-             the others on CUDA calls alone. [docs/claims.md](docs/claims.md) lists them one by one and says which. \
+             the others on CUDA calls alone. [claims.md](claims.md) lists them one by one and says which. \
              `cuda-pitfalls claims` computes them from the reports.",
             self.all,
             self.articles,
@@ -73,43 +82,73 @@ fn was(count: usize) -> String {
     if count == 1 { "1 was".to_owned() } else { format!("{count} were") }
 }
 
-/// README.md with its counts made anew.
-///
-/// # Errors
-/// A pair of comments that is not there.
-pub fn filled(
-    readme: &str,
-    scenarios: &[Scenario],
-    bases: &BTreeMap<String, Basis>,
-    claims: &Claims,
-) -> Result<String, TaskError> {
-    let readme = between(readme, "answers", &answers(scenarios, bases))?;
-    between(&readme, "claims", &claims.sentence())
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<'a> {
+    /// All scenarios.
+    pub scenarios: &'a [Scenario],
+    /// On what the answer of each rests, by name.
+    pub bases: &'a BTreeMap<String, Basis>,
+    /// All claims.
+    pub claims: &'a Claims,
 }
 
-fn answers(scenarios: &[Scenario], bases: &BTreeMap<String, Basis>) -> String {
-    let cases: usize =
-        scenarios.iter().filter_map(|scenario| scenario.instances.first()).map(|one| one.cases.len()).sum();
-    let answered = scenarios.iter().filter(|scenario| !scenario.answer.is_empty()).count();
-    let count = |is: fn(&Basis) -> bool| bases.values().filter(|basis| is(basis)).count();
-    let machines: BTreeSet<String> = bases.values().flat_map(|basis| basis.machines.iter().cloned()).collect();
-    format!(
-        "{} scenarios with {cases} cases; {answered} of them have an answer so far. They were measured on {}. {} \
-         of the answers rest on three attempts or more in one run, {} on a single attempt, and {} on nothing but runs \
-         that were interrupted. Each page says which, and [docs/provenance.md](docs/provenance.md) where each \
-         report comes from.",
-        scenarios.len(),
-        machines_in_words(&machines.into_iter().collect::<Vec<_>>()),
-        count(|basis| basis.most >= 3),
-        count(Basis::is_single),
-        count(Basis::is_of_interrupted_runs),
-    )
+impl Counted<'_> {
+    /// README.md with its counts made anew.
+    ///
+    /// # Errors
+    /// A pair of comments that is not there.
+    pub fn in_readme(&self, page: &str) -> Result<String, TaskError> {
+        let answered = format!(
+            "{} of {} questions have an answer, measured on {}: [docs/results.md](docs/results.md) is a page of them, \
+             and [docs/findings.md](docs/findings.md) begins where NVIDIA's documentation says something else.",
+            self.answered(),
+            self.scenarios.len(),
+            self.machines(),
+        );
+        between(&between(page, "answers", &answered)?, "claims", &self.claims.short())
+    }
+
+    /// docs/results.md with its counts made anew.
+    ///
+    /// # Errors
+    /// A pair of comments that is not there.
+    pub fn in_results(&self, page: &str) -> Result<String, TaskError> {
+        between(&between(page, "answers", &self.answers())?, "claims", &self.claims.sentence())
+    }
+
+    fn answered(&self) -> usize {
+        self.scenarios.iter().filter(|scenario| !scenario.answer.is_empty()).count()
+    }
+
+    fn machines(&self) -> String {
+        let machines: BTreeSet<String> = self.bases.values().flat_map(|basis| basis.machines.iter().cloned()).collect();
+        machines_in_words(&machines.into_iter().collect::<Vec<_>>())
+    }
+
+    fn answers(&self) -> String {
+        let instances = self.scenarios.iter().filter_map(|scenario| scenario.instances.first());
+        let cases: usize = instances.map(|instance| instance.cases.len()).sum();
+        let count = |is: fn(&Basis) -> bool| self.bases.values().filter(|basis| is(basis)).count();
+        format!(
+            "{} scenarios with {cases} cases; {} of them have an answer so far. They were measured on {}. {} of the \
+             answers rest on three attempts or more in one run, {} on a single attempt, and {} on nothing but runs \
+             that were interrupted. Each page says which, and [provenance.md](provenance.md) where each report comes \
+             from.",
+            self.scenarios.len(),
+            self.answered(),
+            self.machines(),
+            count(|basis| basis.most >= 3),
+            count(Basis::is_single),
+            count(Basis::is_of_interrupted_runs),
+        )
+    }
 }
 
 /// A text with what is between two comments replaced.
 fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
     let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
-    let missing = || format!("README.md has no `{}` with a `{}` behind it", from.trim_end(), to.trim_start());
+    let missing = || format!("the page has no `{}` with a `{}` behind it", from.trim_end(), to.trim_start());
     let (head, rest) = text.split_once(&from).ok_or_else(missing)?;
     let (_, tail) = rest.split_once(to).ok_or_else(missing)?;
     Ok(format!("{head}{from}{made}{to}{tail}"))
@@ -131,8 +170,10 @@ mod tests {
     fn bases_are_counted() {
         let basis = |least, runs, interrupted| Basis { least, most: least, runs, interrupted, ..Basis::default() };
         let bases = [("a", basis(5, 2, 0)), ("b", basis(1, 1, 1)), ("c", basis(2, 2, 2)), ("d", basis(1, 2, 0))];
-        let bases = bases.into_iter().map(|(name, basis)| (name.to_owned(), basis)).collect();
-        let said = answers(&[], &bases);
+        let bases: BTreeMap<String, Basis> = bases.into_iter().map(|(name, basis)| (name.to_owned(), basis)).collect();
+        let counted = Counted { scenarios: &[], bases: &bases, claims: &Claims::default() };
+        let page = "<!-- made: answers -->\n\n<!-- end -->\n<!-- made: claims -->\n\n<!-- end -->\n";
+        let said = counted.in_results(page).unwrap();
         for part in ["1 of the answers rest on three", "1 on a single attempt", "and 2 on nothing but runs"] {
             assert!(said.contains(part), "{said}");
         }

@@ -21,6 +21,9 @@ use cuda_pitfalls::trace;
 use crate::explain::Phrasings;
 use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
 
+/// A page with two generated sentences, as README.md has them.
+pub const RESULTS: &str = "docs/results.md";
+
 /// Texts by their paths from the root of the repository.
 pub type Documents = BTreeMap<String, String>;
 
@@ -38,8 +41,11 @@ pub fn all() -> Result<Documents, TaskError> {
     let (sources, measured) = read(&scenarios)?;
     let mut made = pages(&scenarios, &measured);
     let claims = claims(&scenarios)?;
-    let readme = fs::read_to_string(root().join("README.md"))?;
-    made.insert("README.md".to_owned(), counts::filled(&readme, &scenarios, &page::bases(&measured), &claims.counts)?);
+    let bases = page::bases(&measured);
+    let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &claims.counts };
+    let read = |path: &str| fs::read_to_string(root().join(path));
+    made.insert("README.md".to_owned(), counted.in_readme(&read("README.md")?)?);
+    made.insert(RESULTS.to_owned(), counted.in_results(&read(RESULTS)?)?);
     made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
     made.extend(schemas());
     made.extend(surveys()?);

@@ -1,17 +1,18 @@
-//! `cargo xtask bless` writes the documents anew; `cargo xtask check` lists those that are out of date. `cargo xtask
-//! evidence reports/FOLDER…` adds what was measured to the list of evidence.
+//! `cargo xtask bless` writes the documents anew, and then the outputs that pages show; `cargo xtask check` lists
+//! documents that are out of date. `cargo xtask evidence reports/FOLDER…` adds what was measured to the list of
+//! evidence.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use xtask::documents::{all, bless, root, stale};
-use xtask::evidence;
+use xtask::{TaskError, evidence};
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let folders: Vec<String> = std::env::args().skip(2).collect();
     let found = match task.as_str() {
         "evidence" if !folders.is_empty() => evidence::list(root(), &folders).map(|added| (added, "evidence:")),
-        "bless" => all().and_then(|made| bless(&made)).map(|written| (written, "written:")),
+        "bless" => blessed().map(|written| (written, "written:")),
         "check" => {
             all().and_then(|made| stale(&made)).map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:"))
         }
@@ -30,4 +31,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes what is out of date, and returns the paths of the documents among it.
+fn blessed() -> Result<Vec<String>, TaskError> {
+    let written = bless(&all()?)?;
+    // Outputs come from the program itself, which Cargo builds for its tests.
+    let mut test = Command::new(env!("CARGO"));
+    test.args(["test", "--locked", "--test", "suite", "--", "readme::excerpts"]);
+    let status = test.current_dir(root()).env("CUDA_PITFALLS_BLESS", "1").status()?;
+    if status.success() { Ok(written) } else { Err("the outputs that pages show could not be written".into()) }
 }

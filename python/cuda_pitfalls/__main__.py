@@ -1,0 +1,25 @@
+"""``python -m cuda_pitfalls`` is the command ``cuda-pitfalls`` of the same installation."""
+
+import os
+import shutil
+import site
+import sys
+import sysconfig
+
+
+def program():
+    """The path of the program: where this Python installs commands, or the first one on PATH."""
+    folders = [sysconfig.get_path("scripts"), os.path.join(site.getuserbase(), "bin")]
+    found = (shutil.which("cuda-pitfalls", path=folder) for folder in folders)
+    return next((path for path in found if path), None) or shutil.which("cuda-pitfalls")
+
+
+def main():
+    path = program()
+    if path is None:
+        sys.exit("cuda_pitfalls: the program `cuda-pitfalls` is neither beside this Python nor on PATH")
+    os.execv(path, ["cuda-pitfalls"] + sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
