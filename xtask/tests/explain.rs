@@ -29,10 +29,10 @@ fn the_right_answer_comes_first_for_most_of_what_people_write() {
     }
     // Each half has its own shares, in percent: a ranking that fits the texts it was tuned on must not hide that it finds
     // less of the others.
-    for (half, is_held_out, first, three, claimed) in [("tuned on", false, 85, 92, 8), ("held out", true, 70, 85, 15)] {
+    for (half, is_held_out, first, three, claimed) in [("tuned on", false, 80, 88, 6), ("held out", true, 72, 82, 8)] {
         let counts = Counts::of(ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out));
         println!("{half}: {counts:?}");
-        assert!(counts.all >= 80, "{half}: {counts:?}");
+        assert!(counts.all >= 150, "{half}: {counts:?}");
         assert!(counts.first * 100 >= counts.all * first, "{half}: the right one is first too seldom: {counts:?}");
         assert!(counts.three * 100 >= counts.all * three, "{half}: it is among the first three too seldom: {counts:?}");
         assert!(counts.claimed * 100 <= counts.all * claimed, "{half}: a wrong one is claimed too often: {counts:?}");

@@ -64,7 +64,10 @@ pub(super) fn of(query: &Query, facts: &[NameFact], matches: &[&Match], index: &
         (Some(best), false) if best.meant >= ASKED && best.coverage >= WHOLE => Certainty::Known,
         // A question has more words than its error, and a scenario may be about just these.
         (Some(best), false)
-            if has_advice && best.coverage >= WHOLE && index.has_name_beside_errors(best.place, query) =>
+            if has_advice
+                && best.coverage >= WHOLE
+                && best.meant >= PERHAPS
+                && index.has_name_beside_errors(best.place, query) =>
         {
             Certainty::Known
         }

@@ -10,7 +10,7 @@ use super::words::{Term, pieces};
 
 const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
 /// So many pieces before a number are looked at for the word that makes it an error.
-const REACH: usize = 3;
+const REACH: usize = 4;
 /// A smaller number before the word error is an amount: `2 errors`.
 const LEAST_BARE: u32 = 100;
 /// A text of so few pieces is about nothing else: `error 700`.

@@ -71,7 +71,10 @@ pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     found.extend(messages(query));
     let variables = summary.variables.iter().filter(|facts| is_named(&names, &facts.variable));
     found.extend(variables.cloned().map(NameFact::Variable));
-    found.extend(lines(&names, summary).into_iter().cloned().map(NameFact::Line));
+    // A traceback names lines that are in order; what its error means is asked.
+    if !(query.is_pasted && found.iter().any(|fact| fact.advice().is_some())) {
+        found.extend(lines(&names, summary).into_iter().cloned().map(NameFact::Line));
+    }
     let mut calls: Vec<&CallFacts> = summary.calls.iter().filter(|facts| is_named(&names, facts.function())).collect();
     // The plain call comes before the ways to call it with other arguments.
     calls.sort_by_key(|facts| (facts.function().len(), facts.call.len()));
