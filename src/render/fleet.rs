@@ -5,9 +5,11 @@
 
 pub mod changes;
 mod csv;
+mod findings;
 mod html;
 mod markdown;
 mod prometheus;
+mod standing;
 pub mod tables;
 mod text;
 mod words;
@@ -16,6 +18,8 @@ mod words;
 pub mod fixture;
 #[cfg(test)]
 mod made_up;
+#[cfg(test)]
+mod told_once;
 
 use cuda_pitfalls_answers::fleet::Fleet;
 

@@ -42,6 +42,7 @@ fn answer<R: Told>(row: &R) -> Option<MachineAnswer> {
         words: String::new(),
         asked: row.asked(),
         libcudart: libcudart.unwrap_or_default(),
+        is_unexpected: false,
         shown,
     })
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::prometheus::{Sample, family, provenance};
 use cuda_pitfalls_answers::fleet::Fleet;
 
-use super::words;
-use cuda_pitfalls_answers::fleet::Rank;
+use super::{standing, words};
+use cuda_pitfalls_answers::fleet::{Rank, causes};
 
 /// A difference by its labels: the question, in what, and the group.
 type Series<'a> = (&'a str, &'static str, [String; 3], [bool; 2]);
@@ -34,6 +34,11 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
         .iter()
         .map(|(bucket, count)| (vec![("bucket", words::bucket_name(*bucket).to_owned())], count.to_string()));
     family(&mut out, "fleet_documents", "Documents that were read, by what became of them.", buckets);
+    let few = plain(standing::few(fleet).count());
+    family(&mut out, "fleet_machines_few_answers", "Machines that answered fewer than nine in ten questions.", few);
+    let unexpected = plain(standing::unexpected_machines(fleet));
+    let help = "Machines with an unexpected verdict by their own reports.";
+    family(&mut out, "fleet_machines_unexpected", help, unexpected);
     differences(&mut out, fleet);
     let at = |text: &Option<String>| {
         let at = text.as_ref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
@@ -68,6 +73,8 @@ fn differences(out: &mut String, fleet: &Fleet) {
         (vec![("differs_in", rank.name().to_owned())], count.to_string())
     });
     family(out, "fleet_differences", "Differences, by what differs.", counts);
+    let causes = plain(causes(fleet).len());
+    family(out, "fleet_causes", "Differences by cause: those of the same machines that are alike are one.", causes);
     let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     // Two outcomes of one question in one group are one series.
     let mut of_questions: HashMap<Series<'_>, usize> = HashMap::new();

@@ -119,6 +119,7 @@ const DIFFERENCES: &[(&str, Holds)] = &[
     ("these_machines", Holds::Integer),
     ("usual_median_bytes", Holds::Integer),
     ("these_median_bytes", Holds::Integer),
+    ("cause", Holds::Integer),
 ];
 
 /// All tables of a fleet.
@@ -247,6 +248,7 @@ fn answers(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
 /// A row for each machine of each difference.
 fn differences(fleet: &Fleet) -> Rows<'_> {
     let told = words::told(fleet).into_iter().enumerate();
+    let causes = words::numbers(fleet);
     Box::new(told.flat_map(move |(place, one)| {
         let [usual, these] = match &one.difference.what {
             What::Bytes { usual, these, .. } => [usual, these].map(|it| Cell::Integer(it.median_bytes)),
@@ -265,6 +267,7 @@ fn differences(fleet: &Fleet) -> Rows<'_> {
             integer(one.these()),
             usual,
             these,
+            causes.get(&place).map_or(Cell::Null, |number| integer(*number)),
         ];
         one.machines.into_iter().map(move |machine| {
             let mut row = vec![audit(fleet), integer(place + 1), Cell::Text(one.rank.name()), Cell::Text(machine)];
