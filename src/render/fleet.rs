@@ -1,7 +1,7 @@
 //! A fleet for other eyes: what its machines differ in, the most important first.
 //!
-//! A document may come from anybody: a place in it that leads nowhere is shown as unknown, and its text
-//! passes through [`cuda_pitfalls_core::text::escape`].
+//! Anybody may have written a document: an index that is out of range is shown as unknown, and all text passes
+//! through [`cuda_pitfalls_core::text::escape`].
 
 pub mod changes;
 mod csv;

@@ -1,7 +1,7 @@
 //! What one document answers, as machines are compared by it.
 //!
-//! A whole report is judged anew and made compact first, so that both are told in the same facts. Nothing is
-//! believed of a document: what contradicts itself is refused.
+//! A whole report is judged anew and made compact first, so that both have the same facts. A document that
+//! contradicts itself is refused.
 
 use std::collections::BTreeMap;
 

@@ -206,7 +206,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     changed
 }
 
-/// What is usual in a group, but where nothing is.
+/// The usual outcome of each question of a group; none where two are equally frequent.
 fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = (&'f str, &'f Outcome)> {
     group.usual.iter().filter_map(|usual: &Usual| {
         let first = usual.outcomes.first()?;
@@ -225,7 +225,7 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
     let members: BTreeSet<String> = after.machines.iter().filter_map(|place| name(new, place)).collect();
     let hardware = |key: &Key| (key.gpus.clone(), key.mig, key.shared);
     let is_replaced = |group: &&Group| {
-        // One of the two was replaced, not both at once: what changed is one thing then.
+        // If only one of the two was replaced, what changed has one reason.
         let (driver, library) = (group.key.driver != after.key.driver, group.key.libcudart != after.key.libcudart);
         hardware(&group.key) == hardware(&after.key) && driver != library
     };

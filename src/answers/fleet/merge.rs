@@ -106,7 +106,6 @@ impl Members {
         let mut all: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
         // By machine: which names each group has already. A later document comes first.
         let mut asked: HashMap<Key, BTreeSet<u32>> = HashMap::new();
-        // Machines that turn out to be none leave no gap, since an owner without a used document has no entry.
         for (place, (one, owner)) in kept.iter().zip(owners).enumerate() {
             let is_first = known.last() != Some(&owner);
             if is_first {
@@ -117,10 +116,10 @@ impl Members {
             machines.push(machine);
             let mut by_library: HashMap<&str, (Key, Vec<u32>)> = HashMap::new();
             for answer in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
-                let of = by_library
+                let of_library = by_library
                     .entry(&answer.libcudart)
                     .or_insert_with(|| (Key { libcudart: answer.libcudart.clone(), ..one.key.clone() }, Vec::new()));
-                of.1.push(answer.name);
+                of_library.1.push(answer.name);
             }
             for (key, names) in by_library.into_values() {
                 let known = asked.entry(key.clone()).or_default();
@@ -238,7 +237,7 @@ struct Questions<'a, W> {
 }
 
 impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
-    /// Looks at one question after the other, so that never more than one is held in another order.
+    /// Merges one question after the other, so that the answers to only one are in memory in a second order.
     fn ask(&self, fleet: &mut Fleet) {
         let mut cursors = vec![(0_usize, 0_usize); self.kept.len()];
         let mut found: BTreeMap<String, Vec<(usize, Usual, Vec<Difference>)>> = BTreeMap::new();
@@ -297,7 +296,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
         }
     }
 
-    /// The answers by what was asked. Those who could not be asked at all are with the most frequent.
+    /// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
     fn variants(given: BTreeMap<usize, Vec<Given<'a>>>) -> Variants<'a> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for one in given.values().flatten().filter(|one| !one.answer.asked.is_empty()) {

@@ -32,7 +32,7 @@ impl Names {
             let short = match gpus.as_slice() {
                 [] => continue,
                 [one] => cut(one),
-                // Without commas and blanks, as a host's name: names stand in lists.
+                // Without commas and spaces, because names stand in lists.
                 [one, other] => format!("{}+{}", cut(one), cut(other).trim_start_matches("GPU-")),
                 [one, rest @ ..] => format!("{}+{}-more", cut(one), rest.len()),
             };
@@ -48,25 +48,7 @@ impl Names {
     /// others that do: a name that was given twice hides nobody.
     pub(super) fn owners(&self, kept: &[Kept]) -> Vec<Owner> {
         let called: Vec<String> = kept.iter().map(|one| self.of_document(one)).collect();
-        let mut linked = Linked::new(kept.len());
-        let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
-        for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
-            for gpu in &one.gpus {
-                let other = *first_with.entry((name, gpu)).or_insert(at);
-                linked.link(at, other);
-            }
-        }
-        // Reports that list no GPU are of the one machine with their name, if there is just one.
-        let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
-        for (at, name) in called.iter().enumerate().filter(|(at, _)| !kept[*at].gpus.is_empty()) {
-            with_gpus.entry(name).or_default().insert(linked.first(at));
-        }
-        let mut without: HashMap<&str, usize> = HashMap::new();
-        for (at, name) in called.iter().enumerate().filter(|(at, _)| kept[*at].gpus.is_empty()) {
-            let only = with_gpus.get(name.as_str()).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
-            let other = only.unwrap_or_else(|| *without.entry(name).or_insert(at));
-            linked.link(at, other);
-        }
+        let linked = Linked::of(kept, &called);
         // By name: the machines, each with the least UUID of its GPUs.
         let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
         for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
@@ -75,27 +57,9 @@ impl Names {
                 *known = gpu;
             }
         }
-        let mut all: BTreeMap<usize, Owner> = BTreeMap::new();
-        for (name, of_name) in machines {
-            let short = |gpu: &str| gpu.chars().take(SHORT).collect::<String>();
-            let mut taken: HashMap<String, usize> = HashMap::new();
-            of_name.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
-            for (first, gpu) in &of_name {
-                let owner = if of_name.len() == 1 {
-                    Owner { name: name.to_owned(), first: *first, shared_name: None }
-                } else {
-                    let short = short(gpu);
-                    let gpu = match taken.get(&short) {
-                        _ if gpu.is_empty() => "no GPU".to_owned(),
-                        Some(1) => short,
-                        _ => (*gpu).to_owned(),
-                    };
-                    Owner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) }
-                };
-                all.insert(*first, owner);
-            }
-        }
-        // A label can look like such a name.
+        let mut all: BTreeMap<usize, Owner> =
+            machines.iter().flat_map(|(name, machines)| distinct(name, machines)).collect();
+        // Somebody's label may look like such a name.
         let mut taken: HashMap<String, usize> = HashMap::new();
         for owner in all.values_mut() {
             let times = taken.entry(owner.name.clone()).or_default();
@@ -121,11 +85,31 @@ impl Names {
     }
 }
 
+/// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
+fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, Owner)> {
+    let short = |gpu: &str| gpu.chars().take(SHORT).collect::<String>();
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    machines.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
+    let owner = |(first, gpu): (&usize, &&str)| {
+        if machines.len() == 1 {
+            return (*first, Owner { name: name.to_owned(), first: *first, shared_name: None });
+        }
+        let short = short(gpu);
+        let gpu = match taken.get(&short) {
+            _ if gpu.is_empty() => "no GPU".to_owned(),
+            Some(1) => short,
+            _ => (*gpu).to_owned(),
+        };
+        (*first, Owner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) })
+    };
+    machines.iter().map(owner).collect()
+}
+
 /// A machine, as the owner of documents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) name: String,
-    /// Its first document, by path: what a report says can be made up, so a name alone is no identity.
+    /// Its first document, by path: a report may claim any name, so a name alone is no identity.
     first: usize,
     /// What its documents call it, where another machine's call that one the same.
     pub(super) shared_name: Option<String>,
@@ -135,6 +119,32 @@ pub(super) struct Owner {
 struct Linked(Vec<usize>);
 
 impl Linked {
+    /// Documents with one name and a common GPU.
+    fn of(kept: &[Kept], called: &[String]) -> Linked {
+        let mut linked = Linked::new(kept.len());
+        let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
+        for (at, (one, name)) in kept.iter().zip(called).enumerate() {
+            for gpu in &one.gpus {
+                let other = *first_with.entry((name, gpu)).or_insert(at);
+                linked.link(at, other);
+            }
+        }
+        // Reports that list no GPU are of the one machine with their name, if there is just one.
+        let (without, with): (Vec<usize>, Vec<usize>) = (0..kept.len()).partition(|at| kept[*at].gpus.is_empty());
+        let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+        for at in with {
+            with_gpus.entry(&called[at]).or_default().insert(linked.first(at));
+        }
+        let mut first_without: HashMap<&str, usize> = HashMap::new();
+        for at in without {
+            let name = called[at].as_str();
+            let only = with_gpus.get(name).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
+            let other = only.unwrap_or_else(|| *first_without.entry(name).or_insert(at));
+            linked.link(at, other);
+        }
+        linked
+    }
+
     fn new(count: usize) -> Linked {
         Linked((0..count).collect())
     }

@@ -8,7 +8,7 @@ use super::answer::{Digest, MachineAnswer, Refused, Shown};
 use super::{Bucket, CaseChange, Input, Key, MOST_EXAMPLES, NotMerged};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// Different answers are kept up to this size together. Those of a thousand different machines take a tenth of it.
+/// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
 /// An answer takes so many times its text.
 const FACTS_BYTES: usize = 6;

@@ -94,7 +94,7 @@ fn figures(given: &[&Given], is_shared: bool) -> Vec<(String, Spread, Vec<Away>)
     for figure in about {
         let value = |given: &&Given| {
             let place = given.answer.figures.iter().position(|known| known == figure);
-            // What did not change has no figure.
+            // A report has no figure for memory that did not change.
             let bytes = place.map_or(Some(0), |place| given.figures.get(place).copied())?;
             (bytes != UNREAD).then_some((given.machine, bytes))
         };

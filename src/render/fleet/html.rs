@@ -58,7 +58,7 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     out
 }
 
-/// What the page may load: nothing but the one script that it has.
+/// The content security policy: the page loads nothing, and only its own script runs.
 fn policy() -> String {
     let digest = BASE64_STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     format!(
@@ -69,33 +69,7 @@ fn policy() -> String {
 fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
     out.push_str("<header>\n<h1>cuda-pitfalls fleet</h1>\n");
     let missing = fleet.expected.as_ref().map_or(0, |expected| expected.missing.len());
-    let differing = words::differing(fleet, told);
-    let unexpected = standing::unexpected_machines(fleet);
-    let mut figure = |count: usize, what: &str, class: &str| {
-        let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
-    };
-    let class = |count: usize, class| if count > 0 { class } else { "good" };
-    figure(fleet.machines.len(), if fleet.machines.len() == 1 { "machine" } else { "machines" }, "plain");
-    figure(fleet.groups.len(), if fleet.groups.len() == 1 { "group" } else { "groups" }, "plain");
-    if fleet.expected.is_some() {
-        figure(missing, "missing", class(missing, "bad"));
-    }
-    if unexpected > 0 {
-        figure(unexpected, "with unexpected verdicts", "bad");
-    }
-    if few.count() > 0 {
-        figure(few.count(), "with few answers", "doubt");
-    }
-    // Where nothing differs because all are wrong or have not answered, that is no good news.
-    let is_good = unexpected == 0 && few.count() == 0;
-    let class = if differing > 0 {
-        "doubt"
-    } else if is_good {
-        "good"
-    } else {
-        "plain"
-    };
-    figure(differing, if differing == 1 { "differs" } else { "differ" }, class);
+    badges(out, fleet, words::differing(fleet, told), few);
     out.push('\n');
     if let Some(banner) = words::banner(fleet) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(banner));
@@ -135,6 +109,36 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
         html(&words::input(fleet)),
         html(&fleet.version)
     );
+}
+
+/// The counts, each in the colour of what it means.
+fn badges(out: &mut String, fleet: &Fleet, differing: usize, few: &Few) {
+    let missing = fleet.expected.as_ref().map(|expected| expected.missing.len());
+    let unexpected = standing::unexpected_machines(fleet);
+    let mut figure = |count: usize, what: &str, class: &str| {
+        let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
+    };
+    figure(fleet.machines.len(), if fleet.machines.len() == 1 { "machine" } else { "machines" }, "plain");
+    figure(fleet.groups.len(), if fleet.groups.len() == 1 { "group" } else { "groups" }, "plain");
+    if let Some(missing) = missing {
+        figure(missing, "missing", if missing > 0 { "bad" } else { "good" });
+    }
+    if unexpected > 0 {
+        figure(unexpected, "with unexpected verdicts", "bad");
+    }
+    if few.count() > 0 {
+        figure(few.count(), "with few answers", "doubt");
+    }
+    // Where nothing differs because all are wrong or have not answered, that is no good news.
+    let is_good = unexpected == 0 && few.count() == 0;
+    let class = if differing > 0 {
+        "doubt"
+    } else if is_good {
+        "good"
+    } else {
+        "plain"
+    };
+    figure(differing, if differing == 1 { "differs" } else { "differ" }, class);
 }
 
 fn differences(out: &mut String, findings: &[Finding<'_, '_>], few: &Few, docs: Option<&str>) {

@@ -26,8 +26,13 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     let missing: Vec<&String> = fleet.expected.iter().flat_map(|expected| &expected.missing).collect();
     let count = fleet.expected.as_ref().map(|_| (Vec::new(), missing.len().to_string()));
     family(&mut out, "fleet_machines_missing", "Machines that were expected and have no report.", count);
-    let one = |name: &&String| (vec![("machine", (*name).clone())], "1".to_owned());
-    family(&mut out, "fleet_machine_missing", "A machine that is missing; always 1.", missing.iter().map(one));
+    let missing_machine = |name: &&String| (vec![("machine", (*name).clone())], "1".to_owned());
+    family(
+        &mut out,
+        "fleet_machine_missing",
+        "A machine that is missing; always 1.",
+        missing.iter().map(missing_machine),
+    );
     let buckets = fleet
         .input
         .buckets
@@ -40,13 +45,13 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     let help = "Machines with an unexpected verdict by their own reports.";
     family(&mut out, "fleet_machines_unexpected", help, unexpected);
     differences(&mut out, fleet);
-    let at = |text: &Option<String>| {
+    let seconds = |text: &Option<String>| {
         let at = text.as_ref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
         at.map(|at| (Vec::new(), at.as_second().to_string()))
     };
-    let first = at(&fleet.input.from);
+    let first = seconds(&fleet.input.from);
     family(&mut out, "fleet_first_run_timestamp_seconds", "When the earliest merged run began.", first);
-    let last = at(&fleet.input.to);
+    let last = seconds(&fleet.input.to);
     family(&mut out, "fleet_last_run_timestamp_seconds", "When the latest merged run began.", last);
     let labels = vec![("version", fleet.version.clone()), ("provenance", provenance(fleet.provenance).to_owned())];
     family(

@@ -76,15 +76,14 @@ impl Few {
         machines.iter().filter(|machine| self.places.contains(machine)).count()
     }
 
-    /// `node-3 answered 10 of 50 questions`. None if every machine answered enough.
+    /// `of the questions that most of the group answered: node-3 10 of 50`. None if every machine answered enough.
     pub(super) fn words(&self, fleet: &Fleet, most: usize) -> Option<String> {
         let line = |(place, coverage): &(usize, Coverage)| {
-            let asked = counted(coverage.asked as u64, "question");
-            format!("{} answered {} of {asked}", name(fleet, *place), coverage.answered)
+            format!("{} {} of {}", name(fleet, *place), coverage.answered, coverage.asked)
         };
         let lines: Vec<String> = self.all.iter().map(line).collect();
         let words = names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), most);
-        (!lines.is_empty()).then_some(words)
+        (!lines.is_empty()).then(|| format!("of the questions that most of the group answered: {words}"))
     }
 
     /// What is said where there is no difference.

@@ -189,14 +189,13 @@ fn machines(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
 }
 
 fn outcomes(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
-    let of_group = move |group: &'_ cuda_pitfalls_answers::fleet::Group| integer(group.machines.len());
     fleet.groups.iter().flat_map(move |group| {
         group.usual.iter().flat_map(move |usual| {
             usual.outcomes.iter().enumerate().map(move |(place, outcome)| {
                 let mut row = vec![audit(fleet)];
                 row.extend(of_key(Some(&group.key)));
                 row.extend([
-                    of_group(group),
+                    integer(group.machines.len()),
                     question(fleet, usual.question),
                     integer(place),
                     Cell::Text(outcome.kind.name()),

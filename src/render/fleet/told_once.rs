@@ -188,7 +188,10 @@ fn a_machine_with_few_answers_is_named() {
     let text = text(&fleet);
     let title = "Fleet: 5 machines in 1 group, none differs in what it answered, few answers from 2 machines\n";
     assert!(text.starts_with(title), "{text}");
-    assert!(text.contains("node-01 answered 10 of 50 questions, node-03 answered 12 of 50 questions"), "{text}");
+    assert!(
+        text.contains("of the questions that most of the group answered: node-01 10 of 50, node-03 12 of 50"),
+        "{text}"
+    );
     assert!(text.contains("5 machines, none differs in what it answered, 2 with few answers"), "{text}");
     let page = render(&fleet, FleetForm::Html, 80, None);
     assert!(page.contains("\"answered\":[[50,50],[10,50],") && !page.contains("badge good"), "{page}");

@@ -85,8 +85,8 @@ pub(super) fn told(fleet: &Fleet) -> Vec<Told<'_>> {
             usual.entry((place, one.question)).or_insert(one);
         }
     }
-    let one = |difference| tell(fleet, difference, usual.get(&(difference.group, difference.question)));
-    fleet.differences.iter().map(one).collect()
+    let in_words = |difference| tell(fleet, difference, usual.get(&(difference.group, difference.question)));
+    fleet.differences.iter().map(in_words).collect()
 }
 
 /// The number of the cause of each difference, from 1.
@@ -290,7 +290,7 @@ pub(super) fn group(group: &Group, told: &[Told<'_>], few: &Few, place: usize) -
     words
 }
 
-/// What must be known before anything else is believed.
+/// The warning that comes before everything else: no real driver answered.
 pub(super) fn banner(fleet: &Fleet) -> Option<&'static str> {
     (fleet.provenance == Provenance::Simulated).then_some(tally::SIMULATED)
 }
