@@ -202,6 +202,23 @@ fn what_changed_between_two_audits_is_told() {
     let diff = ran.json();
     assert_eq!((&diff["usual"], &diff["began"], &diff["machines_gone"]), (&json!([]), &json!([]), &json!([])));
     scratch.run(&["fleet", "diff", &old, &root().join("Cargo.toml").to_string_lossy()]).ended(2, "usage");
+    // What changed fails only who asks for it: a machine is gone, and no verdict is another one.
+    scratch.run(&["fleet", "diff", "--forbid", "verdict,usual,differences", &old, &new]).ended(0, "ok");
+    scratch.run(&["fleet", "diff", "--forbid", "verdict", "--forbid", "missing", &old, &new]).ended(1, "unexpected");
+    let other = one.replacen("\"kind\":\"reproduced\"", "\"kind\":\"not_reproduced\"", 1);
+    assert_ne!(other, one, "a verdict is another one");
+    let lines = scratch.path().join("other.ndjson");
+    let nodes: Vec<String> = (2..5).map(|node| other.replace("node-1", &format!("node-{node}"))).collect();
+    fs::write(&lines, nodes.join("\n")).expect("a file of our own");
+    let changed = kept("changed.json", &lines.to_string_lossy());
+    scratch.run(&["fleet", "diff", &new, &changed]).ended(0, "ok");
+    for what in ["verdict", "usual"] {
+        let ran = scratch.run(&["fleet", "diff", "--forbid", what, &new, &changed]);
+        ran.ended(1, "unexpected");
+        assert!(ran.stdout.contains("1 usual outcome changed\n"), "the words stay: {}", ran.stdout);
+    }
+    scratch.run(&["fleet", "diff", "--forbid", "differences,missing", &new, &changed]).ended(0, "ok");
+    scratch.run(&["fleet", "diff", "--forbid", "everything", &new, &changed]).ended(2, "usage");
 }
 
 /// A compact report of every scenario is small: of the largest committed report, and of a simulated run.
@@ -240,6 +257,37 @@ fn a_name_that_is_not_there_replaces_nothing() {
         assert!(ran.stderr.contains("is not a merged document"), "{}", ran.stderr);
         assert!(ran.stderr.contains("`fleet merge` makes one"), "{}", ran.stderr);
     }
+}
+
+/// The folder of a labelled report says whose it is, so that two machines can be compared by their names.
+#[test]
+fn a_label_names_the_folder_of_the_report() {
+    let scratch = Scratch::new();
+    let audit = scratch.reports();
+    for label in ["node=gpu-1", "node=../gpu 2", "host=login.example"] {
+        let arguments = ["--compact", "--repeat", "1", "--label", label];
+        let ran = scratch.simulated("sim:h200-x1", &["visibility/empty-mask-hides-all"], &arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    }
+    let mut names: Vec<String> = fs::read_dir(&audit)
+        .expect("it is there")
+        .flatten()
+        .map(|it| it.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for (name, begins) in names.iter().zip(["_.._gpu_2-2", "gpu-1-2", "login.example-2"]) {
+        assert!(name.starts_with(begins), "{names:?}");
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(audit.join(name).join("report.json")).expect("a report"))
+                .expect("JSON");
+        assert_eq!(report["run"]["id"], json!(name));
+    }
+    // As README compares two machines.
+    let mut command = std::process::Command::new("sh");
+    let compare = format!("exec {} compare gpu-1-* login.example-*", common::PROGRAM);
+    let ended = command.args(["-c", &compare]).current_dir(&audit).stdout(Stdio::null()).status();
+    assert_eq!(ended.expect("a shell starts").code(), Some(0));
 }
 
 /// Files of six machines: three with the one document, three with the other.
@@ -353,6 +401,8 @@ fn a_name_and_a_date_hide_no_machine() {
         let fleet = merged(&scratch);
         assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 2), ("future".into(), 1)]));
         assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(2));
+        let forbidden = [&["--simulated", "--forbid", "conflicts", &path][..], age].concat();
+        merge(&scratch, &forbidden).ended(1, "unexpected");
         let shown = scratch.run(&["fleet", "render", &scratch.path().join("fleet.json").to_string_lossy()]);
         assert!(shown.stdout.contains("have one name, node-1"), "{}", shown.stdout);
     }

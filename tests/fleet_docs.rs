@@ -56,7 +56,9 @@ fn the_commands_of_the_page_lead_to_a_page_of_outliers() {
     script(
         &tools,
         "ssh",
-        &format!("[ \"$1\" = -n ] && shift\nnode=$1; shift\n[ \"$node\" = gpu-4 ] && {{ {lost}; }}\nexec \"$@\"\n"),
+        &format!(
+            "while :; do case $1 in -n) shift;; -o) shift 2;; *) break;; esac; done\nnode=$1; shift\n[ \"$node\" = gpu-4 ] && {{ {lost}; }}\nexec \"$@\"\n"
+        ),
     );
     script(&tools, "jq", "exec cat\n");
 
@@ -74,6 +76,8 @@ fn the_commands_of_the_page_lead_to_a_page_of_outliers() {
         assert!(output.status.success(), "{block}\nended with {}:\n{stderr}", output.status);
         shown.push_str(&String::from_utf8_lossy(&output.stdout));
     }
+    let log = fs::read_to_string(scratch.path().join("runs.log")).expect("the runs' log");
+    assert!(log.contains("gpu-4: exit 255\n") && log.contains("No route to host"), "{log}");
     assert!(shown.contains("Fleet: 3 machines in"), "{shown}");
     assert!(shown.contains("Missing  1 of 4 expected (gpu-4)"), "{shown}");
     assert!(shown.contains("SIMULATED"), "{shown}");
@@ -90,4 +94,28 @@ fn the_commands_of_the_page_lead_to_a_page_of_outliers() {
     }
     let csv = fs::read_to_string(scratch.path().join("outliers.csv")).expect("the file is there");
     assert!(csv.contains(",missing,gpu-4,"), "{csv}");
+}
+
+/// The step of docs/ci.md that compares with the run before: the first has none, an equal one passes, another fails.
+#[test]
+fn a_job_compares_with_the_run_before() {
+    let page = fs::read_to_string(root().join("docs/ci.md")).expect("the page");
+    let (_, step) = page.split_once("        run: |\n          last=").expect("the step");
+    let script: Vec<&str> = step.lines().take_while(|line| *line != "```").map(str::trim).collect();
+    let script = format!("last={}", script.join("\n"));
+    let scratch = Scratch::new();
+    let tools = scratch.path().join("tools");
+    fs::create_dir(&tools).expect("a folder of our own");
+    self::script(&tools, "cuda-pitfalls", &format!("exec {PROGRAM} \"$@\"\n"));
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
+    let compared = |report: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-e", "-c", &script]).env("HOME", scratch.path()).env("PATH", &path);
+        let output = command.env("REPORT", root().join(report)).stdin(Stdio::null()).output().expect("a shell starts");
+        output.status.code()
+    };
+    let (one, other) = ("reports/compact/h100-x1-all.json", "reports/compact/h100-x1-beside-a-co-tenant.json");
+    assert_eq!([compared(one), compared(one)], [Some(0), Some(0)]);
+    assert_eq!(compared(other), Some(1), "another stack");
+    assert_eq!(compared(other), Some(0), "it is the run before now");
 }

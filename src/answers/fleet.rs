@@ -6,20 +6,28 @@
 //! here says that it is wrong. A document has no clock, and of a machine only what its report says.
 
 mod answer;
+mod cause;
 mod change;
+mod coverage;
 mod diff;
 mod expect;
 mod gather;
+mod label;
 mod merge;
+mod names;
 mod pool;
 mod rank;
 mod rows;
 mod spread;
+mod usual;
 pub use answer::Refused;
+pub use cause::{Alike, Cause, causes};
 pub use change::{CaseChange, FactDiffers};
+pub use coverage::Coverage;
 pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff, schema as diff_schema};
 pub use expect::names;
 pub use gather::gather;
+pub use label::{LabelShare, labels};
 pub use merge::{Words, merge};
 pub use pool::{Pool, Rule};
 pub use rank::Rank;
@@ -37,7 +45,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-fleet";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 2;
+pub const MINOR: u32 = 3;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,6 +70,12 @@ pub struct Fleet {
     pub groups: Vec<Group>,
     /// What differs, the most important first.
     pub differences: Vec<Difference>,
+    /// The same by cause: each difference is in one, in the order of their first differences (since 1.3).
+    #[serde(default)]
+    pub causes: Vec<Cause>,
+    /// Labels of which the machines differ far more often than the others (since 1.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelShare>,
 }
 
 /// What was read. Every input is in one bucket, so that the buckets add up.
@@ -163,6 +177,10 @@ pub struct Machine {
     pub verdicts: BTreeMap<Kind, usize>,
     /// How many verdicts were unexpected by its own report.
     pub unexpected: usize,
+    /// What a context took on one of its GPUs before the first question: the largest figure of a sound calibration
+    /// (since 1.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_bytes: Option<u64>,
     /// Doubts that its reports have about their measurement, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -226,7 +244,8 @@ pub struct Usual {
     /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual. None where no
     /// member has an answer.
     pub outcomes: Vec<Outcome>,
-    /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used.
+    /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used, without
+    /// those that differ in it (up to 1.2 with them).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, Spread>,
     /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
@@ -235,6 +254,9 @@ pub struct Usual {
     /// Machines of the group whose reports do not ask it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_asked: Vec<usize>,
+    /// Machines of which the own report says that the verdict is unexpected (since 1.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unexpected: Vec<usize>,
 }
 
 /// One outcome, and how many machines showed it.
@@ -272,12 +294,23 @@ pub struct Difference {
     pub question: usize,
     /// The machines that differ, as places in [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// How many members of the group show the usual outcome; of bytes, how many figures it is held against; of
-    /// machines without an answer, how many have one. Where an outcome has as many machines as this, none is
+    /// How many members of the group show the usual outcome; of bytes, how many use what is usual (up to 1.2 with those
+    /// that differ); of machines without an answer, how many have one. Where an outcome has as many machines as this, none is
     /// usual, and what is called so is only the first of them.
     pub usual_machines: usize,
     /// In what.
     pub what: What,
+}
+
+impl Difference {
+    /// Whether no outcome is usual, because no more machines show the first than these.
+    pub fn is_split(&self) -> bool {
+        matches!(self.what, What::Outcome { .. }) && self.machines.len() >= self.usual_machines
+    }
+
+    fn machines(&self) -> impl Iterator<Item = usize> {
+        self.machines.iter().copied()
+    }
 }
 
 /// In what machines differ.
@@ -297,7 +330,7 @@ pub enum What {
     Bytes {
         /// The case and GPU, `trap/gpu0`.
         figure: String,
-        /// What the usual members used.
+        /// What the usual members used, without those that differ (up to 1.2 with them).
         usual: Spread,
         /// What those that differ used.
         these: Spread,

@@ -87,6 +87,9 @@ pub struct RunOptions {
     pub locking: Locking,
 }
 
+/// The most characters of a label in the name of a folder.
+const LONGEST_NAME: usize = 64;
+
 /// How long a run of the default set may take, if the command line does not say how often to ask.
 const BUDGET: Duration = Duration::from_secs(60);
 
@@ -264,6 +267,20 @@ fn locks(
     }
 }
 
+/// The name of a run and of its folder: the machine, if a label says which it is, and when it began.
+fn id(labels: &BTreeMap<String, String>, started_ns: u64) -> String {
+    let machine = ["node", "host"].iter().find_map(|name| labels.get(*name)).map(|name| format!("{}-", as_file(name)));
+    let random = (started_ns ^ u64::from(std::process::id())) & 0xffff;
+    format!("{}{}-{random:04x}", machine.unwrap_or_default(), clock::utc_compact())
+}
+
+/// A label as a part of a file's name: of characters that no shell and no file system takes for more.
+fn as_file(label: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = label.chars().take(LONGEST_NAME).map(plain).collect();
+    if name.starts_with(['.', '-']) { format!("_{name}") } else { name }
+}
+
 fn blank(options: &RunOptions, session: &Session) -> Report {
     let started_ns = clock::now_ns();
     let seed = options.seed.unwrap_or(started_ns);
@@ -272,7 +289,7 @@ fn blank(options: &RunOptions, session: &Session) -> Report {
         must_understand: Vec::new(),
         provenance: session.provenance,
         run: Run {
-            id: format!("{}-{:04x}", clock::utc_compact(), (started_ns ^ u64::from(std::process::id())) & 0xffff),
+            id: id(&options.labels, started_ns),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: crate::COMMIT.map(str::to_string),
             started_at: clock::utc(),

@@ -1,13 +1,15 @@
 //! A fleet for other eyes: what its machines differ in, the most important first.
 //!
-//! A document may come from anybody: a place in it that leads nowhere is shown as unknown, and its text
-//! passes through [`cuda_pitfalls_core::text::escape`].
+//! Anybody may have written a document: an index that is out of range is shown as unknown, and all text passes
+//! through [`cuda_pitfalls_core::text::escape`].
 
 pub mod changes;
 mod csv;
+mod findings;
 mod html;
 mod markdown;
 mod prometheus;
+mod standing;
 pub mod tables;
 mod text;
 mod words;
@@ -16,6 +18,8 @@ mod words;
 pub mod fixture;
 #[cfg(test)]
 mod made_up;
+#[cfg(test)]
+mod told_once;
 
 use cuda_pitfalls_answers::fleet::Fleet;
 

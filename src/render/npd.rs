@@ -2,8 +2,9 @@
 //! that it takes from the plugin's exit code.
 
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::{ReportView, Required, Requirement};
-use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::event::Event;
+use cuda_pitfalls_core::report::{Calibrated, ReportView, Required, Requirement};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 
 use super::tally::{self, Standing};
 use cuda_pitfalls_core::text::escape::{shorten, visible};
@@ -56,8 +57,9 @@ impl PluginStatus {
     }
 }
 
-/// Why a GPU or its driver is lost, if the report shows that: fewer answer than `--require` asks for or than are on the
-/// bus, or NVML fails. A machine without a sign of a GPU has lost none.
+/// Why a GPU or its driver is lost, if the report shows that: NVML or `cuInit` fails, or fewer GPUs answer than
+/// `--require` asks for or than are on the bus; or which other `--require` is not met. A machine without a sign of a GPU
+/// has lost none.
 fn lost(report: &ReportView<'_>) -> Option<String> {
     let machine = &report.machine;
     let on_bus = machine.pci_gpus.unwrap_or_default();
@@ -73,11 +75,34 @@ fn lost(report: &ReportView<'_>) -> Option<String> {
     if let Some(unmet) = report.run.require.iter().find(of_gpus) {
         return Some(format!("GPU lost: {} of {} can be used", unmet.found.unwrap_or_default(), unmet.wanted));
     }
+    if let Some(status) = report.run.calibration.iter().find_map(failed_start) {
+        return Some(format!("GPU or driver lost: cuInit: {}", visible(&status)));
+    }
     // Those who were lent some of the GPUs cannot see the others.
     let is_lent = LENT.iter().any(|name| machine.environment.contains_key(*name));
     let answer = machine.gpus.len() as u64;
-    (answer < on_bus && !is_lent && machine.unavailable.is_empty())
-        .then(|| format!("GPU lost: {answer} of {on_bus} on the bus answer"))
+    if answer < on_bus && !is_lent && machine.unavailable.is_empty() {
+        return Some(format!("GPU lost: {answer} of {on_bus} on the bus answer"));
+    }
+    // A run that was ended before it was done says nothing of what it had no time for, and an unexpected verdict says more.
+    let is_unexpected = report.scenarios.iter().any(|it| it.verdict.expectation == ExpectationMet::Unexpected);
+    let unmet = report.requirements().into_iter().find(Requirement::is_unmet);
+    let unmet = unmet.filter(|_| report.complete && !is_unexpected)?;
+    let found = unmet.found.unwrap_or_default();
+    Some(format!("not met: --require {}={}, found {found}", unmet.what.name(), unmet.wanted))
+}
+
+/// What `cuInit` returned in a control of the instrument, if it failed: it is the first step of every control that
+/// calls CUDA.
+fn failed_start(calibrated: &Calibrated) -> Option<String> {
+    let attempts = calibrated.attempts.iter().flat_map(|case| &case.attempts);
+    let mut events = attempts.flat_map(|attempt| &attempt.recording.events);
+    events.find_map(|it| match &it.event {
+        Event::End { step: 0, status: Some(status), .. } if status.code != 0 => {
+            Some(status.name.clone().unwrap_or_else(|| status.code.to_string()))
+        }
+        _ => None,
+    })
 }
 
 /// The line: how many stand worst, and the name of the first of them.
@@ -114,7 +139,11 @@ pub fn report(report: &ReportView<'_>) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use cuda_pitfalls_calls::CallLibrary;
+    use cuda_pitfalls_core::event::Status;
     use cuda_pitfalls_core::machine::Unavailable;
+    use cuda_pitfalls_core::recording::ProcessEvent;
+    use cuda_pitfalls_core::report::{Attempt, CaseReport};
 
     #[test]
     fn the_status_is_what_the_report_says_of_the_machine() {
@@ -169,6 +198,55 @@ mod tests {
         fine.run.require.push(Requirement::new(Required::Gpus, 4).with(2));
         assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
         assert_eq!(super::report(&fine.view()), "GPU lost: 2 of 4 can be used\n");
+    }
+
+    #[test]
+    fn a_driver_that_does_not_start_is_a_problem() {
+        let mut report = fixture::empty();
+        let mut recording = fixture::report().scenarios[0].cases[0].attempts[0].recording.clone();
+        let mut with = |code: i64| {
+            let status = Status::named(CallLibrary::Driver, code);
+            let event = Event::End {
+                step: 0,
+                t_ns: 1,
+                elapsed_ns: 1,
+                status: Some(status),
+                values: Default::default(),
+                bytes: None,
+                calls: None,
+                processes: Vec::new(),
+                varying: Vec::new(),
+            };
+            recording.events = vec![ProcessEvent { event, ..recording.events[0].clone() }];
+            let case = CaseReport::new("init", vec![Attempt::new(0, recording.clone())]);
+            let figures = serde_json::from_value(serde_json::json!({
+                "uuid": "GPU-0", "null_bytes": 0, "context_bytes": 0, "allocation_bytes": 0, "allocated_bytes": 0,
+                "epsilon_bytes": 2, "pid_listed": false, "sound": false,
+            }));
+            report.run.calibration = vec![Calibrated { figures: figures.unwrap(), attempts: vec![case] }];
+            (PluginStatus::of(&report.view()), super::report(&report.view()))
+        };
+        let (status, line) = with(802);
+        assert_eq!(
+            (status, line.as_str()),
+            (PluginStatus::Problem, "GPU or driver lost: cuInit: CUDA_ERROR_SYSTEM_NOT_READY\n")
+        );
+        assert_eq!(with(0).0, PluginStatus::Unknown, "it started");
+    }
+
+    #[test]
+    fn what_is_required_and_not_met_is_a_problem() {
+        let mut report = fixture::report();
+        report.scenarios.truncate(1);
+        report.run.require.push(Requirement::new(Required::Answers, 3));
+        assert_eq!(PluginStatus::of(&report.view()), PluginStatus::Problem);
+        assert_eq!(super::report(&report.view()), "not met: --require answers=3, found 1\n");
+        report.complete = false;
+        assert_eq!(PluginStatus::of(&report.view()), PluginStatus::Unknown, "it had no time");
+        // What was unexpected is named first.
+        let mut report = fixture::report();
+        report.run.require.push(Requirement::new(Required::Answers, 99));
+        assert!(super::report(&report.view()).contains("unexpected"), "{}", super::report(&report.view()));
     }
 
     #[test]

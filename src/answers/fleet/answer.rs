@@ -1,7 +1,7 @@
 //! What one document answers, as machines are compared by it.
 //!
-//! A whole report is judged anew and made compact first, so that both are told in the same facts. Nothing is
-//! believed of a document: what contradicts itself is refused.
+//! A whole report is judged anew and made compact first, so that both have the same facts. A document that
+//! contradicts itself is refused.
 
 use std::collections::BTreeMap;
 
@@ -57,6 +57,8 @@ pub(super) struct Digest {
     pub verdicts: BTreeMap<Kind, usize>,
     /// How many of them were unexpected.
     pub unexpected: usize,
+    /// What a context took on its GPUs before the first question: the largest figure of a sound calibration.
+    pub context_bytes: Option<u64>,
     /// Doubts about the measurement, in words.
     pub warnings: Vec<String>,
     /// One for each question that was asked, and each libcudart.
@@ -76,6 +78,8 @@ pub(super) struct MachineAnswer {
     pub asked: String,
     /// The version of libcudart; empty where none is needed.
     pub libcudart: String,
+    /// Whether the report itself says that the verdict is unexpected.
+    pub is_unexpected: bool,
     /// What it showed.
     pub shown: Shown,
 }
@@ -186,6 +190,8 @@ fn reported(report: CompactReport) -> Result<Digest, Refused> {
     let mut warnings = run.warnings;
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     warnings.truncate(MOST_WARNINGS);
+    let sound = run.calibration.iter().map(|it| &it.figures).filter(|it| it.sound);
+    let context_bytes = sound.map(|it| it.context_bytes).max();
     let shared = !run.co_tenants.is_empty() || is_disturbed(&scenarios);
     let mut verdicts = BTreeMap::new();
     for scenario in &scenarios {
@@ -210,6 +216,7 @@ fn reported(report: CompactReport) -> Result<Digest, Refused> {
         key,
         verdicts,
         unexpected,
+        context_bytes,
         warnings,
         answers,
     })
@@ -249,6 +256,7 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
         key,
         verdicts: BTreeMap::new(),
         unexpected: 0,
+        context_bytes: None,
         warnings: Vec::new(),
         answers,
     })
@@ -274,6 +282,7 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
         words: question,
         asked: asked.unwrap_or_default(),
         libcudart: libcudart.and_then(|library| library.version).unwrap_or_default(),
+        is_unexpected: verdict.expectation == ExpectationMet::Unexpected,
         shown,
     })
 }

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance};
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
 /// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 1;
+const MINOR: u32 = 2;
 
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +90,16 @@ pub struct Change {
     pub question: String,
     /// In what: `outcome`, `no answer`, or `bytes of trap/gpu0`.
     pub what: String,
+    /// Whether its verdict differs from what is usual, and not only facts beside it (since 1.2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verdict_differs: bool,
+}
+
+impl FleetDiff {
+    /// Whether a usual verdict changed, or a machine began to have another verdict than its group.
+    pub fn has_other_verdict(&self) -> bool {
+        self.usual.iter().any(|it| it.verdicts.is_some()) || self.began.iter().any(|it| it.verdict_differs)
+    }
 }
 
 /// What changed from one document to the other.
@@ -108,9 +118,11 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
         fleet.groups.iter().filter(|group| !others.contains(&group.key)).map(size).collect()
     };
     let (differs_old, differs_new) = (differing(old), differing(new));
-    let still = |all: &BTreeSet<Change>, others: &BTreeSet<Change>, there: &BTreeSet<String>| -> Vec<Change> {
-        all.difference(others).filter(|change| there.contains(&change.machine)).cloned().collect()
-    };
+    // Who differed in facts and now in the verdict began to differ in it; who went back to facts did not cease.
+    let is_new = |key: &&DiffersIn, verdict: bool| differs_old.get(*key).is_none_or(|before| verdict && !before);
+    let began = differs_new.iter().filter(|(key, verdict)| is_new(key, **verdict)).map(change).collect();
+    let ceased = differs_old.iter().filter(|(key, _)| !differs_new.contains_key(*key)).map(change);
+    let ceased = ceased.filter(|it| machines_new.contains(&it.machine)).collect();
     Ok(FleetDiff {
         schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
         provenance: new.provenance,
@@ -122,8 +134,8 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
         groups_new: only(new, &keys_old),
         usual: usual(old, new),
         // A machine that is new and differs began to.
-        began: still(&differs_new, &differs_old, &machines_new),
-        ceased: still(&differs_old, &differs_new, &machines_new),
+        began,
+        ceased,
     })
 }
 
@@ -140,22 +152,29 @@ fn size(group: &Group) -> Size {
     Size { key: group.key.clone(), machines: group.machines.len() }
 }
 
-/// Who differs in what.
-fn differing(fleet: &Fleet) -> BTreeSet<Change> {
-    let mut all = BTreeSet::new();
+/// A machine, a question, and in what.
+type DiffersIn = (String, String, String);
+
+fn change((key, verdict_differs): (&DiffersIn, &bool)) -> Change {
+    let (machine, question, what) = key.clone();
+    Change { machine, question, what, verdict_differs: *verdict_differs }
+}
+
+/// Who differs in what, and whether in the verdict.
+fn differing(fleet: &Fleet) -> BTreeMap<DiffersIn, bool> {
+    let mut all = BTreeMap::new();
     for Difference { question, machines, what, .. } in &fleet.differences {
         let Some(question) = fleet.questions.get(*question) else { continue };
-        let what = match what {
-            What::Outcome { .. } => "outcome".to_owned(),
-            What::NoAnswer { .. } => "no answer".to_owned(),
-            What::Bytes { figure, .. } => format!("bytes of {figure}"),
+        let (what, verdict) = match what {
+            What::Outcome { verdict_differs, .. } => ("outcome".to_owned(), *verdict_differs),
+            What::NoAnswer { .. } => ("no answer".to_owned(), false),
+            What::Bytes { figure, .. } => (format!("bytes of {figure}"), false),
         };
-        let names = machines.iter().filter_map(|place| fleet.machines.get(*place));
-        all.extend(names.map(|machine| Change {
-            machine: machine.name.clone(),
-            question: question.name.clone(),
-            what: what.clone(),
-        }));
+        for machine in machines.iter().filter_map(|place| fleet.machines.get(*place)) {
+            // A machine may be in several groups.
+            let key = (machine.name.clone(), question.name.clone(), what.clone());
+            *all.entry(key).or_insert(false) |= verdict;
+        }
     }
     all
 }
@@ -187,7 +206,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     changed
 }
 
-/// What is usual in a group, but where nothing is.
+/// The usual outcome of each question of a group; none where two are equally frequent.
 fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = (&'f str, &'f Outcome)> {
     group.usual.iter().filter_map(|usual: &Usual| {
         let first = usual.outcomes.first()?;
@@ -206,7 +225,7 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
     let members: BTreeSet<String> = after.machines.iter().filter_map(|place| name(new, place)).collect();
     let hardware = |key: &Key| (key.gpus.clone(), key.mig, key.shared);
     let is_replaced = |group: &&Group| {
-        // One of the two was replaced, not both at once: what changed is one thing then.
+        // If only one of the two was replaced, what changed has one reason.
         let (driver, library) = (group.key.driver != after.key.driver, group.key.libcudart != after.key.libcudart);
         hardware(&group.key) == hardware(&after.key) && driver != library
     };

@@ -50,7 +50,7 @@ impl Counts {
 /// Reads all documents of these files, folders and standard input (`-`) into a pool.
 pub fn gather(arguments: &[PathBuf], pool: &Pool) {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // No more is under way than each thread is reading, and one more.
+    // One job waits while each thread reads one.
     let (send, receive) = sync_channel::<Job>(1);
     let (receive, whole) = (Mutex::new(receive), Mutex::new(()));
     std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>
     let counts = Arc::<Counts>::default();
     archive::documents(source, |found| {
         let text = found.text.as_deref().unwrap_or_default();
-        // By its head, which of a compact report takes no time; what follows is understood by many.
+        // The head alone tells whether it is ours, which is fast; other threads read the rest.
         wrong = if found.text.is_ok() && is_ours(text) { 0 } else { wrong + 1 };
         bytes += text.len();
         let is_trace = begins_a_trace(&found);
@@ -160,7 +160,7 @@ fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
             return is_ours;
         }
     };
-    // One at a time where it takes many times its size.
+    // Judging takes many times the size of a report in memory: one at a time.
     let alone = |read: fn(&[u8]) -> Result<Digest, Refused>| {
         let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
         read(&text)

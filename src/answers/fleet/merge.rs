@@ -2,19 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::change::differing as differing_facts;
-use super::pool::{Answer, Answers, Kept, Pool, Same, UNREAD};
-use super::spread::{FEWEST, differs, spread};
+use super::names::{Names, Owner};
+use super::pool::{Answers, Kept, Pool};
+use super::usual::{Asked, Given};
 use super::{
-    Bucket, Difference, Expected, Fleet, Group, Key, MAJOR, MINOR, Machine, NotMerged, Outcome, Question, SCHEMA,
-    Spread, Usual, What,
+    Bucket, Difference, Expected, Fleet, Group, Key, MAJOR, MINOR, Machine, NotMerged, Question, SCHEMA, Usual,
 };
 use cuda_pitfalls_core::report::SchemaId;
-
-/// The labels that name a machine, the first first.
-const NAMES: [&str; 2] = ["node", "host"];
-/// So much of a UUID tells GPUs apart: `GPU-8b6c2f00`.
-const SHORT: usize = 12;
 
 /// What the program knows of a scenario that a report only names.
 #[derive(Clone, Debug, Default)]
@@ -81,164 +75,15 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         questions: Vec::new(),
         groups: members.groups.iter().map(|(key, machines)| group(key, machines)).collect(),
         differences: Vec::new(),
+        causes: Vec::new(),
+        labels: Vec::new(),
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
-    fleet.ranked()
+    fleet.current()
 }
 
 fn group(key: &Key, machines: &BTreeSet<usize>) -> Group {
     Group { key: key.clone(), machines: machines.iter().copied().collect(), usual: Vec::new() }
-}
-
-/// How machines are called: by a label, or by their GPUs.
-struct Names {
-    /// The labels that documents with these GPUs have.
-    labelled: HashMap<String, BTreeSet<String>>,
-    /// Short names of GPUs without a label.
-    short: HashMap<String, String>,
-}
-
-impl Names {
-    fn of(kept: &[Kept]) -> Names {
-        let mut names = Names { labelled: HashMap::new(), short: HashMap::new() };
-        for one in kept.iter().filter(|one| !one.gpus.is_empty()) {
-            if let Some(label) = label(one) {
-                names.labelled.entry(one.gpus.join(",")).or_default().insert(label.to_owned());
-            }
-        }
-        let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.gpus).collect();
-        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
-        for gpus in all {
-            let cut = |uuid: &String| uuid.chars().take(SHORT).collect::<String>();
-            let short = match gpus.as_slice() {
-                [] => continue,
-                [one] => cut(one),
-                // Without commas and blanks, as a host's name: names stand in lists.
-                [one, other] => format!("{}+{}", cut(one), cut(other).trim_start_matches("GPU-")),
-                [one, rest @ ..] => format!("{}+{}-more", cut(one), rest.len()),
-            };
-            let times = taken.entry(short.clone()).or_default();
-            *times += 1;
-            let short = if *times > 1 { format!("{short} ({times})") } else { short };
-            names.short.insert(gpus.join(","), short);
-        }
-        names
-    }
-
-    /// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
-    /// others that do: a name that was given twice hides nobody.
-    fn owners(&self, kept: &[Kept]) -> Vec<Owner> {
-        let called: Vec<String> = kept.iter().map(|one| self.of_document(one)).collect();
-        let mut linked = Linked::new(kept.len());
-        let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
-        for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
-            for gpu in &one.gpus {
-                let other = *first_with.entry((name, gpu)).or_insert(at);
-                linked.link(at, other);
-            }
-        }
-        // Reports that list no GPU are of the one machine with their name, if there is just one.
-        let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
-        for (at, name) in called.iter().enumerate().filter(|(at, _)| !kept[*at].gpus.is_empty()) {
-            with_gpus.entry(name).or_default().insert(linked.first(at));
-        }
-        let mut without: HashMap<&str, usize> = HashMap::new();
-        for (at, name) in called.iter().enumerate().filter(|(at, _)| kept[*at].gpus.is_empty()) {
-            let only = with_gpus.get(name.as_str()).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
-            let other = only.unwrap_or_else(|| *without.entry(name).or_insert(at));
-            linked.link(at, other);
-        }
-        // By name: the machines, each with the least UUID of its GPUs.
-        let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
-        for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
-            let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
-            if let Some(gpu) = one.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
-                *known = gpu;
-            }
-        }
-        let mut all: BTreeMap<usize, Owner> = BTreeMap::new();
-        for (name, of_name) in machines {
-            let short = |gpu: &str| gpu.chars().take(SHORT).collect::<String>();
-            let mut taken: HashMap<String, usize> = HashMap::new();
-            of_name.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
-            for (first, gpu) in &of_name {
-                let owner = if of_name.len() == 1 {
-                    Owner { name: name.to_owned(), first: *first, shared_name: None }
-                } else {
-                    let short = short(gpu);
-                    let gpu = match taken.get(&short) {
-                        _ if gpu.is_empty() => "no GPU".to_owned(),
-                        Some(1) => short,
-                        _ => (*gpu).to_owned(),
-                    };
-                    Owner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) }
-                };
-                all.insert(*first, owner);
-            }
-        }
-        // A label can look like such a name.
-        let mut taken: HashMap<String, usize> = HashMap::new();
-        for owner in all.values_mut() {
-            let times = taken.entry(owner.name.clone()).or_default();
-            *times += 1;
-            if *times > 1 {
-                owner.name = format!("{} ({times})", owner.name);
-            }
-        }
-        (0..kept.len()).filter_map(|at| all.get(&linked.first(at)).cloned()).collect()
-    }
-
-    fn of_document(&self, one: &Kept) -> String {
-        if let Some(label) = label(one) {
-            return label.to_owned();
-        }
-        let gpus = one.gpus.join(",");
-        let labels = self.labelled.get(&gpus);
-        // A report without a label is of the machine with the same GPUs, if there is one such.
-        if let Some([label]) = labels.map(|all| all.iter().collect::<Vec<_>>()).as_deref() {
-            return (*label).clone();
-        }
-        self.short.get(&gpus).cloned().unwrap_or_else(|| format!("unnamed: {}", one.path))
-    }
-}
-
-/// A machine, as the owner of documents.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Owner {
-    name: String,
-    /// Its first document, by path: what a report says can be made up, so a name alone is no identity.
-    first: usize,
-    /// What its documents call it, where another machine's call that one the same.
-    shared_name: Option<String>,
-}
-
-/// Which documents are linked with one another, directly or by others.
-struct Linked(Vec<usize>);
-
-impl Linked {
-    fn new(count: usize) -> Linked {
-        Linked((0..count).collect())
-    }
-
-    /// The first of those that a document is linked with.
-    fn first(&self, at: usize) -> usize {
-        let mut at = at;
-        while let Some(next) = self.0.get(at).copied().filter(|next| *next != at) {
-            at = next;
-        }
-        at
-    }
-
-    fn link(&mut self, one: usize, other: usize) {
-        let (one, other) = (self.first(one), self.first(other));
-        if let Some(link) = self.0.get_mut(one.max(other)) {
-            *link = one.min(other);
-        }
-    }
-}
-
-fn label(one: &Kept) -> Option<&str> {
-    NAMES.iter().find_map(|name| one.labels.get(*name)).map(String::as_str).filter(|label| !label.is_empty())
 }
 
 /// Which machine answered what in which group, without the answers.
@@ -261,7 +106,6 @@ impl Members {
         let mut all: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
         // By machine: which names each group has already. A later document comes first.
         let mut asked: HashMap<Key, BTreeSet<u32>> = HashMap::new();
-        // Machines that turn out to be none leave no gap, since an owner without a used document has no entry.
         for (place, (one, owner)) in kept.iter().zip(owners).enumerate() {
             let is_first = known.last() != Some(&owner);
             if is_first {
@@ -272,10 +116,10 @@ impl Members {
             machines.push(machine);
             let mut by_library: HashMap<&str, (Key, Vec<u32>)> = HashMap::new();
             for answer in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
-                let of = by_library
+                let of_library = by_library
                     .entry(&answer.libcudart)
                     .or_insert_with(|| (Key { libcudart: answer.libcudart.clone(), ..one.key.clone() }, Vec::new()));
-                of.1.push(answer.name);
+                of_library.1.push(answer.name);
             }
             for (key, names) in by_library.into_values() {
                 let known = asked.entry(key.clone()).or_default();
@@ -321,6 +165,7 @@ fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> 
                 partial: false,
                 verdicts: BTreeMap::new(),
                 unexpected: 0,
+                context_bytes: None,
                 warnings: owner
                     .shared_name
                     .iter()
@@ -346,6 +191,8 @@ fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> 
             known.warnings.push(format!("a report of it is dated in the future: {}", one.started_at));
         }
         known.partial |= one.is_partial;
+        // The latest report that was calibrated.
+        known.context_bytes = known.context_bytes.or(one.context_bytes);
         for (kind, count) in &one.verdicts {
             *known.verdicts.entry(*kind).or_insert(0) += count;
         }
@@ -379,14 +226,6 @@ fn warn_of_clashes(machines: &mut [Machine]) {
     }
 }
 
-/// One document's answer to the question that is being looked at.
-#[derive(Clone, Copy)]
-struct Given<'a> {
-    machine: usize,
-    answer: &'a Answer,
-    figures: &'a [i64],
-}
-
 /// Answers by what was asked and by group; empty for what most were asked.
 type Variants<'a> = BTreeMap<String, BTreeMap<usize, Vec<Given<'a>>>>;
 
@@ -398,7 +237,7 @@ struct Questions<'a, W> {
 }
 
 impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
-    /// Looks at one question after the other, so that never more than one is held in another order.
+    /// Merges one question after the other, so that the answers to only one are in memory in a second order.
     fn ask(&self, fleet: &mut Fleet) {
         let mut cursors = vec![(0_usize, 0_usize); self.kept.len()];
         let mut found: BTreeMap<String, Vec<(usize, Usual, Vec<Difference>)>> = BTreeMap::new();
@@ -457,7 +296,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
         }
     }
 
-    /// The answers by what was asked. Those who could not be asked at all are with the most frequent.
+    /// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
     fn variants(given: BTreeMap<usize, Vec<Given<'a>>>) -> Variants<'a> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for one in given.values().flatten().filter(|one| !one.answer.asked.is_empty()) {
@@ -495,103 +334,4 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
             is_row: scenario.is_empty(),
         }
     }
-}
-
-/// One question in one group.
-struct Asked<'a> {
-    given: Vec<Given<'a>>,
-    members: &'a BTreeSet<usize>,
-    key: &'a Key,
-}
-
-impl Asked<'_> {
-    fn result(&self, group: usize) -> (Usual, Vec<Difference>) {
-        let mut outcomes: BTreeMap<&Same, Vec<&Given>> = BTreeMap::new();
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        let mut no_answer = Vec::new();
-        for given in &self.given {
-            match &given.answer.shown {
-                Ok(same) => outcomes.entry(same).or_default().push(given),
-                Err(reason) => {
-                    *reasons.entry(reason.clone()).or_default() += 1;
-                    no_answer.push(given.machine);
-                }
-            }
-        }
-        let mut outcomes: Vec<(&Same, Vec<&Given>)> = outcomes.into_iter().collect();
-        // A stable sort: of outcomes with equally many machines, the order of their facts stays.
-        outcomes.sort_by_key(|(_, given)| std::cmp::Reverse(given.len()));
-        let there: BTreeSet<usize> = self.given.iter().map(|given| given.machine).collect();
-        let mut usual = Usual {
-            question: 0,
-            outcomes: outcomes.iter().map(|(same, given)| outcome(same, given.len())).collect(),
-            used_bytes: BTreeMap::new(),
-            no_answer,
-            not_asked: self.members.difference(&there).copied().collect(),
-        };
-        let mut differences = Vec::new();
-        let mut differs_in = |machines: Vec<usize>, usual_machines, what| {
-            differences.push(Difference { group, question: 0, machines, usual_machines, what });
-        };
-        let Some((first, of_first)) = outcomes.first() else { return (usual, differences) };
-        for (place, (same, given)) in outcomes.iter().enumerate().skip(1) {
-            let what = What::Outcome {
-                outcome: place,
-                verdict_differs: same.kind != first.kind,
-                facts: differing_facts(&first.facts, &same.facts),
-            };
-            differs_in(given.iter().map(|given| given.machine).collect(), of_first.len(), what);
-        }
-        if !usual.no_answer.is_empty() {
-            let answered = outcomes.iter().map(|(_, given)| given.len()).sum();
-            differs_in(usual.no_answer.clone(), answered, What::NoAnswer { reasons });
-        }
-        let is_tie = outcomes.get(1).is_some_and(|(_, given)| given.len() == of_first.len());
-        if !is_tie {
-            for (figure, spread, away) in figures(of_first, self.key.shared) {
-                for (machines, these) in away {
-                    let what = What::Bytes { figure: figure.clone(), usual: spread, these };
-                    differs_in(machines, spread.count, what);
-                }
-                usual.used_bytes.insert(figure, spread);
-            }
-        }
-        (usual, differences)
-    }
-}
-
-fn outcome(same: &Same, machines: usize) -> Outcome {
-    Outcome { kind: same.kind, facts: same.facts.clone(), machines }
-}
-
-/// Machines on one side of the median, and their figures.
-type Away = (Vec<usize>, Spread);
-
-/// Each figure of machines that showed the same, and those that are above and below it.
-fn figures(given: &[&Given], is_shared: bool) -> Vec<(String, Spread, Vec<Away>)> {
-    let about: BTreeSet<&String> = given.iter().flat_map(|given| &given.answer.figures).collect();
-    let mut found = Vec::new();
-    for figure in about {
-        let value = |given: &&&Given| {
-            let place = given.answer.figures.iter().position(|known| known == figure);
-            // What did not change has no figure.
-            let bytes = place.map_or(Some(0), |place| given.figures.get(place).copied())?;
-            (bytes != UNREAD).then_some((given.machine, bytes))
-        };
-        let values: Vec<(usize, i64)> = given.iter().filter_map(|given| value(&given)).collect();
-        let mut bytes: Vec<i64> = values.iter().map(|(_, bytes)| *bytes).collect();
-        let Some(all) = spread(&mut bytes) else { continue };
-        let mut away = Vec::new();
-        if all.count >= FEWEST {
-            for above in [false, true] {
-                let is_away = |(_, bytes): &&(usize, i64)| {
-                    differs(*bytes, &all, is_shared) && (*bytes > all.median_bytes) == above
-                };
-                let (machines, mut bytes): (Vec<usize>, Vec<i64>) = values.iter().filter(is_away).copied().unzip();
-                away.extend(spread(&mut bytes).map(|these| (machines, these)));
-            }
-        }
-        found.push((figure.clone(), all, away));
-    }
-    found
 }

@@ -8,13 +8,13 @@ use super::answer::{Digest, MachineAnswer, Refused, Shown};
 use super::{Bucket, CaseChange, Input, Key, MOST_EXAMPLES, NotMerged};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// Different answers are kept up to this size together. Those of a thousand different machines take a tenth of it.
+/// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
 /// An answer takes so many times its text.
 const FACTS_BYTES: usize = 6;
 /// A figure that could not be read.
 pub(super) const UNREAD: i64 = i64::MIN;
-/// What takes part in none of a name, so that it can stand between two.
+/// No text in UTF-8 has this byte, so it separates two of them.
 const BETWEEN: u8 = 0xff;
 
 /// What is taken of the documents.
@@ -49,6 +49,7 @@ pub(super) struct Kept {
     pub(super) key: Key,
     pub(super) verdicts: BTreeMap<Kind, usize>,
     pub(super) unexpected: usize,
+    pub(super) context_bytes: Option<u64>,
     pub(super) warnings: Vec<String>,
     /// Indices of [`Answers::all`], in the order of their names.
     pub(super) answers: Box<[u32]>,
@@ -63,6 +64,7 @@ pub(super) struct Answer {
     pub(super) name: u32,
     pub(super) asked: String,
     pub(super) libcudart: String,
+    pub(super) is_unexpected: bool,
     /// The reason where there is none.
     pub(super) shown: Result<Same, String>,
     /// What the figures of a document with this answer are about: `trap/gpu0`.
@@ -145,6 +147,7 @@ impl Pool {
             return Err(refused(Bucket::Future, &why));
         }
         let Digest { started_at, is_partial, labels, gpus, key, verdicts, unexpected, warnings, answers, .. } = digest;
+        let context_bytes = digest.context_bytes;
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
         let mut code = Vec::new();
         for answer in &answers {
@@ -170,6 +173,7 @@ impl Pool {
             key,
             verdicts,
             unexpected,
+            context_bytes,
             warnings,
             answers: found.iter().map(|(_, at, _)| *at).collect(),
             figures: found.into_iter().flat_map(|(_, _, figures)| figures).collect(),
@@ -268,7 +272,7 @@ impl Answers {
         self.bytes += FACTS_BYTES * code.len() + size_of::<Answer>();
         self.known.insert(code.into(), at);
         let (asked, libcudart) = (answer.asked.clone(), answer.libcudart.clone());
-        self.all.push(Answer { name, asked, libcudart, shown, figures });
+        self.all.push(Answer { name, asked, libcudart, is_unexpected: answer.is_unexpected, shown, figures });
         Some((name, at))
     }
 }
@@ -276,7 +280,7 @@ impl Answers {
 /// An answer as bytes, by which it is found again: all of it but its figures.
 fn encode(answer: &MachineAnswer, code: &mut Vec<u8>) {
     code.clear();
-    // No text in UTF-8 has this byte, so that no two answers have the same bytes.
+    // With separators no two different answers have the same bytes.
     let mut add = |text: &str, level: usize| {
         code.extend_from_slice(text.as_bytes());
         code.extend(std::iter::repeat_n(BETWEEN, level));
@@ -284,6 +288,7 @@ fn encode(answer: &MachineAnswer, code: &mut Vec<u8>) {
     for part in [&answer.name, &answer.asked, &answer.libcudart] {
         add(part, 1);
     }
+    add(if answer.is_unexpected { "unexpected" } else { "" }, 1);
     match &answer.shown {
         Shown::Nothing(reason) => add(reason, 1),
         Shown::Answer { kind, by_chance, cases } => {

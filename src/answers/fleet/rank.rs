@@ -2,7 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::{Difference, Fleet, What};
+use super::{Difference, Fleet, MINOR, What, cause, label};
+
+/// Since this minor `usual_machines` of a difference in bytes does not count the machines that differ.
+const USUAL_WITHOUT_THESE: u32 = 3;
 
 /// In what machines differ, what matters most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +46,19 @@ impl Rank {
 }
 
 impl Fleet {
-    /// The document with its differences in order: older versions kept them in another one.
-    pub fn ranked(mut self) -> Fleet {
+    /// The document as this version writes it: differences in order, with their causes and labels.
+    pub fn current(mut self) -> Fleet {
+        if self.schema.minor < USUAL_WITHOUT_THESE {
+            for difference in &mut self.differences {
+                if matches!(difference.what, What::Bytes { .. }) {
+                    difference.usual_machines = difference.usual_machines.saturating_sub(difference.machines.len());
+                }
+            }
+        }
+        self.schema.minor = self.schema.minor.max(MINOR);
         self.differences.sort_by(Difference::by_weight);
+        self.causes = cause::causes(&self);
+        self.labels = label::labels(&self);
         self
     }
 }

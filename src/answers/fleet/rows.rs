@@ -10,7 +10,7 @@ use crate::survey::python::{PythonRow, without_line};
 use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
 
-/// One for each row that is no control of the instrument.
+/// The answers of a survey: one for each row, without the controls of the instrument.
 pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
     match survey {
         Survey::Calls(document) => document.rows.iter().filter_map(answer).collect(),
@@ -20,7 +20,7 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
     }
 }
 
-fn answer<R: Told>(row: &R) -> Option<MachineAnswer> {
+fn answer<R: Answers>(row: &R) -> Option<MachineAnswer> {
     if row.is_control() {
         return None;
     }
@@ -42,12 +42,13 @@ fn answer<R: Told>(row: &R) -> Option<MachineAnswer> {
         words: String::new(),
         asked: row.asked(),
         libcudart: libcudart.unwrap_or_default(),
+        is_unexpected: false,
         shown,
     })
 }
 
-/// What a row tells, beside what every row does.
-trait Told: Row {
+/// What a row of this kind answers.
+trait Answers: Row {
     /// What it is about, and on which libcudart.
     fn name(&self) -> (String, Option<String>) {
         (self.key(), None)
@@ -65,7 +66,7 @@ trait Told: Row {
     }
 }
 
-impl Told for CallRow {
+impl Answers for CallRow {
     fn name(&self) -> (String, Option<String>) {
         (self.call.clone(), self.libcudart_version.clone())
     }
@@ -87,7 +88,7 @@ impl Told for CallRow {
     }
 }
 
-impl Told for MaskRow {
+impl Answers for MaskRow {
     /// The same text means other GPUs on a machine with more of them.
     fn asked(&self) -> String {
         format!("{} {:?}", self.predicted.status, self.predicted.gpus)
@@ -102,7 +103,7 @@ impl Told for MaskRow {
     }
 }
 
-impl Told for EnvRow {
+impl Answers for EnvRow {
     fn asked(&self) -> String {
         format!("{} {}", self.value, self.observable)
     }
@@ -112,7 +113,7 @@ impl Told for EnvRow {
     }
 }
 
-impl Told for PythonRow {
+impl Answers for PythonRow {
     fn asked(&self) -> String {
         format!("{:?} {:?} {:?}", self.before, self.ask, self.env)
     }

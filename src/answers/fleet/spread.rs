@@ -14,7 +14,7 @@ const HUNDREDTH: u64 = 100;
 /// vary by up to 22 MiB in the committed reports of such runs.
 const SHARED_NOISE_BYTES: u64 = 32 << 20;
 /// With fewer machines there is no majority that one could differ from.
-pub(super) const FEWEST: usize = 3;
+const FEWEST: usize = 3;
 
 /// The figures in short; none of none.
 pub(super) fn spread(figures: &mut [i64]) -> Option<Spread> {
@@ -28,9 +28,14 @@ pub(super) fn spread(figures: &mut [i64]) -> Option<Spread> {
 /// Whether a figure differs from those of which this is the spread, on GPUs that others use too or do not.
 pub(super) fn differs(figure: i64, of: &Spread, is_shared: bool) -> bool {
     let away = figure.abs_diff(of.median_bytes);
-    let noise = NOISE_BYTES.max(of.median_bytes.unsigned_abs() / HUNDREDTH);
-    let noise = if is_shared { noise.max(SHARED_NOISE_BYTES) } else { noise };
-    of.count >= FEWEST && away > noise && away > of.mad_bytes.unsigned_abs().saturating_mul(MOST_MADS)
+    let is_beyond_chance = away > of.mad_bytes.unsigned_abs().saturating_mul(MOST_MADS);
+    of.count >= FEWEST && away > noise(of.median_bytes, is_shared) && is_beyond_chance
+}
+
+/// How far figures with this median may be from one another without a cause.
+pub(super) fn noise(median: i64, is_shared: bool) -> u64 {
+    let noise = NOISE_BYTES.max(median.unsigned_abs() / HUNDREDTH);
+    if is_shared { noise.max(SHARED_NOISE_BYTES) } else { noise }
 }
 
 /// The middle of the figures, which are sorted for it; of two in the middle, the mean.

@@ -13,7 +13,7 @@ use super::argument::duration;
 use super::error::CliError;
 use super::output::{fail, named, print};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
+use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, FleetDiff, Pool, Rule, Words};
 use cuda_pitfalls_core::report::Store;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -38,6 +38,8 @@ pub(super) enum FleetCommand {
     /// Write a merged document as tables in Parquet, for DuckDB, Polars and other databases.
     Tables(tables::FleetTablesArguments),
     /// Show what changed between two merged documents, such as last month's and today's.
+    ///
+    /// Exits 0 whatever changed, and 1 if something changed that --forbid names.
     Diff(Diff),
 }
 
@@ -60,8 +62,8 @@ pub(super) struct Merge {
     /// Merge reports of the simulated machine, and no others.
     #[arg(long)]
     simulated: bool,
-    /// Exit 1 if machines differ, or expected ones are missing; may be given several times.
-    #[arg(long, value_enum, value_name = "WHAT")]
+    /// Exit 1 if one of these happened; may be given several times, or with commas.
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     forbid: Vec<Forbidden>,
     /// The merged document on stdout too.
     #[arg(long)]
@@ -74,6 +76,23 @@ enum Forbidden {
     Differences,
     /// A machine that was expected is missing.
     Missing,
+    /// A verdict is unexpected by a machine's own report, whether the others agree with it or not.
+    Unexpected,
+    /// Two machines with other GPUs have one name.
+    Conflicts,
+}
+
+/// What must not have changed between two audits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ForbiddenChange {
+    /// A usual verdict is another one, or a machine began to have another verdict than its group.
+    Verdict,
+    /// A usual outcome is another one, in its verdict or in its facts.
+    Usual,
+    /// A machine began to differ from its group in anything.
+    Differences,
+    /// A machine of the older document is gone.
+    Missing,
 }
 
 #[derive(Debug, clap::Args)]
@@ -82,6 +101,9 @@ pub(super) struct Diff {
     old: PathBuf,
     /// The newer one.
     new: PathBuf,
+    /// Exit 1 if one of these changed; may be given several times, or with commas.
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    forbid: Vec<ForbiddenChange>,
     /// One JSON document.
     #[arg(long)]
     json: bool,
@@ -137,6 +159,8 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
     let happened = |what: &Forbidden| match what {
         Forbidden::Differences => !merged.differences.is_empty(),
         Forbidden::Missing => merged.expected.as_ref().is_some_and(|expected| !expected.missing.is_empty()),
+        Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
+        Forbidden::Conflicts => merged.machines.iter().any(|machine| machine.shared_name.is_some()),
     };
     let is_merged = |(bucket, count): (&Bucket, &u64)| bucket.is_merged() && *count > 0;
     match merged.input.buckets.iter().any(is_merged) {
@@ -185,10 +209,24 @@ fn diff(arguments: &Diff) -> Exit {
         (Ok(old), Ok(new)) => fleet::diff(&old, &new).map_err(|why| why.to_string()),
         (Err(why), _) | (_, Err(why)) => Err(why.to_string()),
     };
-    let shown = match compared {
+    let diff = match compared {
+        Ok(diff) => diff,
         Err(why) => return fail(why, Exit::Usage, arguments.json),
-        Ok(diff) if arguments.json => print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default())),
-        Ok(diff) => print(&changes::text(&diff)),
     };
-    named(shown)
+    let shown = if arguments.json {
+        print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default()))
+    } else {
+        print(&changes::text(&diff))
+    };
+    let is_forbidden = arguments.forbid.iter().any(|what| happened(&diff, *what));
+    named(shown.worst(if is_forbidden { Exit::Unexpected } else { Exit::Ok }))
+}
+
+fn happened(diff: &FleetDiff, what: ForbiddenChange) -> bool {
+    match what {
+        ForbiddenChange::Verdict => diff.has_other_verdict(),
+        ForbiddenChange::Usual => !diff.usual.is_empty(),
+        ForbiddenChange::Differences => !diff.began.is_empty(),
+        ForbiddenChange::Missing => !diff.machines_gone.is_empty(),
+    }
 }

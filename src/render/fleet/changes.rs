@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls_answers::fleet::{Change, Fleet, FleetDiff, Size, What};
+use cuda_pitfalls_answers::fleet::{Change, Fleet, FleetDiff, Rank, Size, causes};
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::text::counts::{counted, tally};
 use cuda_pitfalls_core::text::escape::{shorten, terminal};
@@ -11,6 +11,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 use super::super::change;
 use super::super::tally::SIMULATED;
+use super::standing;
 use super::words::{self, key};
 
 /// More entries of one kind are counted only; `--json` and the document have them all.
@@ -21,8 +22,8 @@ const LONGEST: usize = 200;
 /// What was merged, where it is, and who differs in how many questions.
 pub fn merged(fleet: &Fleet, path: &str) -> String {
     let mut out = head(fleet.provenance);
-    let groups = counted(fleet.groups.len(), "group");
-    let _ = writeln!(out, "{} in {groups}, {}", counted(fleet.machines.len(), "machine"), questions(fleet));
+    let told = words::told(fleet);
+    out.push_str(&sentence("", &format!("Fleet: {}", words::title(fleet, &told)), WIDTH));
     out.push_str(&sentence("", &words::input(fleet), WIDTH));
     for one in fleet.input.not_merged.iter().take(MOST) {
         let why = format!("{}: {}", one.path, shorten(&one.why, LONGEST));
@@ -37,30 +38,45 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
     for (_, doubt) in words::doubts(fleet, MOST) {
         out.push_str(&sentence("", &doubt, WIDTH));
     }
-    let of = |is: fn(&What) -> bool| fleet.differences.iter().filter(|it| is(&it.what)).count();
-    let counts = [
-        (of(|what| matches!(what, What::Outcome { verdict_differs: true, .. })), "another verdict"),
-        (of(|what| matches!(what, What::Outcome { verdict_differs: false, .. })), "other facts"),
-        (of(|what| matches!(what, What::NoAnswer { .. })), "no answer"),
-        (of(|what| matches!(what, What::Bytes { .. })), "other bytes"),
-    ];
-    let words: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    let words = if words.is_empty() { "no machine differs from its group".to_owned() } else { words.join(", ") };
-    let _ = writeln!(out, "{}: {words}", counted(fleet.differences.len(), "difference"));
-    let machines = fleet.differences.iter().flat_map(|it| &it.machines).filter_map(|at| fleet.machines.get(*at));
-    let mut machines = tally(machines.map(|machine| machine.name.as_str()));
-    machines.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    for (name, count) in machines.iter().take(MOST) {
-        let _ = writeln!(out, "  {}: in {}", terminal(&shorten(name, LONGEST)), counted(*count, "question"));
+    if let Some(unexpected) = standing::unexpected(fleet, MOST) {
+        out.push_str(&sentence("unexpected: ", &unexpected, WIDTH));
+    }
+    if let Some(few) = standing::few(fleet).words(fleet, MOST) {
+        out.push_str(&sentence("few answers: ", &few, WIDTH));
+    }
+    if let Some(labels) = standing::labelled(fleet, MOST) {
+        out.push_str(&sentence("labels: ", &labels, WIDTH));
+    }
+    out.push_str(&differences(fleet, &told));
+    let machines = words::by_machine(&told);
+    for (place, count) in machines.iter().take(MOST) {
+        let name = terminal(&shorten(words::name(fleet, *place), LONGEST));
+        let _ = writeln!(out, "  {name}: in {}", counted(*count, "question"));
     }
     out.push_str(&more(machines.len()));
     let _ = writeln!(out, "merged into {}", terminal(path));
     out
 }
 
-fn questions(fleet: &Fleet) -> String {
-    counted(fleet.questions.len(), "question")
+/// How many differences there are, of which kind, in how many questions, and how many causes.
+fn differences(fleet: &Fleet, told: &[words::Told<'_>]) -> String {
+    if told.is_empty() {
+        return format!("no machine differs from its group, in {}\n", counted(fleet.questions.len(), "question"));
+    }
+    let count = |rank: Rank| told.iter().filter(|one| one.rank == rank).count();
+    let counts = Rank::ALL.map(|rank| (count(rank), words::rank_words(rank)));
+    let counts: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let questions: std::collections::HashSet<usize> = told.iter().map(|one| one.difference.question).collect();
+    let causes = counted(causes(fleet).len(), "cause");
+    let all = counted(fleet.questions.len(), "question");
+    let text = format!(
+        "{} of {causes}, in {} of {all}: {}",
+        counted(told.len(), "difference"),
+        questions.len(),
+        counts.join(", ")
+    );
+    sentence("", &text, WIDTH)
 }
 
 /// What changed, for a person.

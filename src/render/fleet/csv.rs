@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::escape::visible;
 
 use super::words;
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "rank",
     "differs_in",
     "machine",
@@ -27,6 +27,7 @@ const COLUMNS: [&str; 18] = [
     "mig",
     "shared",
     "page",
+    "cause",
 ];
 
 /// The whole file.
@@ -44,6 +45,7 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
         }
         row(&mut out, cells);
     }
+    let causes = words::numbers(fleet);
     for (place, one) in words::told(fleet).iter().enumerate() {
         let bytes = match &one.difference.what {
             What::Bytes { usual, these, .. } => [usual.median_bytes, these.median_bytes].map(|it| it.to_string()),
@@ -77,6 +79,7 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
                     of_key(|key| key.mig.to_string()),
                     of_key(|key| key.shared.to_string()),
                     text(one.page.unwrap_or_default()),
+                    causes.get(&place).map(|number| number.to_string()).unwrap_or_default(),
                 ],
             );
         }

@@ -33,6 +33,7 @@ fn machine(name: &str, place: usize) -> Machine {
         partial: false,
         verdicts: [(Kind::Reproduced, 20), (Kind::NotReproduced, 6)].into(),
         unexpected: 0,
+        context_bytes: None,
         warnings: Vec::new(),
     }
 }
@@ -59,7 +60,14 @@ fn outcome(kind: Kind, machines: usize) -> Outcome {
 }
 
 fn usual(question: usize, outcomes: Vec<Outcome>) -> Usual {
-    Usual { question, outcomes, used_bytes: BTreeMap::new(), no_answer: Vec::new(), not_asked: Vec::new() }
+    Usual {
+        question,
+        outcomes,
+        used_bytes: BTreeMap::new(),
+        no_answer: Vec::new(),
+        not_asked: Vec::new(),
+        unexpected: Vec::new(),
+    }
 }
 
 fn figures(bytes: i64, count: usize) -> Spread {
@@ -100,6 +108,8 @@ fn document(machines: Vec<Machine>, questions: Vec<Question>, groups: Vec<Group>
         questions,
         groups,
         differences: found,
+        causes: Vec::new(),
+        labels: Vec::new(),
     }
 }
 
@@ -158,7 +168,7 @@ pub fn fleet() -> Fleet {
     let mut fleet = document(machines, questions, groups, differences);
     fleet.expected =
         Some(Expected { machines: 7, missing: vec!["node-7".to_owned()], unexpected: vec!["node-6".to_owned()] });
-    fleet.ranked()
+    fleet.current()
 }
 
 /// A fleet of which every text does what it can, and every place leads nowhere.

@@ -13,12 +13,14 @@ use sha2::{Digest, Sha256};
 use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_core::text::escape::{html, visible};
 
+use super::findings::{Finding, findings};
+use super::standing::{self, Few};
 use super::words::{self, Told};
 
-/// So many differences are seen at once.
+/// So many causes are seen at once.
 const MOST_UNFOLDED: usize = 25;
 /// So many more have a row; the views have all.
-const MOST_DIFFERENCES: usize = 500;
+const MOST_CAUSES: usize = 500;
 /// So many facts of a difference are told in its row.
 const MOST_SIDES: usize = 4;
 /// So many machines are linked in a row.
@@ -44,10 +46,11 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
         html(&words::title(fleet, &told)),
         crate::html::STYLE,
     );
-    head(&mut out, fleet, &told);
-    differences(&mut out, &told, docs);
+    let few = standing::few(fleet);
+    head(&mut out, fleet, &told, &few);
+    differences(&mut out, &findings(fleet, &told), &few, docs);
     map(&mut out, fleet);
-    groups(&mut out, fleet, &told);
+    groups(&mut out, fleet, &told, &few);
     input(&mut out, fleet);
     out.push_str("</main>\n<main id=\"view\" hidden></main>\n");
     data(&mut out, fleet, &told, docs);
@@ -55,7 +58,7 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     out
 }
 
-/// What the page may load: nothing but the one script that it has.
+/// The content security policy: the page loads nothing, and only its own script runs.
 fn policy() -> String {
     let digest = BASE64_STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     format!(
@@ -63,20 +66,10 @@ fn policy() -> String {
     )
 }
 
-fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
+fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
     out.push_str("<header>\n<h1>cuda-pitfalls fleet</h1>\n");
     let missing = fleet.expected.as_ref().map_or(0, |expected| expected.missing.len());
-    let differing = words::differing(fleet, told);
-    let mut figure = |count: usize, what: &str, class: &str| {
-        let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
-    };
-    let class = |count: usize, class| if count > 0 { class } else { "good" };
-    figure(fleet.machines.len(), if fleet.machines.len() == 1 { "machine" } else { "machines" }, "plain");
-    figure(fleet.groups.len(), if fleet.groups.len() == 1 { "group" } else { "groups" }, "plain");
-    if fleet.expected.is_some() {
-        figure(missing, "missing", class(missing, "bad"));
-    }
-    figure(differing, if differing == 1 { "differs" } else { "differ" }, class(differing, "doubt"));
+    badges(out, fleet, words::differing(fleet, told), few);
     out.push('\n');
     if let Some(banner) = words::banner(fleet) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(banner));
@@ -93,11 +86,20 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
         let all = html(&words::names(&all, usize::MAX));
         let _ = writeln!(out, "<details><summary>All {missing} that are missing</summary><p>{all}</p></details>");
     }
+    if let Some(unexpected) = standing::unexpected(fleet, MOST_MISSING) {
+        let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(&unexpected));
+    }
+    if let Some(few) = few.words(fleet, MOST_MISSING) {
+        let _ = writeln!(out, "<p class=\"warning\">Few answers: {}</p>", html(&few));
+    }
     if let Some(alone) = words::lonely(fleet, MOST_MISSING) {
         let _ = writeln!(out, "<p>{}</p>", html(&alone));
     }
     if let Some(most) = words::most(fleet, told, MOST_NAMES) {
         let _ = writeln!(out, "<p>Differ most: {}</p>", html(&most));
+    }
+    if let Some(labels) = standing::labelled(fleet, MOST_NAMES) {
+        let _ = writeln!(out, "<p>Labels: {}</p>", html(&labels));
     }
     let _ = writeln!(
         out,
@@ -109,22 +111,52 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
     );
 }
 
-fn differences(out: &mut String, told: &[Told<'_>], docs: Option<&str>) {
+/// The counts, each in the colour of what it means.
+fn badges(out: &mut String, fleet: &Fleet, differing: usize, few: &Few) {
+    let missing = fleet.expected.as_ref().map(|expected| expected.missing.len());
+    let unexpected = standing::unexpected_machines(fleet);
+    let mut figure = |count: usize, what: &str, class: &str| {
+        let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
+    };
+    figure(fleet.machines.len(), if fleet.machines.len() == 1 { "machine" } else { "machines" }, "plain");
+    figure(fleet.groups.len(), if fleet.groups.len() == 1 { "group" } else { "groups" }, "plain");
+    if let Some(missing) = missing {
+        figure(missing, "missing", if missing > 0 { "bad" } else { "good" });
+    }
+    if unexpected > 0 {
+        figure(unexpected, "with unexpected verdicts", "bad");
+    }
+    if few.count() > 0 {
+        figure(few.count(), "with few answers", "doubt");
+    }
+    // Where nothing differs because all are wrong or have not answered, that is no good news.
+    let is_good = unexpected == 0 && few.count() == 0;
+    let class = if differing > 0 {
+        "doubt"
+    } else if is_good {
+        "good"
+    } else {
+        "plain"
+    };
+    figure(differing, if differing == 1 { "differs" } else { "differ" }, class);
+}
+
+fn differences(out: &mut String, findings: &[Finding<'_, '_>], few: &Few, docs: Option<&str>) {
     out.push_str("<h2 id=\"differences\">What differs</h2>\n");
-    if told.is_empty() {
-        out.push_str("<p>No machine differs from the others of its group.</p>\n");
+    if findings.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", few.no_difference());
         return;
     }
     let caption =
         "From what is usual in the group, the most important first. A machine that differs is not wrong for that.";
-    let (first, rest) = told.split_at_checked(MOST_UNFOLDED).unwrap_or((told, &[]));
-    table(out, caption, first, 0, docs);
+    let (first, rest) = findings.split_at_checked(MOST_UNFOLDED).unwrap_or((findings, &[]));
+    table(out, caption, first, docs);
     if rest.is_empty() {
         return;
     }
-    let shown = rest.len().min(MOST_DIFFERENCES);
-    let _ = writeln!(out, "<details><summary>{shown} more of {}</summary>", told.len());
-    table(out, "Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), first.len(), docs);
+    let shown = rest.len().min(MOST_CAUSES);
+    let _ = writeln!(out, "<details><summary>{shown} more of {}</summary>", findings.len());
+    table(out, "Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), docs);
     out.push_str("</details>\n");
     if rest.len() > shown {
         let more = rest.len() - shown;
@@ -135,22 +167,24 @@ fn differences(out: &mut String, told: &[Told<'_>], docs: Option<&str>) {
     }
 }
 
-/// Rows of differences, of which `before` come before the first.
-fn table(out: &mut String, caption: &str, told: &[Told<'_>], before: usize, docs: Option<&str>) {
+/// A row for each cause.
+fn table(out: &mut String, caption: &str, findings: &[Finding<'_, '_>], docs: Option<&str>) {
     let columns = ["Question", "Differs in", "Usual", "These", "Machines", "Group"];
     let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
     let _ = writeln!(
         out,
         "<div class=\"wide\"><table class=\"summary differences\">\n<caption>{caption}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
     );
-    for (place, one) in told.iter().enumerate() {
-        let place = before + place;
+    for finding in findings {
+        let one = finding.first;
+        let place = finding.cause.differences.first().copied().unwrap_or_default();
+        let labels = finding.labels().map(|labels| format!("<div>{}</div>", html(&labels))).unwrap_or_default();
         let cells = [
-            question(one, docs),
-            format!("<a href=\"#difference={}\">{}</a>", place + 1, html(&one.share())),
-            sides(one, |side| &side.usual, one.difference.usual_machines),
-            sides(one, |side| &side.these, one.these()),
-            machines(one, place),
+            if finding.is_of_one_question() { question(one, docs) } else { questions(finding) },
+            format!("<a href=\"#difference={}\">{}</a>", place + 1, html(&finding.share())),
+            sides(finding, |side| &side.usual, one.difference.usual_machines),
+            sides(finding, |side| &side.these, one.these()),
+            machines(one, place) + &labels,
             html(&one.group),
         ];
         let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
@@ -158,6 +192,15 @@ fn table(out: &mut String, caption: &str, told: &[Told<'_>], before: usize, docs
         let _ = writeln!(out, "<tr>{row}</tr>");
     }
     out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// The questions of a cause: how many, and folded below it each with a link to its view.
+fn questions(finding: &Finding<'_, '_>) -> String {
+    let all = finding.questions();
+    let link =
+        |(place, name): &(usize, &str)| format!("<li><a href=\"#difference={}\">{}</a></li>", place + 1, html(name));
+    let list: String = all.iter().map(link).collect();
+    format!("<details><summary>{}</summary><ul>{list}</ul></details>", html(&finding.subject()))
 }
 
 /// A question: its name, what it asks, and its page.
@@ -178,12 +221,13 @@ fn question(one: &Told<'_>, docs: Option<&str>) -> String {
     cell
 }
 
-fn sides(one: &Told<'_>, part: fn(&words::Side) -> &String, count: usize) -> String {
+fn sides(finding: &Finding<'_, '_>, part: fn(&words::Side) -> &String, count: usize) -> String {
     let line =
-        |side: &words::Side| format!("<div><span class=\"dim\">{}:</span> {}</div>", html(&side.of), html(part(side)));
-    let mut lines: String = one.sides.iter().take(MOST_SIDES).map(line).collect();
-    if one.sides.len() > MOST_SIDES {
-        let _ = write!(lines, "<div class=\"dim\">and {} more facts</div>", one.sides.len() - MOST_SIDES);
+        |side: &&words::Side| format!("<div><span class=\"dim\">{}:</span> {}</div>", html(&side.of), html(part(side)));
+    let sides = finding.sides();
+    let mut lines: String = sides.iter().take(MOST_SIDES).map(line).collect();
+    if sides.len() > MOST_SIDES {
+        let _ = write!(lines, "<div class=\"dim\">and {} more</div>", sides.len() - MOST_SIDES);
     }
     let machines = if count == 1 { "1 machine".to_owned() } else { format!("{count} machines") };
     format!("{lines}<div class=\"dim\">{machines}</div>")
@@ -237,7 +281,7 @@ fn map(out: &mut String, fleet: &Fleet) {
     );
 }
 
-fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
+fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
     out.push_str(
         "<h2 id=\"groups\">Groups</h2>\n<div class=\"wide\"><table class=\"groups\">\n<caption>Machines are compared only within a \
          group.</caption>\n<thead><tr><th scope=\"col\">Group</th><th scope=\"col\">Machines</th></tr></thead>\n<tbody>\n",
@@ -247,7 +291,7 @@ fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>]) {
             out,
             "<tr><td>{}</td><td>{}</td></tr>",
             html(&words::key(&group.key)),
-            words::group(group, told, place)
+            words::group(group, told, few, place)
         );
     }
     out.push_str("</tbody>\n</table></div>\n");
@@ -306,16 +350,17 @@ fn data(out: &mut String, fleet: &Fleet, told: &[Told<'_>], docs: Option<&str>) 
                     serde_json::json!({
                         "question": one.question,
                         "verdict": first.map(|outcome| words::verdict(outcome.kind, is_row)),
-                        "no_answer": one.no_answer, "not_asked": one.not_asked,
+                        "no_answer": one.no_answer, "not_asked": one.not_asked, "unexpected": one.unexpected,
                     })
                 })
                 .collect();
             serde_json::json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual })
         })
         .collect();
+    let answered: Vec<[usize; 2]> = fleet.coverage().into_iter().map(|it| [it.answered, it.asked]).collect();
     let mut document = serde_json::json!({
         "machines": fleet.machines, "questions": fleet.questions, "groups": groups, "differences": told,
-        "docs": docs.map(|docs| docs.trim_end_matches('/')),
+        "answered": answered, "docs": docs.map(|docs| docs.trim_end_matches('/')),
     });
     make_harmless(&mut document);
     // In a script only `</script` and `<!--` mean anything, and JSON has another way to write their first character.

@@ -10,7 +10,7 @@ use cuda_pitfalls_answers::fleet::*;
 use cuda_pitfalls_core::fact::{self, Fact};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-const MIB: i64 = 1 << 20;
+pub(super) const MIB: i64 = 1 << 20;
 
 /// One compact report: of a machine with one GPU, whose context takes so many bytes.
 fn report(node: &str, uuid: &str, bytes: i64) -> Value {
@@ -32,7 +32,7 @@ fn report(node: &str, uuid: &str, bytes: i64) -> Value {
     })
 }
 
-fn scenario(name: &str, line: &str, bytes: i64) -> Value {
+pub(super) fn scenario(name: &str, line: &str, bytes: i64) -> Value {
     json!({
         "name": name, "sha256": "00ff", "asked": "00ff", "libcudart": {"version": "13.0"},
         "verdict": {"kind": "reproduced", "expectation": "as_expected"},
@@ -41,7 +41,7 @@ fn scenario(name: &str, line: &str, bytes: i64) -> Value {
 }
 
 /// So many machines that show the same.
-fn fleet_of(count: usize) -> Vec<Value> {
+pub(super) fn fleet_of(count: usize) -> Vec<Value> {
     (0..count).map(|at| report(&format!("node-{at:02}"), &format!("GPU-{at:012}"), 527 * MIB)).collect()
 }
 
@@ -63,7 +63,7 @@ fn measured() -> Rule {
     Rule { provenance: Provenance::Measured, not_before: None, not_after: Some("2026-12-01T00:00:00Z".into()) }
 }
 
-fn merged(reports: &[Value]) -> Fleet {
+pub(super) fn merged(reports: &[Value]) -> Fleet {
     let texts: Vec<Vec<u8>> = reports.iter().map(|report| report.to_string().into_bytes()).collect();
     merged_with(&texts, measured(), None)
 }
@@ -141,7 +141,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     );
     let usual = &fleet.groups[0].usual[1];
     assert_eq!((usual.no_answer.as_slice(), usual.not_asked.as_slice()), (&[5][..], &[7][..]));
-    assert_eq!((usual.outcomes[0].machines, usual.used_bytes["trap/gpu0"].count), (7, 6));
+    assert_eq!((usual.outcomes[0].machines, usual.used_bytes["trap/gpu0"].count), (7, 4));
 }
 
 #[test]
@@ -504,8 +504,12 @@ fn what_changed_since_the_last_audit_is_told() {
     assert_eq!(usual.verdicts, Some([Kind::Reproduced, Kind::NotReproduced]));
     assert_eq!((usual.old.key.driver.as_str(), usual.new.key.driver.as_str()), ("580.1", "590.1"));
     assert_eq!((usual.old.machines, usual.new.machines), (6, 6));
-    let change =
-        |machine: &str| Change { machine: machine.into(), question: "context/one".into(), what: "outcome".into() };
+    let change = |machine: &str| Change {
+        machine: machine.into(),
+        question: "context/one".into(),
+        what: "outcome".into(),
+        verdict_differs: false,
+    };
     assert_eq!((diff.began, diff.ceased), (vec![change("node-03")], vec![change("node-01")]));
     assert_eq!(cuda_pitfalls_answers::fleet::diff(&old, &old).unwrap().usual, []);
     let simulated = Fleet { provenance: Provenance::Simulated, ..old.clone() };

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_core::text::escape::markdown;
 
-use super::words::{self, Told};
+use super::findings::{Finding, findings};
+use super::standing;
+use super::words;
 
-/// So many differences have a row; a page of an issue tracker is at most 65,536 characters.
-const MOST_DIFFERENCES: usize = 50;
+/// So many causes have a row; a page of an issue tracker is at most 65,536 characters.
+const MOST_CAUSES: usize = 50;
 /// So many facts of a difference are told.
 const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
@@ -30,32 +32,43 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     for (name, doubt) in words::doubts(fleet, MOST_NAMES) {
         let _ = writeln!(out, "- {name}: {}", markdown(&doubt));
     }
+    if let Some(unexpected) = standing::unexpected(fleet, MOST_NAMES) {
+        let _ = writeln!(out, "- **Unexpected**: {}", markdown(&unexpected));
+    }
+    let few = standing::few(fleet);
+    if let Some(few) = few.words(fleet, MOST_NAMES) {
+        let _ = writeln!(out, "- Few answers: {}", markdown(&few));
+    }
     if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
         let _ = writeln!(out, "- {}", markdown(&alone));
     }
     if let Some(most) = words::most(fleet, &told, MOST_NAMES) {
         let _ = writeln!(out, "- Differ most: {}", markdown(&most));
     }
+    if let Some(labels) = standing::labelled(fleet, MOST_NAMES) {
+        let _ = writeln!(out, "- Labels: {}", markdown(&labels));
+    }
     out.push_str("\n## What differs\n\n");
     if told.is_empty() {
-        out.push_str("No machine differs from the others of its group.\n");
+        let _ = writeln!(out, "{}", few.no_difference());
     } else {
         out.push_str("From what is usual in the group, the most important first.\n\n");
         out.push_str("| | question | differs in | usual | these | machines | group |\n");
         out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
     }
-    for (place, one) in told.iter().enumerate().take(MOST_DIFFERENCES) {
-        difference(&mut out, place + 1, one, docs);
+    let findings = findings(fleet, &told);
+    for (place, finding) in findings.iter().enumerate().take(MOST_CAUSES) {
+        cause(&mut out, place + 1, finding, docs);
     }
-    if told.len() > MOST_DIFFERENCES {
-        let _ =
-            writeln!(out, "\nAnd {} more; `--as html`, `csv` and `json` have them all.", told.len() - MOST_DIFFERENCES);
+    if findings.len() > MOST_CAUSES {
+        let more = findings.len() - MOST_CAUSES;
+        let _ = writeln!(out, "\nAnd {more} more; `--as html`, `csv` and `json` have them all.");
     }
     out.push_str("\n## Groups\n\nMachines are compared only within a group.\n\n");
     out.push_str("| group | machines |\n| --- | --- |\n");
     for (place, group) in fleet.groups.iter().enumerate().take(MOST_GROUPS) {
         let key = markdown(&words::key(&group.key));
-        let _ = writeln!(out, "| {key} | {} |", words::group(group, &told, place));
+        let _ = writeln!(out, "| {key} | {} |", words::group(group, &told, &few, place));
     }
     if fleet.groups.len() > MOST_GROUPS {
         let _ = writeln!(out, "\nAnd {} more.", fleet.groups.len() - MOST_GROUPS);
@@ -63,25 +76,34 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     out
 }
 
-fn difference(out: &mut String, number: usize, one: &Told<'_>, docs: Option<&str>) {
-    let name = match (one.page, docs) {
+fn cause(out: &mut String, number: usize, finding: &Finding<'_, '_>, docs: Option<&str>) {
+    let one = finding.first;
+    let link = |one: &words::Told<'_>| match (one.page, docs) {
         (Some(page), Some(docs)) => format!("[{}](<{}>)", markdown(one.name), destination(&words::link(docs, page))),
         _ => markdown(one.name),
     };
-    let name = if one.question.is_empty() { name } else { format!("{name}<br>{}", markdown(one.question)) };
+    let name = if finding.is_of_one_question() {
+        let asks = if one.question.is_empty() { String::new() } else { format!("<br>{}", markdown(one.question)) };
+        link(one) + &asks
+    } else {
+        let names: Vec<&str> = finding.questions().into_iter().map(|(_, name)| name).collect();
+        format!("{}<br>{}", finding.subject(), markdown(&words::names(&names, MOST_NAMES)))
+    };
+    let sides = finding.sides();
     let side = |part: fn(&words::Side) -> &String, count: usize| {
         let mut lines: Vec<String> =
-            one.sides.iter().take(MOST_SIDES).map(|side| markdown(&format!("{}: {}", side.of, part(side)))).collect();
-        if one.sides.len() > MOST_SIDES {
-            lines.push(format!("and {} more", one.sides.len() - MOST_SIDES));
+            sides.iter().take(MOST_SIDES).map(|side| markdown(&format!("{}: {}", side.of, part(side)))).collect();
+        if sides.len() > MOST_SIDES {
+            lines.push(format!("and {} more", sides.len() - MOST_SIDES));
         }
         lines.push(format!("({count})"));
         lines.join("<br>")
     };
+    let labels = finding.labels().map(|labels| format!("<br>{}", markdown(&labels))).unwrap_or_default();
     let _ = writeln!(
         out,
-        "| {number} | {name} | {} | {} | {} | {} | {} |",
-        markdown(&one.share()),
+        "| {number} | {name} | {} | {} | {} | {}{labels} | {} |",
+        markdown(&finding.share()),
         side(|side| &side.usual, one.difference.usual_machines),
         side(|side| &side.these, one.these()),
         markdown(&words::names(&one.machines, MOST_NAMES)),

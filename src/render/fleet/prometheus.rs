@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::prometheus::{Sample, family, provenance};
 use cuda_pitfalls_answers::fleet::Fleet;
 
-use super::words;
-use cuda_pitfalls_answers::fleet::Rank;
+use super::{standing, words};
+use cuda_pitfalls_answers::fleet::{Rank, causes};
 
 /// A difference by its labels: the question, in what, and the group.
 type Series<'a> = (&'a str, &'static str, [String; 3], [bool; 2]);
@@ -26,22 +26,32 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     let missing: Vec<&String> = fleet.expected.iter().flat_map(|expected| &expected.missing).collect();
     let count = fleet.expected.as_ref().map(|_| (Vec::new(), missing.len().to_string()));
     family(&mut out, "fleet_machines_missing", "Machines that were expected and have no report.", count);
-    let one = |name: &&String| (vec![("machine", (*name).clone())], "1".to_owned());
-    family(&mut out, "fleet_machine_missing", "A machine that is missing; always 1.", missing.iter().map(one));
+    let missing_machine = |name: &&String| (vec![("machine", (*name).clone())], "1".to_owned());
+    family(
+        &mut out,
+        "fleet_machine_missing",
+        "A machine that is missing; always 1.",
+        missing.iter().map(missing_machine),
+    );
     let buckets = fleet
         .input
         .buckets
         .iter()
         .map(|(bucket, count)| (vec![("bucket", words::bucket_name(*bucket).to_owned())], count.to_string()));
     family(&mut out, "fleet_documents", "Documents that were read, by what became of them.", buckets);
+    let few = plain(standing::few(fleet).count());
+    family(&mut out, "fleet_machines_few_answers", "Machines that answered fewer than nine in ten questions.", few);
+    let unexpected = plain(standing::unexpected_machines(fleet));
+    let help = "Machines with an unexpected verdict by their own reports.";
+    family(&mut out, "fleet_machines_unexpected", help, unexpected);
     differences(&mut out, fleet);
-    let at = |text: &Option<String>| {
+    let seconds = |text: &Option<String>| {
         let at = text.as_ref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
         at.map(|at| (Vec::new(), at.as_second().to_string()))
     };
-    let first = at(&fleet.input.from);
+    let first = seconds(&fleet.input.from);
     family(&mut out, "fleet_first_run_timestamp_seconds", "When the earliest merged run began.", first);
-    let last = at(&fleet.input.to);
+    let last = seconds(&fleet.input.to);
     family(&mut out, "fleet_last_run_timestamp_seconds", "When the latest merged run began.", last);
     let labels = vec![("version", fleet.version.clone()), ("provenance", provenance(fleet.provenance).to_owned())];
     family(
@@ -68,6 +78,8 @@ fn differences(out: &mut String, fleet: &Fleet) {
         (vec![("differs_in", rank.name().to_owned())], count.to_string())
     });
     family(out, "fleet_differences", "Differences, by what differs.", counts);
+    let causes = plain(causes(fleet).len());
+    family(out, "fleet_causes", "Differences by cause: those of the same machines that are alike are one.", causes);
     let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     // Two outcomes of one question in one group are one series.
     let mut of_questions: HashMap<Series<'_>, usize> = HashMap::new();

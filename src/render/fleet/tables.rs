@@ -119,6 +119,7 @@ const DIFFERENCES: &[(&str, Holds)] = &[
     ("these_machines", Holds::Integer),
     ("usual_median_bytes", Holds::Integer),
     ("these_median_bytes", Holds::Integer),
+    ("cause", Holds::Integer),
 ];
 
 /// All tables of a fleet.
@@ -188,14 +189,13 @@ fn machines(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
 }
 
 fn outcomes(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
-    let of_group = move |group: &'_ cuda_pitfalls_answers::fleet::Group| integer(group.machines.len());
     fleet.groups.iter().flat_map(move |group| {
         group.usual.iter().flat_map(move |usual| {
             usual.outcomes.iter().enumerate().map(move |(place, outcome)| {
                 let mut row = vec![audit(fleet)];
                 row.extend(of_key(Some(&group.key)));
                 row.extend([
-                    of_group(group),
+                    integer(group.machines.len()),
                     question(fleet, usual.question),
                     integer(place),
                     Cell::Text(outcome.kind.name()),
@@ -247,6 +247,7 @@ fn answers(fleet: &Fleet) -> impl Iterator<Item = Vec<Cell<'_>>> {
 /// A row for each machine of each difference.
 fn differences(fleet: &Fleet) -> Rows<'_> {
     let told = words::told(fleet).into_iter().enumerate();
+    let causes = words::numbers(fleet);
     Box::new(told.flat_map(move |(place, one)| {
         let [usual, these] = match &one.difference.what {
             What::Bytes { usual, these, .. } => [usual, these].map(|it| Cell::Integer(it.median_bytes)),
@@ -265,6 +266,7 @@ fn differences(fleet: &Fleet) -> Rows<'_> {
             integer(one.these()),
             usual,
             these,
+            causes.get(&place).map_or(Cell::Null, |number| integer(*number)),
         ];
         one.machines.into_iter().map(move |machine| {
             let mut row = vec![audit(fleet), integer(place + 1), Cell::Text(one.rank.name()), Cell::Text(machine)];

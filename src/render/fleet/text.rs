@@ -4,16 +4,20 @@ use crate::tally;
 use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_core::text::lines::sentence;
 
+use super::findings::{Finding, findings};
+use super::standing::{self, Few};
 use super::words::{self, Told};
 
-/// So many differences are told in full; the others are counted.
-const MOST_DIFFERENCES: usize = 6;
+/// So many causes are told in full; the others are counted.
+const MOST_CAUSES: usize = 6;
 /// So many facts of a difference are told.
 const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
 const MOST_NAMES: usize = 8;
 /// So many of the machines that differ most are named.
 const MOST_OUTLIERS: usize = 4;
+/// So many questions of one cause are named.
+const MOST_QUESTIONS: usize = 3;
 /// So many groups are listed.
 const MOST_GROUPS: usize = 6;
 
@@ -29,55 +33,82 @@ pub(super) fn fleet(fleet: &Fleet, width: usize) -> String {
     for (name, doubt) in words::doubts(fleet, MOST_NAMES) {
         out += &sentence(&format!("{name:<8} "), &doubt, width);
     }
+    if let Some(unexpected) = standing::unexpected(fleet, MOST_NAMES) {
+        out += &sentence("Unexpected ", &unexpected, width);
+    }
+    let few = standing::few(fleet);
+    if let Some(few) = few.words(fleet, MOST_OUTLIERS) {
+        out += &sentence("Few      ", &few, width);
+    }
     if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
         out += &sentence("Alone    ", &alone, width);
     }
     if let Some(most) = words::most(fleet, &told, MOST_OUTLIERS) {
         out += &sentence("Differ   ", &most, width);
     }
+    if let Some(labels) = standing::labelled(fleet, MOST_OUTLIERS) {
+        out += &sentence("Labels   ", &labels, width);
+    }
     out.push('\n');
     if told.is_empty() {
-        out += &sentence("", "No machine differs from the others of its group.", width);
+        out += &sentence("", few.no_difference(), width);
     } else {
         out += &sentence("", "What differs from what is usual in the group, the most important first", width);
     }
-    for (place, one) in told.iter().enumerate().take(MOST_DIFFERENCES) {
-        difference(&mut out, place + 1, one, width);
+    let findings = findings(fleet, &told);
+    for (place, finding) in findings.iter().enumerate().take(MOST_CAUSES) {
+        cause(&mut out, place + 1, finding, width);
     }
-    if told.len() > MOST_DIFFERENCES {
-        let more = format!("and {} more; --as html, csv and json have them all", told.len() - MOST_DIFFERENCES);
+    if findings.len() > MOST_CAUSES {
+        let more = format!("and {} more; --as html, csv and json have them all", findings.len() - MOST_CAUSES);
         out += &sentence("    ", &more, width);
     }
-    groups(&mut out, fleet, &told, width);
+    groups(&mut out, fleet, &told, &few, width);
     out
 }
 
-fn difference(out: &mut String, number: usize, one: &Told<'_>, width: usize) {
+fn cause(out: &mut String, number: usize, finding: &Finding<'_, '_>, width: usize) {
     let head = format!("{number:>2}. ");
-    *out += &sentence(&head, &format!("{}: {}", one.name, one.share()), width);
+    let one = finding.first;
+    let is_of_one = finding.is_of_one_question();
+    let title = if is_of_one {
+        format!("{}: {}", one.name, finding.share())
+    } else {
+        format!("{}, in {}", finding.share(), finding.subject())
+    };
+    *out += &sentence(&head, &title, width);
     let mut line = |text: &str| *out += &sentence("    ", text, width);
-    if !one.question.is_empty() {
+    if is_of_one && !one.question.is_empty() {
         line(one.question);
     }
+    if !is_of_one {
+        let names: Vec<&str> = finding.questions().into_iter().map(|(_, name)| name).collect();
+        line(&words::names(&names, MOST_QUESTIONS));
+    }
     let [usual, these] = if one.is_split { ["", ""] } else { ["usual ", "these "] };
-    for side in one.sides.iter().take(MOST_SIDES) {
+    let sides = finding.sides();
+    for side in sides.iter().take(MOST_SIDES) {
         let (usually, here) = (one.difference.usual_machines, one.these());
         line(&format!("{}: {usual}{} ({usually}); {these}{} ({here})", side.of, side.usual, side.these));
     }
-    if one.sides.len() > MOST_SIDES {
-        line(&format!("and {} more facts", one.sides.len() - MOST_SIDES));
+    if sides.len() > MOST_SIDES {
+        line(&format!("and {} more", sides.len() - MOST_SIDES));
     }
     line(&format!("{} of {}", words::names(&one.machines, MOST_NAMES), one.group));
-    if let Some(page) = one.page {
+    if let Some(labels) = finding.labels() {
+        line(&labels);
+    }
+    if let Some(page) = one.page.filter(|_| is_of_one) {
         line(page);
     }
 }
 
-fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>], width: usize) {
+fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few, width: usize) {
     out.push('\n');
     *out += &sentence("", "Groups: machines are compared only within one", width);
     for (place, group) in fleet.groups.iter().enumerate().take(MOST_GROUPS) {
-        *out += &sentence("    ", &format!("{}: {}", words::key(&group.key), words::group(group, told, place)), width);
+        let words = format!("{}: {}", words::key(&group.key), words::group(group, told, few, place));
+        *out += &sentence("    ", &words, width);
     }
     if fleet.groups.len() > MOST_GROUPS {
         *out += &sentence("    ", &format!("and {} more", fleet.groups.len() - MOST_GROUPS), width);

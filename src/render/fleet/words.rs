@@ -4,16 +4,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::standing::{self, Few};
 use crate::{change, tally};
 use cuda_pitfalls_answers::fleet::{Bucket, CaseChange, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
-use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What};
+use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What, causes};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// What a difference of this rank is, in words.
-fn rank_words(rank: Rank) -> &'static str {
+pub(super) fn rank_words(rank: Rank) -> &'static str {
     match rank {
         Rank::Verdict => "another verdict",
         Rank::Fact => "other facts",
@@ -48,6 +49,8 @@ pub(super) struct Told<'a> {
     pub(super) group: String,
     /// The names of those that differ.
     pub(super) machines: Vec<&'a str>,
+    /// How many machines of the group were asked.
+    pub(super) asked: usize,
     /// Whether no outcome is usual, because no more machines show the first than these.
     pub(super) is_split: bool,
     pub(super) sides: Vec<Side>,
@@ -61,11 +64,16 @@ impl Told<'_> {
 
     /// `another verdict on 1 of 120 machines`, or how a group is split.
     pub(super) fn share(&self) -> String {
+        self.share_of(rank_words(self.rank))
+    }
+
+    /// What differs, on how many of the machines that were asked.
+    pub(super) fn share_of(&self, what: &str) -> String {
         let (these, usual) = (self.these(), self.difference.usual_machines);
         if self.is_split {
-            return format!("{}: {these} against {usual}, so none is usual", rank_words(self.rank));
+            return format!("{what}: {these} against {usual}, so none is usual");
         }
-        format!("{} on {these} of {}", rank_words(self.rank), counted((these + usual) as u64, "machine"))
+        format!("{what} on {these} of {}", counted(self.asked as u64, "machine"))
     }
 }
 
@@ -77,13 +85,20 @@ pub(super) fn told(fleet: &Fleet) -> Vec<Told<'_>> {
             usual.entry((place, one.question)).or_insert(one);
         }
     }
-    let one = |difference| tell(fleet, difference, usual.get(&(difference.group, difference.question)));
-    fleet.differences.iter().map(one).collect()
+    let in_words = |difference| tell(fleet, difference, usual.get(&(difference.group, difference.question)));
+    fleet.differences.iter().map(in_words).collect()
+}
+
+/// The number of the cause of each difference, from 1.
+pub(super) fn numbers(fleet: &Fleet) -> HashMap<usize, usize> {
+    let causes = causes(fleet).into_iter().zip(1..);
+    causes.flat_map(|(cause, number)| cause.differences.into_iter().map(move |place| (place, number))).collect()
 }
 
 fn tell<'a>(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&&'a Usual>) -> Told<'a> {
     let question = fleet.questions.get(difference.question);
-    let is_outcome = matches!(difference.what, What::Outcome { .. });
+    let members = fleet.groups.get(difference.group).map_or(0, |group| group.machines.len());
+    let asked = usual.map_or(0, |usual| members.saturating_sub(usual.not_asked.len()));
     Told {
         difference,
         rank: Rank::of(&difference.what),
@@ -92,7 +107,9 @@ fn tell<'a>(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&&'a Usu
         page: question.and_then(|question| question.page.as_deref()),
         group: fleet.groups.get(difference.group).map(|group| key(&group.key)).unwrap_or_default(),
         machines: difference.machines.iter().map(|place| name(fleet, *place)).collect(),
-        is_split: is_outcome && difference.machines.len() >= difference.usual_machines,
+        // A document may contradict itself.
+        asked: asked.max(difference.machines.len().saturating_add(difference.usual_machines)),
+        is_split: difference.is_split(),
         sides: sides(&difference.what, usual.copied(), question),
     }
 }
@@ -222,17 +239,23 @@ pub(super) fn differing(fleet: &Fleet, told: &[Told<'_>]) -> usize {
     differs.iter().filter(|differs| **differs).count()
 }
 
-/// The machines that differ in the most questions, with how many: `node-3 in 12 questions`. Nothing is said where
-/// every machine that differs does in one question alone.
-pub(super) fn most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
+/// The machines that differ, each with in how many questions, the most first. A group that is split has none.
+pub(super) fn by_machine(told: &[Told<'_>]) -> Vec<(usize, usize)> {
     let mut questions: HashMap<usize, std::collections::HashSet<usize>> = HashMap::new();
     for one in told.iter().filter(|one| !one.is_split) {
         for place in &one.difference.machines {
             questions.entry(*place).or_default().insert(one.difference.question);
         }
     }
-    let mut most: Vec<(usize, usize)> = questions.iter().map(|(place, of)| (*place, of.len())).collect();
+    let mut most: Vec<(usize, usize)> = questions.iter().map(|(place, all)| (*place, all.len())).collect();
     most.sort_by_key(|(place, count)| (std::cmp::Reverse(*count), *place));
+    most
+}
+
+/// The machines that differ in the most questions, with how many: `node-3 in 12 questions`. Nothing is said where
+/// every machine that differs does in one question alone.
+pub(super) fn most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
+    let most = by_machine(told);
     most.first().filter(|(_, count)| *count > 1)?;
     let line =
         |(place, count): &(usize, usize)| format!("{} in {}", name(fleet, *place), counted(*count as u64, "question"));
@@ -247,10 +270,12 @@ pub(super) fn differing_in(told: &[Told<'_>], place: usize) -> usize {
 }
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
-pub(super) fn group(group: &Group, told: &[Told<'_>], place: usize) -> String {
+pub(super) fn group(group: &Group, told: &[Told<'_>], few: &Few, place: usize) -> String {
+    let few = few.among(&group.machines);
     let split = told.iter().filter(|one| one.difference.group == place && one.is_split).count();
     let mut words = match (group.machines.len(), differing_in(told, place)) {
         (1, _) => return "1 machine, alone: it cannot differ".to_owned(),
+        (count, 0) if split == 0 && few > 0 => format!("{count} machines, none differs in what it answered"),
         (count, 0) if split == 0 => format!("{count} machines, none differs"),
         (count, 0) => format!("{count} machines"),
         (count, 1) => format!("{count} machines, 1 differs"),
@@ -259,10 +284,13 @@ pub(super) fn group(group: &Group, told: &[Told<'_>], place: usize) -> String {
     if split > 0 {
         words.push_str(&format!(", split in {}", counted(split as u64, "question")));
     }
+    if few > 0 {
+        words.push_str(&format!(", {few} with few answers"));
+    }
     words
 }
 
-/// What must be known before anything else is believed.
+/// The warning that comes before everything else: no real driver answered.
 pub(super) fn banner(fleet: &Fleet) -> Option<&'static str> {
     (fleet.provenance == Provenance::Simulated).then_some(tally::SIMULATED)
 }
@@ -275,7 +303,9 @@ pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
     if let Some(expected) = &fleet.expected {
         words.push(format!("{} missing", expected.missing.len()));
     }
+    let few = standing::few(fleet).count();
     words.push(match differing(fleet, told) {
+        0 if few > 0 => "none differs in what it answered".to_owned(),
         0 => "none differs".to_owned(),
         1 => "1 machine differs".to_owned(),
         count => format!("{count} machines differ"),
@@ -283,6 +313,13 @@ pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
     match told.iter().filter(|one| one.is_split).count() {
         0 => {}
         count => words.push(format!("groups split in {}", counted(count as u64, "question"))),
+    }
+    match standing::unexpected_machines(fleet) {
+        0 => {}
+        count => words.push(format!("unexpected verdicts on {}", counted(count as u64, "machine"))),
+    }
+    if few > 0 {
+        words.push(format!("few answers from {}", counted(few as u64, "machine")));
     }
     words.join(", ")
 }
@@ -339,22 +376,24 @@ pub(super) fn expected(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)
     lines
 }
 
-/// What is doubtful about who reported and when, in sentences: names that several machines have, and dates in the
-/// future.
+/// What is doubtful about who reported and when, in sentences: names that several machines have, with their reports,
+/// and dates in the future.
 pub(super) fn doubts(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> {
-    let mut called: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for machine in &fleet.machines {
         if let Some(shared) = &machine.shared_name {
-            called.entry(shared).or_default().push(&machine.name);
+            let reports: Vec<&str> = machine.reports.iter().map(String::as_str).collect();
+            called.entry(shared).or_default().push(format!("{} in {}", machine.name, names(&reports, 2)));
         }
     }
-    let shared = called.iter().take(most).map(|(shared, all)| {
+    let conflicts = called.iter().take(most).map(|(shared, all)| {
         let count = counted(all.len() as u64, "machine");
-        ("Names", format!("{count} with other GPUs have one name, {shared}: {}", names(all, most)))
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        ("Conflict", format!("{count} with other GPUs have one name, {shared}: {}", names(&all, most)))
     });
-    let mut lines: Vec<(&str, String)> = shared.collect();
+    let mut lines: Vec<(&str, String)> = conflicts.collect();
     if called.len() > most {
-        lines.push(("Names", format!("and {} more names", called.len() - most)));
+        lines.push(("Conflict", format!("and {} more names", called.len() - most)));
     }
     let ahead: Vec<&str> =
         fleet.machines.iter().filter(|machine| machine.dated_ahead).map(|machine| machine.name.as_str()).collect();

@@ -2,7 +2,7 @@
 (() => {
   const byId = id => document.getElementById(id);
   const fleet = JSON.parse(byId('fleet').textContent);
-  const { machines, questions, groups, differences } = fleet;
+  const { machines, questions, groups, differences, answered } = fleet;
   const columns = questions.length;
 
   // What a cell can show, the least important first.
@@ -11,13 +11,14 @@
     { words: 'no answer, as in the whole group', colour: '--unknown', mark: '' },
     { words: 'alone in its group', colour: '--alone', mark: '' },
     { words: 'usual', colour: '--usual', mark: '' },
+    { words: 'usual, and unexpected by its own report', colour: '--unexpected', mark: 'U' },
     { words: 'the group is split', colour: '--split', mark: 'S' },
     { words: 'other bytes', colour: '--bytes', mark: 'B', ink: '--ink-on-bytes' },
     { words: 'no answer', colour: '--noanswer', mark: 'N' },
     { words: 'other facts', colour: '--fact', mark: 'F' },
     { words: 'another verdict', colour: '--verdict', mark: 'V' },
   ];
-  const [NOT_ASKED, UNKNOWN, ALONE, USUAL, SPLIT, BYTES, NO_ANSWER, FACT, VERDICT] = STATES.keys();
+  const [NOT_ASKED, UNKNOWN, ALONE, USUAL, UNEXPECTED, SPLIT, BYTES, NO_ANSWER, FACT, VERDICT] = STATES.keys();
   const OF_RANK = { verdict: VERDICT, fact: FACT, no_answer: NO_ANSWER, bytes: BYTES };
 
   // The cells. A machine may be in several groups; its most important state is shown.
@@ -36,6 +37,7 @@
         if (absent.has(machine)) continue;
         raise(machine, usual.question, silent.has(machine) ? UNKNOWN : is_alone ? ALONE : USUAL);
       }
+      for (const machine of usual.unexpected) raise(machine, usual.question, UNEXPECTED);
     }
   });
   const differencesOf = machines.map(() => []);
@@ -50,7 +52,7 @@
   // How much differs in a row and in a column: the worst state first, then how often.
   const weight = count => {
     let total = 0;
-    for (let state = SPLIT; state <= VERDICT; state++) total += count[state] * 16384 ** (state - SPLIT);
+    for (let state = UNEXPECTED; state <= VERDICT; state++) total += count[state] * 16384 ** (state - UNEXPECTED);
     return total;
   };
   const rowWeight = new Float64Array(machines.length), columnCounts = questions.map(() => new Float64Array(STATES.length));
@@ -312,6 +314,7 @@
       ['Latest run', machine.started_at + (machine.partial ? ' (partial)' : '')],
       ['Verdicts', Object.entries(machine.verdicts).map(([kind, count]) => `${count} ${kind}`).join(', ')],
       ['Unexpected', `${machine.unexpected} by its own report`],
+      ['Answered', `${answered[place][0]} of ${answered[place][1]} questions of its groups`],
       ...(machine.warnings || []).map(warning => ['Doubt', warning])];
     const found = differencesOf[place].map(at => [at, differences[at]]);
     const silent = [...questions.keys()].filter(question => cells[place * columns + question] === UNKNOWN);
@@ -324,7 +327,7 @@
       element('dl', facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)])),
       element('h2', 'What differs from what is usual in its group'),
       found.length ? table('The most important first.', ['Question', 'Differs in', 'Usual', 'Here', 'Group'], body)
-        : element('p', isAlone ? 'It is alone in its group, so it cannot differ.' : 'Nothing.'),
+        : element('p', isAlone ? 'It is alone in its group, so it cannot differ.' : `Nothing, in the ${answered[place][0]} questions that it answered.`),
       ...list('Without an answer, as in the whole group', silent), ...list('Not asked here', absent)];
   };
   const list = (title, places) => places.length

@@ -1,0 +1,79 @@
+//! How many of the questions of its groups each machine answered: a machine that answered few cannot differ in the rest.
+
+use std::collections::HashMap;
+
+use super::{Fleet, Usual};
+
+/// How many questions a machine answered, of those that at least half of a group of it answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// How many of them it answered.
+    pub answered: usize,
+    /// To how many of them it has no answer although it was asked, which is a difference.
+    pub no_answer: usize,
+    /// How many there are.
+    pub asked: usize,
+    /// How many others it answered, which fewer machines did.
+    pub others: usize,
+}
+
+impl Coverage {
+    /// Whether so many answers are missing without a difference that "does not differ" would say too much: more than one
+    /// in ten, and not because the machine was asked something else instead.
+    pub fn is_small(self) -> bool {
+        let told = self.answered.saturating_add(self.no_answer).saturating_add(self.others);
+        self.asked.saturating_sub(told).saturating_mul(10) > self.asked
+    }
+}
+
+/// What a machine says to a question; of several groups the best counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    NothingExpected,
+    RareAnswer,
+    NotAsked,
+    NoAnswer,
+    Answer,
+}
+
+impl Fleet {
+    /// For each machine, in the order of [`Fleet::machines`].
+    pub fn coverage(&self) -> Vec<Coverage> {
+        let mut all = vec![Coverage::default(); self.machines.len()];
+        let mut questions: Vec<(&Usual, &[usize])> =
+            self.groups.iter().flat_map(|group| group.usual.iter().map(|usual| (usual, &group.machines[..]))).collect();
+        questions.sort_by_key(|(usual, _)| usual.question);
+        for of_question in questions.chunk_by(|(a, _), (b, _)| a.question == b.question) {
+            let mut said = vec![Said::NothingExpected; all.len()];
+            for (usual, members) in of_question {
+                raise(&mut said, usual, members);
+            }
+            for (coverage, said) in all.iter_mut().zip(said) {
+                coverage.asked += usize::from(said > Said::RareAnswer);
+                coverage.others += usize::from(said == Said::RareAnswer);
+                coverage.no_answer += usize::from(said == Said::NoAnswer);
+                coverage.answered += usize::from(said == Said::Answer);
+            }
+        }
+        all
+    }
+}
+
+/// Notes what the members of a group say, where that is more than is known of them.
+fn raise(known: &mut [Said], usual: &Usual, members: &[usize]) {
+    let lists = [(Said::NoAnswer, &usual.no_answer), (Said::NotAsked, &usual.not_asked)];
+    let silent: HashMap<usize, Said> =
+        lists.into_iter().flat_map(|(said, list)| list.iter().map(move |machine| (*machine, said))).collect();
+    let is_rare = silent.len().saturating_mul(2) > members.len();
+    for machine in members {
+        let said = match silent.get(machine) {
+            None if is_rare => Said::RareAnswer,
+            None => Said::Answer,
+            Some(_) if is_rare => Said::NothingExpected,
+            Some(said) => *said,
+        };
+        if let Some(known) = known.get_mut(*machine) {
+            *known = said.max(*known);
+        }
+    }
+}

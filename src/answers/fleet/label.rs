@@ -1,0 +1,85 @@
+//! Labels by which machines differ: a rack, an image of a driver.
+
+use std::collections::{BTreeMap, HashSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::names::NAMES;
+use super::{Difference, Fleet};
+
+/// How many machines with a label differ from their groups, and how many without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LabelShare {
+    /// The name and the value, `rack=3`.
+    pub label: String,
+    /// How many machines have it.
+    pub machines: usize,
+    /// How many of them differ in something.
+    pub differing: usize,
+    /// How many machines do not have it.
+    pub others: usize,
+    /// How many of those differ in something.
+    pub others_differing: usize,
+}
+
+/// With fewer machines a label tells no more than a name.
+const FEWEST: usize = 2;
+/// A label is told if its machines differ so many times as often as the others.
+const TIMES: usize = 2;
+
+/// The labels of which the machines differ far more often than the others do, the clearest first.
+pub fn labels(fleet: &Fleet) -> Vec<LabelShare> {
+    let differing: HashSet<usize> =
+        fleet.differences.iter().filter(|it| !it.is_split()).flat_map(Difference::machines).collect();
+    let all = fleet.machines.len();
+    let shares = by_label(fleet, 0..all).into_iter().filter_map(|(label, machines)| {
+        let inside = machines.iter().filter(|machine| differing.contains(machine)).count();
+        let known = differing.iter().filter(|machine| **machine < all).count();
+        let share = LabelShare {
+            label,
+            machines: machines.len(),
+            differing: inside,
+            others: all - machines.len(),
+            others_differing: known - inside,
+        };
+        is_clear(&share).then_some(share)
+    });
+    let mut shares: Vec<LabelShare> = shares.collect();
+    shares.sort_by(|a, b| b.differing.cmp(&a.differing).then(a.machines.cmp(&b.machines)));
+    shares
+}
+
+fn is_clear(share: &LabelShare) -> bool {
+    // As products, because either number of machines may be 0.
+    let with = share.differing.saturating_mul(share.others);
+    let without = share.others_differing.saturating_mul(share.machines);
+    share.differing >= FEWEST && share.others > 0 && with >= without.saturating_mul(TIMES)
+}
+
+/// The labels that all of these machines have, and no other machine of these groups.
+pub(super) fn only_of(fleet: &Fleet, machines: &[usize], groups: &[usize]) -> Vec<String> {
+    if machines.len() < FEWEST {
+        return Vec::new();
+    }
+    let these: HashSet<usize> = machines.iter().copied().collect();
+    let members: HashSet<usize> =
+        groups.iter().filter_map(|at| fleet.groups.get(*at)).flat_map(|group| group.machines.iter().copied()).collect();
+    let labels = by_label(fleet, members.into_iter()).into_iter();
+    labels
+        .filter(|(_, with)| with.len() == these.len() && with.iter().all(|machine| these.contains(machine)))
+        .map(|(label, _)| label)
+        .collect()
+}
+
+/// Machines by label, without the labels that name a machine.
+fn by_label(fleet: &Fleet, machines: impl Iterator<Item = usize>) -> BTreeMap<String, Vec<usize>> {
+    let mut all: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for place in machines {
+        let labels = fleet.machines.get(place).into_iter().flat_map(|machine| &machine.labels);
+        for (name, value) in labels.filter(|(name, _)| !NAMES.contains(&name.as_str())) {
+            all.entry(format!("{name}={value}")).or_default().push(place);
+        }
+    }
+    all
+}

@@ -1,0 +1,74 @@
+//! What differs by cause, in words: one line, whether it shows in one question or in forty.
+
+use cuda_pitfalls_answers::fleet::{Alike, Cause, Fleet, causes};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+
+use super::words::{Side, Told};
+
+/// A cause with its differences in words.
+pub(super) struct Finding<'t, 'a> {
+    pub(super) cause: Cause,
+    /// The first difference, which matters most.
+    pub(super) first: &'t Told<'a>,
+    pub(super) all: Vec<&'t Told<'a>>,
+}
+
+/// The causes, the most important first.
+pub(super) fn findings<'t, 'a>(fleet: &Fleet, told: &'t [Told<'a>]) -> Vec<Finding<'t, 'a>> {
+    let finding = |cause: Cause| {
+        let all: Vec<&Told<'_>> = cause.differences.iter().filter_map(|at| told.get(*at)).collect();
+        all.first().copied().map(|first| Finding { cause, first, all })
+    };
+    causes(fleet).into_iter().filter_map(finding).collect()
+}
+
+impl<'a> Finding<'_, 'a> {
+    /// The one question in which it shows, if it is one.
+    pub(super) fn is_of_one_question(&self) -> bool {
+        self.cause.questions.len() == 1
+    }
+
+    /// `18 questions`, or the name of the one.
+    pub(super) fn subject(&self) -> String {
+        match self.cause.questions.len() {
+            1 => self.first.name.to_owned(),
+            count => counted(count as u64, "question"),
+        }
+    }
+
+    /// `a context takes 40 MiB more on 1 of 5 machines`.
+    pub(super) fn share(&self) -> String {
+        match &self.cause.alike {
+            Alike::Bytes { more_bytes, is_context } => {
+                let amount = units::bytes(more_bytes.unsigned_abs());
+                let more = if *more_bytes < 0 { "less" } else { "more" };
+                let what = if *is_context { "a context takes " } else { "" };
+                self.first.share_of(&format!("{what}{amount} {more}"))
+            }
+            Alike::NoAnswer { reasons } if !self.is_of_one_question() => {
+                self.first.share_of(&format!("no answer ({})", reasons.join(", ")))
+            }
+            _ => self.first.share(),
+        }
+    }
+
+    /// What is known by the labels of the machines: `all machines with rack=3, and no others`.
+    pub(super) fn labels(&self) -> Option<String> {
+        (!self.cause.labels.is_empty())
+            .then(|| format!("all machines with {}, and no others", self.cause.labels.join(" or ")))
+    }
+
+    /// Both sides: of one question all that differs, and of several those of the first.
+    pub(super) fn sides(&self) -> Vec<&'_ Side> {
+        let count = if self.is_of_one_question() { self.all.len() } else { 1 };
+        self.all.iter().take(count).flat_map(|one| &one.sides).collect()
+    }
+
+    /// The names of its questions, each once, with the places of the first difference in it.
+    pub(super) fn questions(&self) -> Vec<(usize, &'a str)> {
+        let mut seen = std::collections::HashSet::new();
+        let places = self.cause.differences.iter().zip(&self.all);
+        places.filter(|(_, one)| seen.insert(one.difference.question)).map(|(at, one)| (*at, one.name)).collect()
+    }
+}
