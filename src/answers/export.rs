@@ -5,15 +5,19 @@
 //! so; `c` and `python` write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
 //! What runs and measures is `export/runtime.c` and `export/runtime.py`, the same in every file.
 //!
+//! [`plain`] writes the calls of one case alone.
+//!
 //! Pure: text from values.
 
 mod c;
 mod lines;
 mod offer;
+mod plain;
 mod program;
 mod python;
 
 pub use offer::Offer;
+pub use plain::plain;
 pub use program::{Refusal, Reproducer};
 
 /// What a reproducer is written in.

@@ -14,6 +14,7 @@ use cuda_pitfalls_core::report::{CaseView, ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::{Expected, Step};
 use cuda_pitfalls_core::text::escape::{markdown, visible};
 use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::verdict::Kind;
 
 /// The most characters of the text: GitHub takes 65,536.
 pub const MOST: usize = 60_000;
@@ -42,16 +43,20 @@ pub struct Attached {
     pub commands: Vec<String>,
     /// The language in Markdown's word.
     pub language: &'static str,
+    /// Whether it is the calls alone, which a maintainer reads first; the others measure.
+    pub is_plain: bool,
     /// Its text.
     pub text: String,
 }
 
 /// Parts of the text, which a template gives headings of its own.
 struct IssueSections {
+    title: String,
     synopsis: String,
     asked: String,
     expected: String,
     happened: String,
+    plain: String,
     steps: String,
     reproducers: String,
     versions: String,
@@ -114,31 +119,30 @@ fn whole(
     tracker: Option<Tracker>,
 ) -> String {
     let parts = IssueSections::of(report, scenarios, attached, sources);
-    let IssueSections { synopsis, asked, expected, happened, steps, reproducers, versions } = &parts;
+    let IssueSections { title, synopsis, asked, plain, expected, happened, steps, reproducers, versions } = &parts;
     let sections: Vec<(&str, Vec<&String>)> = match tracker {
         None => vec![
-            ("", vec![synopsis]),
-            ("Question", vec![asked]),
+            ("", vec![title, synopsis]),
             ("Expected", vec![expected]),
             ("What happened", vec![happened]),
-            ("Steps", vec![steps]),
-            ("Reproducer", vec![reproducers]),
+            ("Reproducer", vec![plain]),
             ("Versions", vec![versions]),
+            ("Attached: steps and measuring programs", vec![steps, reproducers]),
         ],
         Some(Tracker::Pytorch) => vec![
-            ("🐛 Describe the bug", vec![asked, expected, happened, steps, reproducers]),
+            ("🐛 Describe the bug", vec![asked, expected, happened, plain, steps, reproducers]),
             ("Versions", vec![versions]),
         ],
         Some(Tracker::Cupy) => vec![
             ("Description", vec![asked, expected, happened]),
-            ("To Reproduce", vec![reproducers, steps]),
+            ("To Reproduce", vec![plain, steps, reproducers]),
             ("Installation", vec![]),
             ("Environment", vec![versions]),
         ],
         Some(Tracker::Nvidia) => vec![
             ("Synopsis", vec![synopsis]),
             ("Description", vec![asked]),
-            ("Steps to reproduce", vec![reproducers, steps]),
+            ("Steps to reproduce", vec![plain, steps, reproducers]),
             ("Expected behaviour", vec![expected]),
             ("Actual behaviour", vec![happened]),
             ("System", vec![versions]),
@@ -178,14 +182,22 @@ impl IssueSections {
         };
         let first = scenarios.first();
         IssueSections {
+            title: match first {
+                Some(one) if !many => format!("# {} {}", markdown(one.question), markdown(&capital(answer::word(one)))),
+                _ => format!("# {} answers were not expected", scenarios.len()),
+            },
             synopsis: match first {
-                Some(one) if !many => format!("{} {}.", markdown(one.question), answer::word(one)),
-                _ => format!("{} questions with an answer that was not expected.", scenarios.len()),
+                Some(one) if !many => format!("Scenario `{}` of cuda-pitfalls.", visible(one.name)),
+                _ => {
+                    let names = scenarios.iter().map(|one| format!("- {}", markdown(one.name)));
+                    names.collect::<Vec<_>>().join("\n")
+                }
             },
             asked: each(&|one| markdown(one.question)),
             expected: each(&expected),
             happened: each(&happened),
-            steps: each(&steps),
+            plain: plain(attached),
+            steps: folded("Steps of each case", &each(&steps)),
             reproducers: reproducers(attached, sources),
             versions: versions(report, scenarios),
         }
@@ -215,7 +227,11 @@ fn happened(scenario: &ScenarioView<'_>) -> String {
     let (word, verdict) = (answer::word(scenario), facts::verdict(scenario.verdict));
     // What is no yes and no no is the verdict itself.
     let answer = if verdict.starts_with(word) { verdict } else { format!("{word}: {verdict}") };
-    let mut out = format!("{}. {}\n", markdown(&answer), markdown(&scenario.verdict.detail));
+    // How unlikely chance is comes behind the counts; a maintainer needs the counts alone.
+    let is_yes_or_no = matches!(scenario.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
+    let counts = scenario.verdict.detail.split("; ").next().filter(|_| is_yes_or_no);
+    let detail = counts.unwrap_or(&scenario.verdict.detail);
+    let mut out = format!("{}. {}\n", markdown(&answer), markdown(detail));
     for failed in &scenario.verdict.unexpected {
         let _ = writeln!(out, "- not as expected: {}", markdown(failed));
     }
@@ -317,22 +333,53 @@ fn call(step: &Step) -> String {
     text
 }
 
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A text that a reader opens if it is wanted.
+fn folded(summary: &str, text: &str) -> String {
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    format!("<details><summary>{summary}</summary>\n\n{}\n\n</details>", text.trim_end())
+}
+
+/// The calls alone, of each question in the first language that it has.
+fn plain(attached: &[Attached]) -> String {
+    let mut out = String::new();
+    let mut told: Vec<&str> = Vec::new();
+    for one in attached.iter().filter(|one| one.is_plain) {
+        if told.contains(&one.instance.as_str()) {
+            continue;
+        }
+        told.push(&one.instance);
+        let fence = fence(&one.text);
+        let _ = write!(out, "{fence}{}\n{}{fence}\n\n", one.language, one.text);
+    }
+    if out.is_empty() {
+        out.push_str("The calls alone do not show it: see the programs below, which also measure.");
+    }
+    out
+}
+
 fn reproducers(attached: &[Attached], sources: &[&Attached]) -> String {
-    if attached.is_empty() {
-        return "This question needs cuda-pitfalls itself: `cuda-pitfalls run scenario.toml`.".to_owned();
+    if attached.iter().all(|one| one.is_plain) {
+        return "What measures it is cuda-pitfalls itself: `cuda-pitfalls run scenario.toml`.".to_owned();
     }
     let mut out = String::from(
         "The archive has these programs. They need no cuda-pitfalls, print a table like the one above, and exit with 0 \
          if it shows in the trap and not in the control, 1 if it does not, 2 if they cannot tell.\n\n",
     );
-    for one in attached {
+    for one in attached.iter().filter(|one| !one.is_plain) {
         let _ = writeln!(
             out,
             "```sh\n{}\n```",
             one.commands.iter().map(|line| visible(line)).collect::<Vec<_>>().join("\n")
         );
     }
-    for one in sources {
+    for one in sources.iter().filter(|one| !one.is_plain) {
         let fence = fence(&one.text);
         let _ = write!(
             out,
@@ -385,6 +432,7 @@ mod tests {
             file: "b.py".into(),
             commands: vec!["python3 b.py".into()],
             language: "python",
+            is_plain: false,
             text: "#\n".repeat(bytes / 2),
         }
     }
@@ -395,10 +443,9 @@ mod tests {
         report.scenarios.truncate(1);
         let text = issue(&report.view(), &[attached(100)], None);
         for part in [
-            "### Question",
             "### Expected",
             "### What happened",
-            "### Steps",
+            "Steps of each case",
             "### Reproducer",
             "### Versions",
             "python3 b.py",
@@ -408,6 +455,21 @@ mod tests {
             assert!(text.contains(part), "no {part}:\n{text}");
         }
         assert!(!text.contains("Left out"), "{text}");
+    }
+
+    #[test]
+    fn a_maintainer_reads_the_plain_reproducer_before_the_harness() {
+        let mut report = fixture::report();
+        report.scenarios.truncate(1);
+        let short = Attached { is_plain: true, text: "the calls\n".into(), ..attached(0) };
+        let text = issue(&report.view(), &[attached(9_000), short], None);
+        assert!(text.starts_with("# "), "{text}");
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
+        assert!(place("### What happened") < place("the calls") && place("the calls") < place("### Versions"));
+        assert!(place("### Versions") < place("<details>"), "what measures is an attachment");
+        let before = text.get(..place("<details>")).unwrap_or_default();
+        assert!(before.lines().count() <= 80, "{before}");
+        assert_eq!(text.matches("the calls\n").count(), 1, "{text}");
     }
 
     #[test]

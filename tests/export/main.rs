@@ -15,7 +15,7 @@ use std::sync::{Mutex, OnceLock};
 
 use common::{Scratch, all_simulated, root};
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::export::{Language, Reproducer, reproducer};
+use cuda_pitfalls::export::{Language, Reproducer, plain, reproducer};
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Kind;
 
@@ -309,11 +309,23 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let files = unpacked(&archive);
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    let wanted =
-        ["issue.md", "report.json", "set-device-is-eager.c", "set-device-is-eager.py", "set-device-is-eager.toml"];
+    let wanted = [
+        "issue.md",
+        "report.json",
+        "set-device-is-eager-plain.c",
+        "set-device-is-eager-plain.py",
+        "set-device-is-eager.c",
+        "set-device-is-eager.py",
+        "set-device-is-eager.toml",
+    ];
     assert_eq!(names, wanted);
     let exported = scratch.run(&["export", "set-device-is-eager", "--as", "python"]).stdout;
     assert_eq!(files.get("set-device-is-eager.py"), Some(&exported));
+    let issue = files.get("issue.md").expect("a text to paste");
+    let first = issue.split("<details>").next().unwrap_or_default();
+    assert!(first.starts_with("# ") && first.contains("Look for: "), "{first}");
+    assert!(!first.contains("p = "), "{first}");
+    assert!(first.lines().count() <= 80, "{}:\n{first}", first.lines().count());
     let whole = fs::read_to_string(report.join("report.json")).expect("the committed report");
     let whole: cuda_pitfalls::report::Report = serde_json::from_str(&whole).expect("a report");
     let uuids: Vec<&str> = whole.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
@@ -329,4 +341,95 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     scratch.run(&arguments).ended(2, "usage");
     scratch.run(&["bundle", from.as_str(), "no-such-question", "--out", "other.tar.gz"]).ended(2, "usage");
     scratch.run(&["export", "mask-after-dlopen", "--as", "c"]).ended(2, "usage");
+}
+
+/// Every instance that can be said plainly, in each language.
+fn plainly() -> Vec<Written> {
+    let scenarios = catalogue::select(&[]).expect("the scenarios can be read");
+    let instances = scenarios.iter().flat_map(|it| it.instances.iter().map(move |instance| (it, instance)));
+    let both = instances.flat_map(|(scenario, instance)| Language::ALL.map(|language| (scenario, instance, language)));
+    both.filter_map(|(scenario, instance, language)| {
+        let text = Reproducer::of(scenario, instance, None).and_then(|it| plain(&it, language)).ok()?;
+        Some(Written { name: instance.name.clone(), language, text, uses_toolkit: false })
+    })
+    .collect()
+}
+
+#[test]
+fn plain_reproducers_compile_and_have_no_harness() {
+    let scratch = Scratch::new();
+    let files = plainly();
+    let count = |language| files.iter().filter(|file| file.language == language).count();
+    assert!(
+        count(Language::C) >= 60 && count(Language::Python) >= 100,
+        "{} {}",
+        count(Language::C),
+        count(Language::Python)
+    );
+    let mut wrong = Vec::new();
+    let (mut c_files, mut python_files) = (Vec::new(), Vec::new());
+    for (index, file) in files.iter().enumerate() {
+        for of_harness in ["fork(", "orders", "effect(run", "begin(", "seen."] {
+            assert!(!file.text.contains(of_harness), "{} has `{of_harness}`:\n{}", file.name, file.text);
+        }
+        assert!(file.text.contains("Look for: ") && file.text.contains("Written by cuda-pitfalls"), "{}", file.text);
+        let path = scratch.path().join(format!("plain-{index}.{}", file.language.extension()));
+        fs::write(&path, &file.text).expect("a file of our own");
+        if file.language == Language::C { &mut c_files } else { &mut python_files }.push((file, path));
+    }
+    for (file, path) in &c_files {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]).arg(path);
+        let compiled = compiler.output().expect("there is a C compiler");
+        if !compiled.status.success() {
+            wrong.push(format!("{}\n{}", file.name, String::from_utf8_lossy(&compiled.stderr)));
+        }
+    }
+    let parse = "import ast, sys\nfor path in sys.argv[1:]:\n    ast.parse(open(path).read(), path)";
+    let parsed = Command::new(python()).args(["-c", parse]).args(python_files.iter().map(|(_, path)| path)).output();
+    let parsed = parsed.expect("there is a python3");
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), c_files.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_plain_reproducer_shows_the_effect_on_the_simulated_machine() {
+    let scratch = Scratch::new();
+    let machine = machine(scratch.path());
+    for language in ["c", "python"] {
+        let arguments = ["export", "mask-after-device-count", "--plain", "--as", language];
+        let written = scratch.run(&arguments);
+        assert_eq!(written.code, Some(0), "{written:#?}");
+        let source = scratch.path().join("plain").with_extension(language);
+        fs::write(&source, &written.stdout).expect("a file of our own");
+        let mut program = Command::new(python());
+        program.arg(&source);
+        if language == "c" {
+            let made = scratch.path().join("plain");
+            let mut compiler = Command::new("cc");
+            compiler.arg("-o").arg(&made).arg(&source).arg("-L").arg(&machine);
+            let compiled = compiler.args(["-lcudart", "-lcuda", "-lnvidia-ml", "-ldl"]).output().expect("a compiler");
+            assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+            program = Command::new(&made);
+        }
+        let ran = program.env("LD_LIBRARY_PATH", &machine).env_remove("CUDA_VISIBLE_DEVICES").output();
+        let ran = ran.expect("it starts");
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+        // Both GPUs are counted after the mask was set to one of them.
+        assert_eq!(text.matches("count = 2").count(), 2, "{text}");
+        assert!(text.contains("setenv"), "{text}");
+        assert!(
+            text.lines().next_back().is_some_and(|line| line.starts_with("Look for: ")) || language == "python",
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_needs_the_harness_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["export", "fork-child-holds-nothing", "--plain", "--as", "c"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("several threads or processes") && ran.stderr.contains("without --plain"), "{ran:#?}");
 }

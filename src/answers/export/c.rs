@@ -90,12 +90,12 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
 }
 
 /// Text for a comment.
-fn comment(text: &str) -> String {
+pub(super) fn comment(text: &str) -> String {
     visible(text).replace("*/", "* /").replace("/*", "/ *")
 }
 
 /// A C string.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {
         match byte {
@@ -152,7 +152,7 @@ fn header(program: &Reproducer<'_>) -> String {
     format!("/*\n{body} */\n")
 }
 
-fn wrapped(text: &str) -> Vec<String> {
+pub(super) fn wrapped(text: &str) -> Vec<String> {
     cuda_pitfalls_core::text::lines::words(text, 92)
 }
 
@@ -210,6 +210,24 @@ fn declarations(program: &Reproducer<'_>, out: &mut String) {
     functions.retain(|call| has_runtime || call.library != CallLibrary::Runtime);
     functions.sort_by_key(|call| (call.library, call.name));
     functions.dedup_by_key(|call| call.name);
+    out.push_str(
+        "#define _GNU_SOURCE\n#include <ctype.h>\n#include <dlfcn.h>\n#include <errno.h>\n#include <pthread.h>\n\
+         #include <signal.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+         #include <strings.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <sys/resource.h>\n\
+         #include <sys/wait.h>\n#include <time.h>\n#include <unistd.h>\n\n/* As cuda.h, cuda_runtime_api.h and nvml.h \
+         declare them; an enum is an int to C. */\nstruct opaque;\n",
+    );
+    prototypes(&functions, out);
+    out.push_str("extern nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t, void *);\n");
+    if has_runtime {
+        out.push_str("#define WITH_RUNTIME\n");
+    }
+    enumerators(program, out);
+    let _ = write!(out, "\n#define CASES {}\n\n", program.cases.len());
+}
+
+/// The types and the functions of some calls, as the headers declare them.
+pub(super) fn prototypes(functions: &[&Call], out: &mut String) {
     let mut types: BTreeMap<String, String> = BTreeMap::new();
     for (call, param) in functions.iter().flat_map(|call| call.params.iter().map(move |param| (call, param))) {
         let plain = plain_type(param.c_type).replace("const ", "");
@@ -222,37 +240,29 @@ fn declarations(program: &Reproducer<'_>, out: &mut String) {
     }
     let mut results: Vec<CallLibrary> = functions.iter().map(|call| call.library).collect();
     results.dedup();
-    out.push_str(
-        "#define _GNU_SOURCE\n#include <ctype.h>\n#include <dlfcn.h>\n#include <errno.h>\n#include <pthread.h>\n\
-         #include <signal.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
-         #include <strings.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <sys/resource.h>\n\
-         #include <sys/wait.h>\n#include <time.h>\n#include <unistd.h>\n\n/* As cuda.h, cuda_runtime_api.h and nvml.h \
-         declare them; an enum is an int to C. */\nstruct opaque;\n",
-    );
     for library in results {
         let _ = writeln!(out, "typedef int {};", result_type(library));
     }
     for declared in types.values() {
         let _ = writeln!(out, "{declared}");
     }
-    for call in &functions {
+    for call in functions {
         let types: Vec<String> =
             call.params.iter().filter(|param| !param.c_type.is_empty()).map(|param| plain_type(param.c_type)).collect();
         let types = if types.is_empty() { "void".to_string() } else { types.join(", ") };
         let result = if call.returns == Returns::Text { "const char *" } else { result_type(call.library) };
         let _ = writeln!(out, "extern {result} {}({types});", call.name);
     }
-    out.push_str("extern nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t, void *);\n");
-    if has_runtime {
-        out.push_str("#define WITH_RUNTIME\n");
-    }
+}
+
+/// The named constants that are passed.
+pub(super) fn enumerators(program: &Reproducer<'_>, out: &mut String) {
     let named: BTreeMap<&str, i64> =
         program.actions().flat_map(constants).filter(|(name, _)| !name.starts_with("SIG")).collect();
     if !named.is_empty() {
         let all: Vec<String> = named.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let _ = writeln!(out, "enum {{ {} }};", all.join(", "));
     }
-    let _ = write!(out, "\n#define CASES {}\n\n", program.cases.len());
 }
 
 fn constants(action: &Action<'_>) -> Vec<(&'static str, i64)> {
@@ -290,7 +300,7 @@ pub(super) fn short(library: CallLibrary) -> &'static str {
     }
 }
 
-fn kernels(program: &Reproducer<'_>, out: &mut String) {
+pub(super) fn kernels(program: &Reproducer<'_>, out: &mut String) {
     let mut names: Vec<&String> = Vec::new();
     for action in program.actions() {
         if let Doing::Call { arguments, .. } = &action.doing {
@@ -311,7 +321,7 @@ fn kernels(program: &Reproducer<'_>, out: &mut String) {
 }
 
 /// A C identifier.
-fn identifier(name: &str, taken: &[&str]) -> String {
+pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
     let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if text.starts_with(|first: char| first.is_ascii_digit()) || taken.contains(&text.as_str()) {
         text.push('_');
@@ -322,7 +332,7 @@ fn identifier(name: &str, taken: &[&str]) -> String {
     text
 }
 
-fn variable(name: &str) -> String {
+pub(super) fn variable(name: &str) -> String {
     identifier(name, &TAKEN)
 }
 
@@ -378,7 +388,7 @@ fn case(sequence: &Sequence<'_>, out: &mut String) {
     out.push_str("}\n");
 }
 
-fn declared(c_type: &str, name: &str) -> String {
+pub(super) fn declared(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
 }
 
@@ -386,9 +396,9 @@ fn text(text: &str) -> String {
     if text.contains("${") { format!("filled({})", literal(text)) } else { literal(text) }
 }
 
-fn step(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
+pub(super) fn step(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
     match &action.doing {
-        Doing::Call { call, arguments } => called(sequence, action, call, arguments),
+        Doing::Call { call, arguments } => checked(call, called(sequence, action, call, arguments)),
         Doing::Line { .. } => Vec::new(),
         Doing::Mark => vec!["/* no call: memory and contexts are read */".to_string()],
         Doing::Environ { name, value } => vec![format!("set_environ({}, {});", literal(name), text(value))],
@@ -473,8 +483,18 @@ fn size(bytes: i64) -> String {
     bytes.to_string()
 }
 
+/// A call as it is written.
+pub(super) struct CallText {
+    /// Declarations that it needs.
+    pub(super) before: Vec<String>,
+    /// The call itself.
+    pub(super) made: String,
+    /// Lines that print what it wrote.
+    pub(super) told: Vec<String>,
+}
+
 /// The call, with the declarations before it and what is told after it.
-fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> Vec<String> {
+pub(super) fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> CallText {
     let (mut before, mut passed, mut told) = (Vec::new(), Vec::new(), Vec::new());
     for (param, argument) in call.params.iter().zip(arguments) {
         if param.c_type.is_empty() {
@@ -521,7 +541,7 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
             Argument::Rest => continue,
         });
     }
-    checked(call, &passed.join(", "), before, &told)
+    CallText { before, made: format!("{}({})", call.name, passed.join(", ")), told }
 }
 
 /// A struct that is passed, with its declaration and members.
@@ -540,9 +560,8 @@ fn structure(name: String, template: &calls::InputStruct, given: &Number, before
 }
 
 /// The lines before a call, the call with the check of its status, and what is told after it.
-fn checked(call: &Call, passed: &str, before: Vec<String>, told: &[String]) -> Vec<String> {
-    let made = format!("{}({passed})", call.name);
-    let mut lines = before;
+fn checked(call: &Call, written: CallText) -> Vec<String> {
+    let CallText { before: mut lines, made, told } = written;
     if call.returns == Returns::Text {
         lines.push(format!("value_text({}, {made});", literal(RETURNED_TEXT)));
         return lines;
@@ -551,7 +570,7 @@ fn checked(call: &Call, passed: &str, before: Vec<String>, told: &[String]) -> V
         CallLibrary::Libc => format!("returned_errno({made})"),
         library => format!("returned({}, {made})", short(library)),
     };
-    match told {
+    match told.as_slice() {
         [] => lines.push(format!("{whole};")),
         [one] => lines.extend([format!("if ({whole})"), format!("    {one}")]),
         all => {

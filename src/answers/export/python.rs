@@ -119,7 +119,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
 }
 
 /// A Python string. Text of JSON is one too.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
@@ -172,7 +172,7 @@ fn header(program: &Reproducer<'_>) -> String {
 }
 
 /// The packages that the lines of its cases need, each once.
-fn needs<'p>(program: &Reproducer<'p>) -> BTreeSet<&'p str> {
+pub(super) fn needs<'p>(program: &Reproducer<'p>) -> BTreeSet<&'p str> {
     program.cases.iter().filter_map(|it| it.case.python.as_ref()).flat_map(|it| &it.needs).map(String::as_str).collect()
 }
 
@@ -229,7 +229,7 @@ fn is_thread(sequence: &Sequence<'_>, actor: usize) -> bool {
     process_of(sequence, actor) != actor
 }
 
-fn kernels(program: &Reproducer<'_>, out: &mut String) {
+pub(super) fn kernels(program: &Reproducer<'_>, out: &mut String) {
     let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
     for action in program.actions() {
         if let Doing::Call { arguments, .. } = &action.doing {
@@ -279,7 +279,7 @@ fn libraries(program: &Reproducer<'_>, out: &mut String) {
 }
 
 /// The variable that holds a library.
-fn object(library: CallLibrary) -> &'static str {
+pub(super) fn object(library: CallLibrary) -> &'static str {
     match library {
         CallLibrary::Driver => "cuda",
         CallLibrary::Runtime => "cudart",
@@ -292,7 +292,7 @@ fn object(library: CallLibrary) -> &'static str {
     }
 }
 
-fn variable(name: &str) -> String {
+pub(super) fn variable(name: &str) -> String {
     let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         text.insert(0, '_');
@@ -402,7 +402,7 @@ fn encoded(of: &str) -> String {
 }
 
 /// What a step does, in lines.
-fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
+pub(super) fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
     let is_of_lines = sequence.case.python.is_some();
     let name = |actor: &usize| actor_name(sequence, *actor);
     let upper = |actor: &usize| name(actor).to_ascii_uppercase();
@@ -419,7 +419,7 @@ fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
                 _ => vec!["pass".to_string()],
             }
         }
-        Doing::Call { call, arguments } => called(sequence, action, call, arguments),
+        Doing::Call { call, arguments } => checked(call, called(sequence, action, call, arguments)),
         Doing::Line { .. } => Vec::new(),
         Doing::Mark => vec!["pass  # no call: memory and contexts are read".to_string()],
         Doing::Environ { name, value } => vec![format!("set_environ({}, {})", literal(name), text(value))],
@@ -489,7 +489,19 @@ fn block(sequence: &Sequence<'_>, name: &str) -> usize {
     sequence.blocks.iter().position(|block| block == name).unwrap_or(0)
 }
 
-fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> Vec<String> {
+/// A call as it is written.
+pub(super) struct CallText {
+    /// Room for what it writes.
+    pub(super) before: Vec<String>,
+    /// The call itself.
+    pub(super) made: String,
+    /// Lines that print what it wrote.
+    pub(super) told: Vec<String>,
+    /// Names of what is passed as a number, as a comment.
+    pub(super) behind: String,
+}
+
+pub(super) fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> CallText {
     let (mut lines, mut passed, mut told, mut named) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (param, argument) in call.params.iter().zip(arguments) {
         if param.c_type.is_empty() {
@@ -528,6 +540,12 @@ fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: 
     }
     let behind = if named.is_empty() { String::new() } else { format!("  # {}", named.join(", ")) };
     let made = format!("{}.{}({})", object(call.library), call.name, passed.join(", "));
+    CallText { before: lines, made, told, behind }
+}
+
+/// The call with the check of its status, and what is told after it.
+fn checked(call: &Call, written: CallText) -> Vec<String> {
+    let CallText { before: mut lines, made, told, behind } = written;
     if call.returns == Returns::Text {
         lines.push(format!("seen.text({}, {made}){behind}", literal(RETURNED_TEXT)));
         return lines;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::output::{fail, print, put_new};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
+use cuda_pitfalls_answers::export::{Language, Reproducer, plain, reproducer};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
@@ -56,7 +56,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
         };
         return fail(why, Exit::Usage, false);
     };
-    let stem = if view.scenarios.len() == 1 { plain(first.name) } else { "unexpected".to_string() };
+    let stem = if view.scenarios.len() == 1 { stem(first.name) } else { "unexpected".to_string() };
     let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
     let mut entries = Vec::new();
     // They come with the program, and say nothing of this machine.
@@ -115,7 +115,7 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
         let is_first = !told.contains(&one.name);
         if !told.contains(&one.scenario) {
             told.push(one.scenario);
-            entries.push(ArchiveFile { name: format!("{}.toml", plain(one.scenario)), text: file.source.to_string() });
+            entries.push(ArchiveFile { name: format!("{}.toml", stem(one.scenario)), text: file.source.to_string() });
         }
         let Ok(scenarios) = catalogue::select(&[one.scenario.to_owned()]) else { continue };
         let found = scenarios.iter().find_map(|scenario| {
@@ -126,7 +126,8 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
         let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
         told.push(one.name);
         for language in [Language::Python, Language::C] {
-            if let Some(written) = attach(scenario, instance, language) {
+            for is_plain in [true, false] {
+                let Some(written) = attach(scenario, instance, language, is_plain) else { continue };
                 entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
                 attached.push(written);
             }
@@ -135,30 +136,31 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
     attached
 }
 
-fn attach(scenario: &Scenario, instance: &Instance, language: Language) -> Option<Attached> {
+fn attach(scenario: &Scenario, instance: &Instance, language: Language, is_plain: bool) -> Option<Attached> {
     let program = Reproducer::of(scenario, instance, None).ok()?;
-    let text = reproducer(&program, language).ok()?;
-    let stem = plain(&instance.name);
+    let form = if is_plain { plain } else { reproducer };
+    let text = form(&program, language).ok()?;
+    let stem = stem(&instance.name) + if is_plain { "-plain" } else { "" };
     let file = format!("{stem}.{}", language.extension());
     let commands = match language {
         Language::Python => vec![format!("python3 {file}")],
         Language::C => vec![program.compile_line(&file, &stem), format!("./{stem}")],
     };
     let language = if language == Language::C { "c" } else { "python" };
-    Some(Attached { instance: instance.name.clone(), file, commands, language, text })
+    Some(Attached { instance: instance.name.clone(), file, commands, language, is_plain, text })
 }
 
 /// The last part of a name, as a file may be called: a name of nothing is that of a scenario.
-fn plain(name: &str) -> String {
+fn stem(name: &str) -> String {
     let name = if name.ends_with('/') || name.is_empty() { "scenario" } else { name };
     let (path, values) = name.split_once('[').map_or((name, ""), |(path, values)| (path, values));
     let last = path.rsplit('/').next().unwrap_or(path);
-    let plain = |text: &str| -> String {
+    let letters = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect()
     };
-    let values = plain(values.trim_end_matches(']'));
+    let values = letters(values.trim_end_matches(']'));
     let values = values.trim_matches('-');
-    if values.is_empty() { plain(last) } else { format!("{}-{values}", plain(last)) }
+    if values.is_empty() { letters(last) } else { format!("{}-{values}", letters(last)) }
 }
 
 fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()> {

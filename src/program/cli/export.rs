@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::output::{fail, fail_rendered, is_styled, print, put};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
+use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, plain, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 
@@ -28,11 +28,15 @@ pub(super) struct ExportArguments {
     /// One case alone, such as `trap`.
     #[arg(long)]
     case: Option<String>,
+    /// Write the calls of one case alone (the trap, or `--case`), as few lines as they need, to paste
+    /// into a bug report: no harness, no judgement.
+    #[arg(long)]
+    plain: bool,
     /// Where to write it; stdout if this is left out.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// List every scenario with the languages that it can be written in, or why it cannot.
-    #[arg(long, conflicts_with_all = ["language", "case", "out"])]
+    #[arg(long, conflicts_with_all = ["language", "case", "plain", "out"])]
     list: bool,
 }
 
@@ -55,7 +59,7 @@ pub(super) fn export(arguments: &ExportArguments) -> Exit {
         let why = format!("`{name}` selects {} questions; name one (`cuda-pitfalls list {name}`)", all.len());
         return fail(why, Exit::Usage, false);
     }
-    let text = match written(scenario, instance, language, arguments.case.as_deref()) {
+    let text = match written(scenario, instance, language, arguments) {
         Ok(text) => text,
         Err(why) => return fail(why, Exit::Usage, false),
     };
@@ -75,9 +79,11 @@ fn written(
     scenario: &Scenario,
     instance: &Instance,
     language: Language,
-    case: Option<&str>,
+    arguments: &ExportArguments,
 ) -> Result<String, CliError> {
-    let written = Reproducer::of(scenario, instance, case).and_then(|program| reproducer(&program, language));
+    let form = if arguments.plain { plain } else { reproducer };
+    let program = Reproducer::of(scenario, instance, arguments.case.as_deref());
+    let written = program.and_then(|program| form(&program, language));
     written.map_err(|refusal| CliError::Refused { name: instance.name.clone(), language, refusal })
 }
 
