@@ -1,7 +1,7 @@
-//! Documents in files, folders and standard input, one after another, whatever is in them.
+//! Reads documents from files, folders and standard input, one after another.
 //!
-//! A file is one document, or a document a line; either may be compressed. Nothing is believed of a file: a
-//! document is bounded after it was unpacked, and a source that goes on without end is left.
+//! A file holds one document, or one document per line; either may be compressed. Files are not trusted: the size
+//! of a document is limited after unpacking, and a source without an end is abandoned.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, Read};
@@ -12,13 +12,13 @@ use crate::input::packed::unpacked;
 
 /// A document may be so large when it is unpacked.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
-/// So much of a line that is too large is passed over to find its end.
+/// How many bytes of a line that is too large are skipped in search of its end.
 const MOST_PASSED_BYTES: u64 = 1 << 30;
-/// A source is left after so many lines, one behind the other, that were no documents.
+/// After this many consecutive lines that are no documents, the rest of a source is ignored.
 pub const MOST_WRONG_LINES: usize = 1000;
-/// Folders are entered so deep.
+/// How many levels of folders are entered.
 const DEEPEST: usize = 32;
-/// How files in folders that may hold documents end, before `.gz` and `.zst`.
+/// The suffixes of files in folders that may hold documents, before `.gz` and `.zst`.
 const ENDS: [&str; 3] = ["json", "ndjson", "jsonl"];
 
 /// Where documents are.
@@ -32,20 +32,20 @@ pub enum Source {
 
 /// A document that was found.
 pub struct ArchiveDocument {
-    /// The path, with the line where there are several.
+    /// The path, followed by the line number if the source holds several documents.
     pub path: String,
-    /// Its text, or why there is none.
+    /// The text of the document, or why it could not be read.
     pub text: Result<Vec<u8>, Problem>,
 }
 
 /// Why a document could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It ends in the middle.
+    /// The text ends before the document does.
     Truncated(String),
-    /// It is larger than allowed, or not what it claims to be.
+    /// The document is larger than allowed, or not in the format that it claims.
     Wrong(String),
-    /// The system refused.
+    /// The system refused to read it.
     Unreadable(String),
 }
 
@@ -70,7 +70,7 @@ impl Source {
         if path == Path::new(STDIN) { Source::Stdin } else { Source::File(path.to_path_buf()) }
     }
 
-    /// What documents of it are called.
+    /// The name of the source in messages: its path, or `standard input`.
     pub fn name(&self) -> String {
         match self {
             Source::Stdin => "standard input".to_owned(),
@@ -78,7 +78,8 @@ impl Source {
         }
     }
 
-    /// Whether it is likely to hold a document a line: such a source is read by one, and its lines by many.
+    /// Whether the source probably holds one document per line. One thread then reads the source, and several parse
+    /// its lines.
     pub fn is_lines(&self) -> bool {
         let Source::File(path) = self else { return true };
         let name = path.to_string_lossy();
@@ -87,8 +88,8 @@ impl Source {
     }
 }
 
-/// Every source in these arguments, in their order and in folders by name; an argument or a folder that cannot be
-/// read is a document that cannot.
+/// Passes every source of these arguments to `take`: arguments in their order, files of a folder by name. An
+/// argument or a folder that cannot be read is passed on as a document with its problem.
 pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, ArchiveDocument>)) {
     for path in arguments {
         if path.is_dir() { walk(path, 0, &mut take) } else { take(Ok(Source::named(path))) }
@@ -109,7 +110,7 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
     let mut entries: Vec<fs::DirEntry> = entries.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
-        // A link to a folder may lead back to it, so it is not entered; one to a file is followed.
+        // A link to a folder may lead back to that folder, so it is not entered. A link to a file is followed.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let path = entry.path();
         if is_folder {
@@ -123,11 +124,11 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
 fn may_hold_documents(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
-    // A file that is being written has a name that begins with a point.
+    // A file that is still being written has a name that begins with a dot.
     !name.starts_with('.') && plain.rsplit_once('.').is_some_and(|(_, end)| ENDS.contains(&end))
 }
 
-/// Hands over every document of a source, as it is read, until `take` says that the rest is of no use.
+/// Passes every document of a source to `take` as it is read, until `take` returns false.
 pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool) {
     let name = source.name();
     let opened = match source {
@@ -154,7 +155,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
             Ok(Some(ArchiveLine::Endless)) => (Err(Problem::too_large()), true),
             Err(error) => (Err(Problem::of(&error)), true),
         };
-        // Written with indentation: it is one document to its end.
+        // An indented document: it takes up the rest of the source.
         if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{") {
             let text = rest(&mut reader, line.unwrap_or_default());
             take(ArchiveDocument { path: name, text });
@@ -184,7 +185,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     }
 }
 
-/// What is not a regular file is not opened: a pipe would wait for a writer that may never come.
+/// Opens regular files only: opening a pipe would wait for a writer that may never come.
 fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -195,7 +196,7 @@ fn open(path: &Path) -> io::Result<File> {
 enum ArchiveLine {
     Whole(Vec<u8>),
     TooLarge,
-    /// Its end was not found.
+    /// The end of the line was not found.
     Endless,
 }
 
@@ -232,7 +233,7 @@ fn line(reader: &mut dyn BufRead) -> io::Result<Option<ArchiveLine>> {
     }
 }
 
-/// The rest of a document of which the beginning was read.
+/// Reads the rest of a document, of which `text` is the first line.
 fn rest(reader: &mut dyn BufRead, mut text: Vec<u8>) -> Result<Vec<u8>, Problem> {
     text.push(b'\n');
     let read = reader.take(MOST_BYTES as u64).read_to_end(&mut text);
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
     use crate::input::packed::tests::{gzip, zstd};
 
-    /// What is found in a file: the end of each path, and its text or the problem.
+    /// The documents of a file: the line number at the end of each path, and the text or the problem.
     fn found(text: &[u8]) -> Vec<(String, Result<String, Problem>)> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();

@@ -19,10 +19,10 @@ use crate::input;
 use crate::scenario::{self, Diagnostic, Hazard, Scenario};
 use crate::text::escape::terminal;
 
-/// What the reader of scenarios takes at most, so that no more of a file is brought into memory.
+/// The largest scenario file, in bytes. Larger files are not read into memory.
 const MOST_SOURCE_BYTES: u64 = 256 << 10;
 
-/// More errors than this are counted only.
+/// At most this many errors are shown; the others are only counted.
 const MOST_SHOWN: usize = 100;
 /// More threads than this take longer to start than they save.
 const MOST_THREADS: usize = 4;
@@ -49,7 +49,7 @@ pub struct Invalid {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Whether a scenario is as the program has it: a file of this name came with it, with this SHA-256.
+/// Whether the program comes with a scenario file of this name and this SHA-256.
 pub fn is_built_in(name: &str, sha256: &str) -> bool {
     static FILES: OnceLock<HashMap<String, String>> = OnceLock::new();
     let files = FILES.get_or_init(|| embedded().map(|file| (file.name, scenario::sha256(file.source))).collect());
@@ -59,15 +59,15 @@ pub fn is_built_in(name: &str, sha256: &str) -> bool {
 /// Why nothing was selected.
 #[derive(Debug, Error)]
 pub enum SelectError {
-    /// No scenario matches a selector.
+    /// No scenario matches this selector.
     #[error("no scenario matches this selector: `{}`{}", terminal(selector), did_you_mean(.nearest))]
     Unknown {
         /// As given.
         selector: String,
-        /// What was probably meant.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// A selector is the last part of several names.
+    /// Several names end in this selector.
     #[error("`{}` may be {}", terminal(selector), terminal(&.names.join(" or ")))]
     Ambiguous {
         /// As given.
@@ -80,27 +80,27 @@ pub enum SelectError {
     Glob {
         /// As given.
         selector: String,
-        /// What the glob's reader says.
+        /// The message of the glob parser.
         message: String,
     },
-    /// Everything that was selected was left out again.
+    /// Every selected scenario was excluded again.
     #[error("the selectors leave nothing: all that is selected is left out again")]
     Nothing,
-    /// A file that was named cannot be read.
+    /// A file named as a selector cannot be read.
     #[error("cannot read {}: {error}", terminal(path))]
     Unreadable {
         /// As given.
         path: String,
-        /// The system's word.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// Files with errors, a line for each; [`SelectError::render`] shows the text they are about.
+    /// Files with errors. The message has a line for each error; [`SelectError::render`] also shows the source.
     #[error("{}", lines(.0))]
     Invalid(Vec<Invalid>),
 }
 
 impl SelectError {
-    /// The error as a person reads it: with the offending lines, where it is about files.
+    /// The error for a person to read: if it is about files, with the offending lines.
     pub fn render(&self, styled: bool) -> String {
         let SelectError::Invalid(files) = self else { return format!("error: {self}") };
         shown(files, "\n\n", |file, diagnostic| diagnostic.render(&file.source, styled))
@@ -111,8 +111,8 @@ fn lines(files: &[Invalid]) -> String {
     shown(files, "\n", |file, diagnostic| diagnostic.line(&file.source))
 }
 
-/// The first errors, and how many more there are: fourteen thousand are not read, and to show one
-/// takes a look at its whole file.
+/// The first errors, and how many more there are. Nobody reads fourteen thousand errors, and showing one takes a
+/// search of its whole file.
 fn shown(files: &[Invalid], between: &str, show: impl Fn(&Invalid, &Diagnostic) -> String) -> String {
     let all = || files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));
     let mut shown: Vec<String> = all().take(MOST_SHOWN).map(|(file, diagnostic)| show(file, diagnostic)).collect();
@@ -159,12 +159,15 @@ fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
     cuda_pitfalls_scenarios::beside("kernels").filter_map(|(path, text)| Some((path.strip_suffix(".ptx")?, text)))
 }
 
-/// All scenarios that come with the program, or those that selectors mean; see [`Selection::of`].
+/// All scenarios that come with the program, or those that match the selectors; see [`Selection::of`].
+///
+/// # Errors
+/// As for [`Selection::of`].
 pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     Ok(Selection::of(selectors, &[], Unselected::All)?.scenarios)
 }
 
-/// Files that come with the program, read by as many threads as there are processors for them.
+/// Reads files that come with the program, on one thread per processor, up to [`MOST_THREADS`].
 fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
@@ -183,7 +186,7 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
         let (first, others) = parts.split_first().map_or((&[][..], &[][..]), |(first, others)| (*first, others));
         let others: Vec<_> = others.iter().map(|part| (part, scope.spawn(|| read(part)))).collect();
         let mut all = read(first);
-        // What a thread did not bring to an end is read here, and says what stopped it.
+        // If a thread panicked, its part is read here, and the panic comes again with its message.
         all.extend(others.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))));
         all
     });
@@ -197,13 +200,16 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     if invalid.is_empty() { Ok(all) } else { Err(SelectError::Invalid(invalid)) }
 }
 
-/// Reads a file of the user's own.
+/// Reads a scenario file of the user.
+///
+/// # Errors
+/// The file cannot be read, or is not a valid scenario.
 pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
     let source = source.map_err(|error| SelectError::Unreadable { path: path.to_string(), error })?;
     let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
     let loaded = loaded.map(|mut scenario| {
-        // A copy of a file that comes with the program does what that does.
+        // A copy of a file that comes with the program runs no code of the user's own.
         if scenario.has_python_lines() && !embedded().any(|file| file.source == source) {
             scenario.hazards.push(Hazard::Code);
         }
@@ -212,7 +218,7 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     loaded.map_err(|diagnostics| SelectError::Invalid(vec![Invalid { path: path.to_string(), source, diagnostics }]))
 }
 
-/// `<folder>/<file>` without the suffix, as for the scenarios that come with the program.
+/// The scenario's name for a path: `<folder>/<file>` without the suffix.
 pub fn name_of(path: &Path) -> String {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());

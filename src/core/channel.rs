@@ -1,4 +1,4 @@
-//! A socket that carries one JSON document per line, for one reader and one writer.
+//! A socket that carries one JSON document per line, between one reader and one writer.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -28,10 +28,10 @@ pub struct Channel {
 /// What went wrong on a channel.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The other side is gone.
+    /// The other side has closed its end.
     #[error("the other side closed the channel")]
     Closed,
-    /// The system refused.
+    /// The system refused to send or receive.
     #[error("the channel failed: {0}")]
     Io(#[from] io::Error),
     /// The other side sent an invalid message.
@@ -40,11 +40,11 @@ pub enum ChannelError {
 }
 
 impl Channel {
-    /// Both ends of a new channel. The first is the parent's: it never waits in a call, so that a
-    /// process that does not read cannot hold the parent.
+    /// Both ends of a new channel. The first is the parent's: it is non-blocking, so that a process that does not read
+    /// cannot hold up the parent.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refused to make a socket.
     pub fn pair() -> io::Result<(Channel, Channel)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -67,8 +67,8 @@ impl Channel {
     /// Sends one document. At the parent's end this takes at most 5 s.
     ///
     /// # Errors
-    /// The other side is gone, did not read, or the system refused; then a part may have been sent,
-    /// and the channel is of no more use.
+    /// The other side is gone or did not read, or the system refused. A part may have been sent, so the channel cannot
+    /// be used any more.
     pub fn send<T: Serialize>(&self, document: &T) -> Result<(), ChannelError> {
         let mut line = serde_json::to_vec(document).map_err(|error| ChannelError::Nonsense(error.to_string()))?;
         line.push(b'\n');
@@ -88,7 +88,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for something to happen, but not for long.
+    /// Waits until the socket is ready, at most [`clock::SLICE_NS`].
     fn rest(&self, flags: PollFlags) -> io::Result<()> {
         let slice = Timespec { tv_sec: 0, tv_nsec: clock::SLICE_NS as _ };
         match poll(&mut [PollFd::new(&self.stream, flags)], Some(&slice)) {
@@ -98,6 +98,9 @@ impl Channel {
     }
 
     /// Waits for one document.
+    ///
+    /// # Errors
+    /// The other side is gone or sent an invalid message, or the system refused.
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
         loop {
             if let Some(document) = self.take()? {
@@ -110,7 +113,10 @@ impl Channel {
         }
     }
 
-    /// One document that has already arrived in full, if there is one.
+    /// One document, if a whole one has arrived.
+    ///
+    /// # Errors
+    /// The line is not a document of this type.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ChannelError> {
         let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
@@ -122,7 +128,10 @@ impl Channel {
         })
     }
 
-    /// Reads what is there. Only the parent's end does not wait for at least a byte.
+    /// Reads what has arrived. At the parent's end this does not wait; at the other end it waits for at least one byte.
+    ///
+    /// # Errors
+    /// The other side is gone, or the system refused.
     pub fn fill(&mut self) -> Result<(), ChannelError> {
         if self.closed {
             return Err(ChannelError::Closed);
@@ -147,7 +156,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Has the other side read the end of the channel. What it says can still be read here.
+    /// Closes the sending direction: the other side reads the end of the channel. What it sends can still be read here.
     pub fn hang_up(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
@@ -166,6 +175,9 @@ impl AsFd for Channel {
 
 impl Channel {
     /// A second handle on the same end, for a thread that only sends.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
     pub fn borrow(&self) -> io::Result<Channel> {
         Ok(Channel::new(self.stream.try_clone()?))
     }

@@ -5,31 +5,30 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// `CLOCK_MONOTONIC` in nanoseconds. Parent, worker and sampler share it, so their stamps can be
+/// `CLOCK_MONOTONIC` in nanoseconds. Parent, worker and sampler read the same clock, so their timestamps can be
 /// compared.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The longest that a process may wait at once before it asks [`running_ns`] again.
+/// The longest single wait of a process before it calls [`running_ns`] again.
 pub const SLICE_NS: u64 = 50_000_000;
-/// A gap between two questions that is longer than this was a stop, not a wait.
+/// A longer gap between two calls means that the process was stopped.
 const STOPPED_NS: u64 = 2 * SLICE_NS;
 
-/// When [`running_ns`] was asked last, and how long this process is known to have been stopped.
+/// When [`running_ns`] was called last, and for how long this process is known to have been stopped.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 static STOPPED_FOR_NS: AtomicU64 = AtomicU64::new(0);
 
-/// [`now_ns`] without the time in which this process was stopped (SIGSTOP, a frozen control group,
-/// a paused machine). Deadlines are held against it: what a process did not do while nothing
-/// watched it is no evidence. A stop is a gap between two calls, so waits are made in slices of
-/// [`SLICE_NS`].
+/// [`now_ns`] without the time in which this process was stopped (SIGSTOP, a frozen control group, a paused
+/// machine). Deadlines use it: while this process is stopped, it cannot see whether another one makes progress. A
+/// stop is a long gap between two calls, so waits are made in slices of [`SLICE_NS`].
 pub fn running_ns() -> u64 {
     running_at(now_ns(), &LAST_NS, &STOPPED_FOR_NS)
 }
 
-/// The same at a time, of which the last one and the sum of all stops are kept.
+/// [`running_ns`] at the time `now`, with the state of the caller: the last call, and the sum of all stops.
 fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
     let last = last.swap(now, Ordering::Relaxed);
     let gap = if last == 0 { 0 } else { now.saturating_sub(last) };
@@ -42,19 +41,19 @@ pub fn utc() -> String {
     written(jiff::Timestamp::now())
 }
 
-/// The wall clock so long ago, as [`utc`] writes it.
+/// The wall clock `ago` before now, as [`utc`] writes it.
 ///
 /// # Errors
-/// No calendar goes back so far.
+/// The calendar does not reach back that far.
 pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
     let ago = jiff::SignedDuration::try_from(ago)?;
     jiff::Timestamp::now().checked_sub(ago).map(written)
 }
 
-/// The wall clock so much later, as [`utc`] writes it.
+/// The wall clock `later` than now, as [`utc`] writes it.
 ///
 /// # Errors
-/// No calendar goes so far.
+/// The calendar does not reach that far.
 pub fn utc_after(later: Duration) -> Result<String, jiff::Error> {
     let later = jiff::SignedDuration::try_from(later)?;
     jiff::Timestamp::now().checked_add(later).map(written)
@@ -64,7 +63,7 @@ fn written(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The wall clock in the form that run folders are named by.
+/// The wall clock as it is written in the names of run folders.
 pub fn utc_compact() -> String {
     jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
 }

@@ -1,6 +1,6 @@
-//! What holds where neither a file nor the command line says otherwise, if more than one module has to know it.
+//! Defaults, for what neither a file nor the command line sets, if more than one module needs them.
 
-/// Where workers are asked.
+/// The driver that workers use, as in `--on`.
 pub const ON: &str = "cuda";
 /// The simulated machine.
 pub const MACHINE: &str = "h200-x2";

@@ -13,16 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::Step;
 
-/// The version of what parent, worker and sampler say to each other. The parent names it on the
-/// command line of every process it starts, and a process that speaks another leaves at once: the
-/// program's file may be replaced while a run is under way.
+/// The version of the protocol between parent, worker and sampler. The parent names it on the command line of every
+/// process it starts. A process of another version exits at once: the program's file may be replaced during a run.
 pub const PROTOCOL: u32 = 3;
 
-/// What the parent says to a process of the worker.
+/// A message from the parent to a process of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// The first line: what the worker must have before its first step.
+    /// The first message: what the worker must load before its first step.
     Prepare {
         /// The C names of all calls that steps make: their libraries and symbols are resolved now.
         calls: Vec<String>,
@@ -35,42 +34,41 @@ pub enum Command {
     },
     /// Make this call.
     Run {
-        /// The parent's number for it, by which events name it.
+        /// The number by which events refer to the step.
         step: usize,
-        /// The call and its arguments, with nothing left to fill in.
+        /// The call and its arguments, with every template filled in.
         call: Step,
-        /// Bytes that steps of any process bound and this one takes, by name, in hex.
+        /// Bytes that earlier steps of any process bound and that this step uses, by name, in hex.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         bytes: BTreeMap<String, String>,
     },
-    /// Nothing more to do: leave by the normal way out, `exit(0)`.
+    /// No more steps: leave with `exit(0)`.
     Finish,
 }
 
-/// A socket that a process inherits for a child of its own.
+/// A socket that a process inherits for one of its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
     /// The descriptor.
     pub fd: i32,
-    /// The actor that forks the child; none for the worker's first thread, and for a child that is a
-    /// fresh process.
+    /// The actor that forks the child; none for the worker's first thread, and for a child that is a fresh process.
     pub forked_by: Option<String>,
 }
 
-/// What a process of the worker says to the parent.
+/// A message from a process of the worker to the parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Libraries and symbols are resolved; the worker waits.
+    /// Libraries and symbols are resolved, and the worker waits.
     Ready {
         /// [`PROTOCOL`].
         protocol: u32,
-        /// The process as it sees itself.
+        /// The PID as the process itself sees it.
         pid: u32,
         /// The libraries it mapped.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         libraries: Vec<MappedLibrary>,
-        /// Libraries or symbols that steps need and that are not there.
+        /// Libraries or symbols that steps need and that were not found.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         missing: Vec<String>,
         /// Libraries injected into the process from outside.
@@ -81,14 +79,14 @@ pub enum Event {
     Begin {
         /// The step.
         step: usize,
-        /// When.
+        /// The time, in nanoseconds.
         t_ns: u64,
     },
     /// The call of a step has returned.
     End {
         /// The step.
         step: usize,
-        /// When.
+        /// The time, in nanoseconds.
         t_ns: u64,
         /// How long the call took.
         elapsed_ns: u64,
@@ -100,35 +98,34 @@ pub enum Event {
         /// Bytes that other processes of the attempt may need (an IPC handle), in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<String>,
-        /// Driver calls that the process made since the step began, by name; absent where they are not
-        /// counted. Those that read its state are left out.
+        /// Driver calls that the process made since the step began, by name; absent if they are not counted. The calls of
+        /// probes are left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calls: Option<BTreeMap<String, u64>>,
-        /// Processes that the step's process has started and that still run, and theirs.
+        /// Processes that the step's process and its descendants have started and that still run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         processes: Vec<u32>,
-        /// Names of values that may differ from attempt to attempt, beside those that the tables of calls
-        /// know.
+        /// Names of values that may differ from attempt to attempt, in addition to those marked in the tables of calls.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         varying: Vec<String>,
     },
-    /// What the process saw when it looked around after a step.
+    /// The state of the process after a step.
     Probe {
         /// The step.
         step: usize,
-        /// How long looking took.
+        /// How long the probe took.
         elapsed_ns: u64,
-        /// What it saw.
+        /// The state.
         probe: Probe,
     },
-    /// Something in the worker itself failed; the attempt says nothing about CUDA.
+    /// The worker itself failed, so the attempt says nothing about CUDA.
     Broken {
-        /// What.
+        /// What failed.
         message: String,
     },
-    /// All is done and the process is about to leave.
+    /// All steps are done, and the process is about to leave.
     Bye {
-        /// The libraries that it has mapped, where [`Event::Ready`] comes too early to know.
+        /// The libraries that the process has mapped, if [`Event::Ready`] comes too early to know them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         libraries: Vec<MappedLibrary>,
     },
@@ -157,26 +154,26 @@ impl MappedLibrary {
     }
 }
 
-/// What a process of its own found that only asks the libraries for their versions.
+/// The versions of the libraries, as a separate process found them that does nothing else.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Versions {
-    /// What was mapped.
+    /// The libraries that the process mapped.
     pub libraries: Vec<MappedLibrary>,
     /// `cuDriverGetVersion`, such as 13000; null if libcuda is missing.
     pub cuda_driver: Option<i32>,
     /// `cudaRuntimeGetVersion`, such as 13000; null if libcudart is missing.
     pub runtime: Option<i32>,
-    /// The loader's words for what is missing.
+    /// The loader's messages about missing libraries.
     pub missing: Vec<String>,
-    /// What is mapped, if it is unknown whether it is real or simulated.
+    /// The mapped libraries of which it is unknown whether they are real or simulated.
     #[serde(default)]
     pub unknown: Vec<String>,
 }
 
-/// Why results could be taken for what they are not.
+/// Why it is unclear whether results are measured or simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProvenanceError {
-    /// Nobody knows whether this library is real.
+    /// It is unknown whether this library is real.
     #[error("{0} is mapped, and it is unknown whether it is simulated")]
     Unknown(String),
     /// Some libraries are real, and some simulated.
@@ -185,17 +182,17 @@ pub enum ProvenanceError {
 }
 
 impl Versions {
-    /// The libcuda that was mapped.
+    /// The path of the libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
         let is_libcuda = |library: &&MappedLibrary| library.simulated || library.name == CallLibrary::Driver.name();
         self.libraries.iter().find(is_libcuda).map(|library| PathBuf::from(&library.path))
     }
 
-    /// Whether the libraries are the simulated machine's. What was loaded decides, not what was asked
-    /// for; `nvml` is what the sampler says of its own library.
+    /// Whether the libraries are those of the simulated machine. The loaded libraries decide, not the command line.
+    /// `nvml` is what the sampler says about its own library.
     ///
     /// # Errors
-    /// Why results could be taken for what they are not: real and simulated libraries, or unknown ones.
+    /// Some libraries are real and some simulated, or it is unknown which they are.
     pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, ProvenanceError> {
         if let Some(path) = self.unknown.first() {
             return Err(ProvenanceError::Unknown(path.clone()));
@@ -211,19 +208,19 @@ impl Versions {
 /// What a call returned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// The number.
+    /// The status code.
     pub code: i64,
     /// The C name, from our own table; null for a number that the table does not know.
     pub name: Option<String>,
 }
 
 impl Event {
-    /// The last word of a process whose libraries are known.
+    /// The last event of a process whose libraries are already known.
     pub const BYE: Event = Event::Bye { libraries: Vec::new() };
 }
 
 impl Status {
-    /// A code with its name in the library that returned it.
+    /// A status code of this library, with its name.
     pub fn named(library: CallLibrary, code: i64) -> Status {
         Status { code, name: cuda_pitfalls_calls::status::name(library, code).map(str::to_string) }
     }
@@ -241,19 +238,19 @@ pub enum Value {
     Text(String),
 }
 
-/// What a process saw of itself. Calls that could change anything are not made: before `cuInit`
-/// only `cuDeviceGetCount`, which answers 3 and initialises nothing.
+/// The state of a process as it sees itself. No call that could change the state is made: before `cuInit` only
+/// `cuDeviceGetCount`, which returns 3 and initialises nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// Whether the driver is initialised: what `cuDeviceGetCount` returned.
+    /// The status of `cuDeviceGetCount`, which tells whether the driver is initialised.
     pub status: Option<Status>,
-    /// UUIDs of the visible GPUs in CUDA order; null where the driver would not say.
+    /// UUIDs of the visible GPUs in CUDA order; null if the driver did not tell.
     pub visible: Option<Vec<String>>,
     /// Whether each visible GPU's primary context is active, in CUDA order.
     pub active: Option<Vec<bool>>,
-    /// The CUDA ordinal of the GPU of the calling thread's current context; null for none.
+    /// The CUDA ordinal of the GPU of the calling thread's current context; null if there is no current context.
     pub current: Option<i32>,
-    /// The status of `cuCtxGetDevice`, where a context is current but its GPU could not be read.
+    /// The status of `cuCtxGetDevice`, if a context is current but its GPU could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_status: Option<Status>,
 }

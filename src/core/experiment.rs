@@ -1,5 +1,5 @@
-//! What is to be done in one fresh process: which program, in which environment, on which GPUs, and
-//! the calls that it makes if it is ours.
+//! What one fresh process has to do: which program runs, in which environment, on which GPUs, and, if the program is
+//! the worker, which calls it makes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::python::{LINE, LINE_TEXT, Python};
 
-/// One experiment. Every attempt makes it in a fresh process.
+/// One experiment. Every attempt runs it in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// What is started.
+    /// The program to start.
     pub program: Program,
-    /// Environment at exec, beside what every process of a run gets.
+    /// Environment variables at exec, in addition to those of every process of a run.
     pub environment: BTreeMap<String, String>,
-    /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; none if the process starts without a mask.
+    /// `CUDA_VISIBLE_DEVICES` at exec, as UUIDs; `None` starts the process without a mask.
     pub gpus: Option<Vec<String>>,
-    /// The calls that the worker makes, in order. A command makes its own.
+    /// The calls that the worker makes, in order; empty for a command.
     pub steps: Vec<Step>,
     /// Whether the worker reads its own state after each step.
     pub probes: bool,
-    /// How long things may take.
+    /// Deadlines.
     pub timeouts: Timeouts,
 }
 
@@ -34,17 +34,17 @@ pub enum Program {
     Worker,
     /// A Python interpreter that runs the listed lines, one after the other, as a worker does.
     Python(Python),
-    /// A command and its arguments. It knows nothing of the harness and makes its own calls, so its
-    /// recording has no events; it is read from outside like any.
+    /// A command and its arguments. It knows nothing of the harness, so its recording has no events; its memory is read
+    /// from outside, as for every program.
     Command(Vec<OsString>),
 }
 
-/// How long things may take.
+/// Deadlines of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The most that one step may take.
+    /// The longest that one step may take, in milliseconds.
     pub step_ms: u64,
-    /// The most that one attempt may take.
+    /// The longest that one attempt may take, in milliseconds.
     pub attempt_ms: u64,
 }
 
@@ -62,26 +62,26 @@ pub struct Step {
     /// The thread or process that makes the call; the worker's main thread if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// The private copy of libcudart that is called; the worker's libcudart if absent.
+    /// The private copy of libcudart that makes the call; the worker's libcudart if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What checks call this step: its label, or its C name where that is unique in the case.
+    /// The name of the step in checks: its label, or its C name if that is unique in the case.
     pub label: String,
-    /// The line of the file.
+    /// The line number in the file.
     pub line: u32,
 }
 
 impl Step {
-    /// Whether its call has an effect. Of a line is told only what it may do.
+    /// Whether the call of this step has an effect. A Python line is only known to possibly set the mask.
     pub fn has(&self, effect: Effect) -> bool {
         if self.call == LINE {
-            // A line may set the mask, and a child that it starts may have another.
+            // A line may set the mask, or start a child with another mask.
             return effect == Effect::MayUnmask;
         }
         calls::find(&self.call).is_some_and(|call| call.has(effect))
     }
 
-    /// The Python that it runs; none for a call.
+    /// The Python code of the step; none for a call.
     pub fn python_line(&self) -> Option<&str> {
         match self.args.get(LINE_TEXT) {
             Some(Scalar::Text(text)) if self.call == LINE => Some(text),
@@ -89,7 +89,7 @@ impl Step {
         }
     }
 
-    /// What Python does in the step: its line, or what stands for a step of another name.
+    /// The step as Python code: its line, or code or a comment that stands for another kind of step.
     pub fn in_python(&self) -> String {
         if let Some(line) = self.python_line() {
             return line.to_string();
@@ -112,7 +112,7 @@ impl Step {
         }
     }
 
-    /// Whether its call starts a process, one that is forked or a fresh one.
+    /// Whether the call starts a process, forked or fresh.
     pub fn starts_process(&self) -> bool {
         calls::find(&self.call).is_some_and(Call::starts_process)
     }
@@ -130,13 +130,13 @@ impl Step {
         }
     }
 
-    /// The same with one more argument.
+    /// The step with one more argument.
     pub fn with(mut self, parameter: &str, value: impl Into<Scalar>) -> Step {
         self.args.insert(parameter.to_string(), value.into());
         self
     }
 
-    /// The same with a name for the handle that the call gives.
+    /// The step with a name for the handle that its call returns.
     pub fn bound_to(mut self, name: &str) -> Step {
         self.bind = Some(name.to_string());
         self

@@ -22,7 +22,7 @@ const WIDEST: usize = 100;
 /// Of more lines of a program the first are shown; `show` has them all.
 const MOST_LINES: usize = 12;
 /// The line that brings a stranger from the question to the own program.
-const YOUR_PROGRAM: &str = "Your own    cuda-pitfalls trace -- COMMAND   names the line that did it\n";
+const YOUR_PROGRAM: &str = "Your own    cuda-pitfalls trace COMMAND\n";
 /// A heading that would be longer is cut.
 const MOST_OF_WORDS: usize = 60;
 

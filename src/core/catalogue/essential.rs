@@ -28,7 +28,7 @@ pub fn all() -> Vec<Essential> {
     toml::from_str(SOURCE).map(|file: EssentialFile| file.question).unwrap_or_default()
 }
 
-/// The scenarios of the set, with the instances that are in it.
+/// The scenarios of the set, each with only those instances that belong to the set.
 pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
     for one in all().into_iter().filter_map(|one| Outline::named(outlines, &one.name)) {

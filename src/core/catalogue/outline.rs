@@ -22,13 +22,13 @@ pub struct Outline {
     pub question: String,
     /// Words to select by.
     pub tags: Vec<String>,
-    /// What people see who meet it, by id.
+    /// The symptoms that people see, by id.
     pub symptoms: Vec<String>,
     /// Names of cases, in the order of the file.
     pub cases: Vec<String>,
     /// What the machine must have.
     pub needs: Needs,
-    /// What must be allowed.
+    /// Hazards that must be allowed before it runs.
     pub hazards: Vec<Hazard>,
     /// Parameters and their values.
     pub parameters: BTreeMap<String, Vec<Scalar>>,
@@ -36,7 +36,7 @@ pub struct Outline {
     pub instances: Vec<String>,
 }
 
-/// An outline and the file it is about.
+/// An outline and the SHA-256 of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct IndexEntry {
     sha256: String,
@@ -45,7 +45,7 @@ struct IndexEntry {
 }
 
 impl Outline {
-    /// The outline of a scenario that was read.
+    /// The outline of a loaded scenario.
     pub fn of(scenario: &Scenario) -> Outline {
         let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
         Outline {
@@ -61,7 +61,7 @@ impl Outline {
         }
     }
 
-    /// The scenario of this full name, or the scenario with the one instance of this full name.
+    /// The scenario with this full name, or, for the full name of an instance, its scenario with that instance alone.
     pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
         all.iter().find_map(|scenario| {
             if scenario.name == name {
@@ -73,8 +73,8 @@ impl Outline {
     }
 }
 
-/// The outlines of all scenarios that come with the program, by name. Files that the index does not
-/// know as they are now are read.
+/// The outlines of all scenarios that come with the program, by name. A file that changed since the index was
+/// written is read.
 pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
     let known: Vec<IndexEntry> = serde_json::from_str(INDEX).unwrap_or_default();
     let mut known: BTreeMap<String, Outline> =

@@ -1,8 +1,8 @@
-//! Choosing among scenarios: what each selector means, and what is left out.
+//! Choosing among scenarios by selectors, and excluding some of them.
 //!
-//! A selector is resolved in this order, and the first match counts: the name of a
-//! scenario or of an instance, `all` or `essential`, a folder, a tag or a symptom, the last part of
-//! a name, a glob. So a folder's name always selects the folder, also where it is a tag.
+//! A selector is compared with these in order, and the first match counts: the name of a scenario or of an
+//! instance, `all` or `essential`, a folder, a tag or a symptom, the last part of a name, a glob. So a word that is
+//! both a folder and a tag selects the folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use super::{Embedded, Outline, SelectError, Shard, embedded, essential, load_embedded, load_file, outline};
 use crate::scenario::{self, Instance, Scenario};
 
-/// What is meant where no selector is given, or only selectors that leave out.
+/// The scenarios to take if no selector is given, or only selectors that exclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unselected {
     /// Every scenario that comes with the program.
@@ -19,25 +19,25 @@ pub enum Unselected {
     Essential,
 }
 
-/// Scenarios that were selected.
+/// The selected scenarios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// In the order of the selectors, each once, with the instances that were selected.
+    /// In the order of the selectors, without duplicates, each with its selected instances.
     pub scenarios: Vec<Scenario>,
-    /// Names of instances that were asked for by exact name: theirs, their scenario's, or its file.
+    /// Instances that were selected by an exact name: of the instance, of its scenario or of the file.
     pub by_name: BTreeSet<String>,
 }
 
-/// What one selector means.
+/// The scenarios that match one selector.
 struct Meant {
     outlines: Vec<Outline>,
-    /// Whether it names one scenario or instance.
+    /// Whether the selector is the name of one scenario or instance.
     by_name: bool,
-    /// The scenario, where it is a file of the user's own.
+    /// The scenario, if the selector is the path of a user's file.
     file: Option<Scenario>,
 }
 
-/// What several selectors mean, before any file that comes with the program is read.
+/// The scenarios that match several selectors. Files that come with the program are not read yet.
 #[derive(Default)]
 struct Picked {
     picks: Vec<Pick>,
@@ -47,11 +47,11 @@ struct Picked {
 /// A scenario with the instances that were selected.
 struct Pick {
     outline: Outline,
-    /// The scenario, where it is a file of the user's own.
+    /// The scenario, if it comes from a user's file.
     file: Option<Scenario>,
 }
 
-/// The outlines of what selectors mean; of everything if there are none.
+/// The outlines of the scenarios that match the selectors; all outlines without selectors.
 ///
 /// # Errors
 /// As for [`Selection::of`].
@@ -65,7 +65,7 @@ impl Picked {
             selectors.iter().partition(|selector| selector.starts_with('!'));
         let without = without.into_iter().map(|selector| selector.trim_start_matches('!'));
         let without: Vec<&str> = without.chain(exclude.iter().map(String::as_str)).collect();
-        // A file of the user's own does not depend on the others being good.
+        // A user's file can be read although other files are invalid.
         let needs_all = with.is_empty() || with.iter().any(|selector| !is_path(selector)) || !without.is_empty();
         let all = if needs_all { outline::all()? } else { Vec::new() };
         if with.is_empty() && without.is_empty() && unselected == Unselected::All {
@@ -124,7 +124,7 @@ impl Picked {
         self.picks.retain(|pick| !pick.outline.instances.is_empty());
     }
 
-    /// The scenarios, read.
+    /// Reads the scenarios.
     fn read(self) -> Result<Vec<Scenario>, SelectError> {
         let is_meant =
             |file: &Embedded| self.picks.iter().any(|pick| pick.file.is_none() && pick.outline.name == file.name);
@@ -145,18 +145,18 @@ impl Picked {
 }
 
 impl Selection {
-    /// The scenarios that selectors mean, less those behind a `!` and those in `exclude`.
+    /// The scenarios that match the selectors, without those excluded by `!` or by `exclude`.
     ///
     /// # Errors
-    /// A selector that matches nothing, with the nearest that there is; a file that cannot be read
-    /// or is not valid; selectors that leave nothing.
+    /// A selector matches nothing (the error names the most similar one), a file cannot be read or is not valid, or
+    /// everything is excluded.
     pub fn of(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Selection, SelectError> {
         let mut picked = Picked::of(selectors, exclude, unselected)?;
         let by_name = std::mem::take(&mut picked.by_name);
         Ok(Selection { scenarios: picked.read()?, by_name })
     }
 
-    /// Whether an instance was asked for by exact name.
+    /// Whether an instance was selected by an exact name.
     pub fn is_by_name(&self, instance: &Instance) -> bool {
         self.by_name.contains(&instance.name)
     }
@@ -166,7 +166,7 @@ impl Selection {
         self.scenarios.iter().flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
     }
 
-    /// The part of the instances that falls to one of several runs.
+    /// The instances of one shard; the whole selection if `shard` is `None`.
     #[must_use]
     pub fn shard(mut self, shard: Option<Shard>) -> Selection {
         let Some(shard) = shard else { return self };
@@ -186,7 +186,7 @@ fn is_path(selector: &str) -> bool {
     (selector.contains('/') && selector.ends_with(".toml")) || Path::new(selector).is_file()
 }
 
-/// The scenarios that a selector means, which is at least one.
+/// The scenarios that match a selector, at least one.
 fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if is_path(selector) {
         let file = load_file(selector)?;
@@ -207,7 +207,7 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     Ok(Meant { outlines, by_name: false, file: None })
 }
 
-/// The one scenario or instance of this name, or of this last part where nothing else bears it.
+/// The scenario or instance with this name, or with this last part of a name if only one has it.
 fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectError> {
     if let Some(found) = Outline::named(all, selector) {
         return Ok(Some(found));
@@ -249,7 +249,7 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
         glob::Pattern::new(text)
             .map_err(|error| SelectError::Glob { selector: selector.to_string(), message: error.to_string() })
     };
-    // In the name of an instance the brackets stand for themselves.
+    // In the name of an instance, brackets are not part of the pattern.
     let (as_given, literal) = (pattern(selector)?, pattern(&selector.replace('[', "[[]"))?);
     let matched = |scenario: &Outline| {
         if as_given.matches(&scenario.name) {
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(names[1..].iter().collect::<Vec<_>>(), listed);
     }
 
-    /// The index is a cache: what it does not know, or knows otherwise, is read from the files.
+    /// The index is a cache: files that it lacks, or that changed since, are read.
     #[test]
     fn outlines_are_those_of_the_files() {
         let scenarios = crate::catalogue::select(&[]).unwrap();

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-/// The `index`-th of `count` parts, from 1: every `count`-th instance of the selection, in its
-/// order. The parts have no instance in common, together they are the whole, and none has more than
-/// one instance more than another. Neighbours, which are often instances of one scenario and take
-/// equally long, come into different parts.
+/// The `index`-th of `count` parts, counted from 1: every `count`-th instance of the selection, in its order. Each
+/// instance is in exactly one part, and the sizes of two parts differ by at most one. Neighbours are often instances
+/// of one scenario and take equally long, so they go to different parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {
     index: usize,
@@ -13,7 +12,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// A part that is written as its number and how many there are, such as `1/4`; none if there is no such part.
+    /// Parses `INDEX/COUNT`, such as `1/4`; `None` if there is no such part.
     pub fn parse(text: &str) -> Option<Shard> {
         let number = |text: &str| Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok();
         let (index, count) = text.split_once('/')?;

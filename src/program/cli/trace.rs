@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
-use super::output::{fail_in_document, is_styled, named};
+use super::output::{fail_in_document, is_styled, named, put};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::{clock, defaults, input};
@@ -205,8 +205,15 @@ fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), CliErr
     written.map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
 }
 
+/// Writes a file that the user named: whole or not at all, and through no link that somebody else put there.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    std::fs::write(path, text).map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
+    // A device such as /dev/null stays what it is.
+    let is_device = std::fs::symlink_metadata(path).is_ok_and(|known| !known.is_file() && !known.is_symlink());
+    let written = match is_device {
+        true => std::fs::write(path, text),
+        false => put(path, |file| file.write_all(text.as_bytes())),
+    };
+    written.map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
 }
 
 fn refuse(why: &dyn std::fmt::Display, exit: Exit, json: bool) -> Exit {
@@ -226,6 +233,9 @@ fn not_started(error: &TracerError, json: bool) -> Exit {
         TracerError::Internal(_) => Exit::Internal,
         TracerError::Program { source, .. } => {
             say(&format!("cuda-pitfalls: {error}\n"));
+            if json {
+                say("cuda-pitfalls: to write the summary to a file: --json=FILE\n");
+            }
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
         }
     };
