@@ -47,6 +47,7 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
             ("markdown", "## Events"),
             ("junit", "the trace is complete"),
             ("github", "::"),
+            ("chrome", "\"traceEvents\":["),
         ] {
             let ran = scratch.run(&["render", &path, "--as", form]);
             assert_eq!(ran.code, Some(0), "{form}: {}", ran.stderr);
@@ -57,7 +58,7 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
         let ran = scratch.run(&["render", &folder.to_string_lossy(), "--as", form]);
         ran.ended(2, "usage");
         assert!(
-            ran.stderr.contains("a trace can be rendered as text, html, markdown, junit or github"),
+            ran.stderr.contains("a trace can be rendered as text, html, markdown, junit, github or chrome"),
             "{}",
             ran.stderr
         );
