@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::input::STDIN;
 use crate::input::packed::unpacked;
 
-/// A document may be so large when it is unpacked.
+/// The largest document, in bytes after unpacking.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 /// How many bytes of a line that is too large are skipped in search of its end.
 const MOST_PASSED_BYTES: u64 = 1 << 30;

@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 
 use crate::clock;
 
-/// The parent waits no longer than this until the other side takes what it is told.
+/// How long the parent waits for the other side to take a document.
 const SEND_NS: u64 = 5_000_000_000;
 
-/// A longer line is an invalid message.
+/// A longer line, in bytes, is an invalid message.
 const LONGEST_LINE: usize = 4 << 20;
 
 /// One end of a socket pair.

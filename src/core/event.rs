@@ -98,8 +98,8 @@ pub enum Event {
         /// Bytes that other processes of the attempt may need (an IPC handle), in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<String>,
-        /// Driver calls that the process made since the step began, by name; absent if they are not counted. The calls of
-        /// probes are left out.
+        /// Driver calls that the process made since the step began, by name; absent if they are not counted. The calls
+        /// of probes are left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calls: Option<BTreeMap<String, u64>>,
         /// Processes that the step's process and its descendants have started and that still run.
@@ -244,7 +244,7 @@ pub enum Value {
 pub struct Probe {
     /// The status of `cuDeviceGetCount`, which tells whether the driver is initialised.
     pub status: Option<Status>,
-    /// UUIDs of the visible GPUs in CUDA order; null if the driver did not tell.
+    /// UUIDs of the visible GPUs in CUDA order; null if the driver did not say.
     pub visible: Option<Vec<String>>,
     /// Whether each visible GPU's primary context is active, in CUDA order.
     pub active: Option<Vec<bool>>,

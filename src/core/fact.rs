@@ -1,6 +1,6 @@
-//! What a check can ask of an attempt: one [`FactKind`] per kind of fact, with all its
-//! code. How it is read from a scenario's file and what its schema is, its words in a sentence,
-//! what of an observation decides it, and how reports, pages and claims show what was seen.
+//! What a check can ask of an attempt. Each kind of fact is one [`FactKind`] with all its code: how it is read from a
+//! scenario file, its JSON Schema, its words in a sentence, how an observation decides it, and how reports, pages and
+//! claims show it.
 //!
 //! To add one, write its kind in a file of this folder, give it its field in [`FactSet`] and its name
 //! in [`KINDS`].
@@ -41,10 +41,10 @@ use crate::source::reader::Reader;
 use crate::source::tree::{Node, SourceSpan};
 use cuda_pitfalls_calls::Call;
 
-/// The facts of a check; those that it says nothing of are empty.
+/// The facts of a check. A fact that the check does not ask about is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactSet {
-    /// Names of statuses, any of which will do.
+    /// Names of allowed statuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub status: Vec<String>,
     /// Output values by name.
@@ -62,7 +62,7 @@ pub struct FactSet {
     /// Whether the driver is initialised in the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialised: Option<bool>,
-    /// The class of the change in device memory, by GPU; `others` is every GPU not named.
+    /// The class of the change in device memory, by GPU; `others` means every GPU that is not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<String, Vec<Class>>,
     /// The change in device memory since the baseline, in bytes, by GPU (NVML v2 `used`).
@@ -74,11 +74,10 @@ pub struct FactSet {
     /// The largest change seen between the step before and this one, by GPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peak_bytes: BTreeMap<String, Matcher>,
-    /// What NVML reports as used by the worker itself, by GPU; needs PIDs that can be matched.
+    /// What NVML reports as used by the worker itself, in bytes, by GPU; needs PIDs that can be matched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub process_bytes: BTreeMap<String, Matcher>,
-    /// Driver calls that the process of a Python line made in the step, by name; one that it did not make
-    /// is 0.
+    /// Driver calls that the process of a Python line made in the step, by name; 0 for a call that it did not make.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, Matcher>,
     /// How the worker ended.
@@ -86,7 +85,7 @@ pub struct FactSet {
     pub exit: Option<ExitCheck>,
 }
 
-/// Every kind of fact about a step, in the order in which they are told.
+/// Every kind of fact about a step, in the order in which reports show them.
 pub static KINDS: [FactKind; 12] = [
     status::STATUS,
     value::VALUE,
@@ -102,120 +101,120 @@ pub static KINDS: [FactKind; 12] = [
     bytes::PROCESS_BYTES,
 ];
 
-/// One kind of fact about a step: all that the program knows of it.
+/// One kind of fact about a step, with everything that the program knows about it.
 pub struct FactKind {
     /// Its key in files.
     pub key: &'static str,
-    /// Reads what stands under its key, or says what is wrong with it.
+    /// Reads the value of its key, or reports what is wrong with it.
     pub(crate) read: fn(&mut FactSet, &mut CheckReader<'_, '_>, &Node),
-    /// The JSON Schema of what may stand under its key.
+    /// The JSON Schema of the value of its key.
     pub(crate) schema: fn() -> Value,
-    /// What it compares with: in these the plan fills in `${gpus}` and `${gpu0}`.
+    /// Its matchers, in which the plan fills in `${gpus}` and `${gpu0}`.
     pub(crate) matchers: fn(&mut FactSet) -> Vec<&mut Matcher>,
-    /// What a check says of it, each a part of a sentence; nothing where it is not asked for.
+    /// The requirements of a check, as clauses of a sentence; empty if the check does not ask about this fact.
     pub(crate) sentences: fn(&FactSet) -> Vec<String>,
-    /// Whether it is as a check says, at a step that returned.
+    /// Compares the requirements of a check with a step that returned.
     pub(crate) held: fn(&FactSet, &Look<'_>, &GpuNames<'_>) -> Vec<Truth>,
-    /// Whether it can be told only where memory was read while calls were under way.
+    /// Whether it can be decided only if memory was read during calls.
     pub(crate) needs_polling: bool,
-    /// Where reports and pages tell what was seen.
+    /// Where reports and pages show it.
     pub told: Told,
-    /// What was seen of it after a step, of one value or one GPU if it is by value or by GPU; none
-    /// where it could not be observed.
+    /// What was seen after a step; `None` if it could not be observed. The second argument picks one value or one GPU,
+    /// if there are several.
     pub seen: fn(&Look<'_>, Option<&str>) -> Option<Sight>,
 }
 
-/// Where reports and pages tell what was seen of a fact.
+/// Where reports and pages show what was seen of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// With the call: what it returned.
+    /// Beside the call, as what it returned.
     WithCall,
-    /// With the change in memory.
+    /// Beside the change in memory.
     WithMemory,
-    /// In words and a column of its own.
+    /// In its own words, and in its own column.
     Alone {
-        /// The head of the column.
+        /// The heading of the column.
         heading: &'static str,
-        /// What stands before the cell where there is no column.
+        /// The prefix of the value where there is no column.
         brief: &'static str,
-        /// Where it is told though no check asks for it.
+        /// Where it is shown although no check asks for it.
         unasked: Unasked,
     },
 }
 
-/// Where a fact is told though no check asks for it.
+/// Where a fact is shown although no check asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unasked {
     /// Nowhere.
     Never,
     /// After the last step of a case.
     Last,
-    /// There, and on pages.
+    /// After the last step of a case, and on pages.
     Always,
 }
 
 impl FactKind {
-    /// By its key in files.
+    /// The kind of fact with this key in files.
     pub fn find(key: &str) -> Option<&'static FactKind> {
         KINDS.iter().find(|kind| kind.key == key)
     }
 
-    /// Those with a column of their own. Whether there is a driver at all comes first.
+    /// The kinds with a column of their own; whether the driver is initialised comes first.
     pub fn columns() -> Vec<&'static FactKind> {
         let mut columns: Vec<_> = KINDS.iter().filter(|kind| matches!(kind.told, Told::Alone { .. })).collect();
         columns.sort_by_key(|kind| kind.key != initialised::INITIALISED.key);
         columns
     }
 
-    /// Whether a check says something of it.
+    /// Whether a check asks about this kind of fact.
     pub fn is_asked(&self, facts: &FactSet) -> bool {
         !(self.sentences)(facts).is_empty()
     }
 }
 
 impl FactSet {
-    /// What must hold at the step, each a part of a sentence.
+    /// The requirements at the step, as clauses of a sentence.
     pub fn sentences(&self) -> Vec<String> {
         KINDS.iter().flat_map(|kind| (kind.sentences)(self)).collect()
     }
 
-    /// Whether some fact can be told only where memory was read while calls were under way.
+    /// Whether some fact can be decided only if memory was read during calls.
     pub(crate) fn needs_polling(&self) -> bool {
         KINDS.iter().any(|kind| kind.needs_polling && kind.is_asked(self))
     }
 
-    /// Every fact about a step compared with it; without `polled`, those that need it are left out.
+    /// Compares every fact with a step. Without `polled`, facts that need memory readings during calls are left out.
     pub(crate) fn held(&self, look: &Look<'_>, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
         let told = KINDS.iter().filter(|kind| polled || !kind.needs_polling);
         told.flat_map(|kind| (kind.held)(self, look, gpus)).collect()
     }
 
-    /// Fills in everything that is compared with.
+    /// Fills in every matcher.
     pub(crate) fn fill<E>(&mut self, mut fill: impl FnMut(&mut Matcher) -> Result<(), E>) -> Result<(), E> {
         KINDS.iter().try_for_each(|kind| (kind.matchers)(self).into_iter().try_for_each(&mut fill))
     }
 }
 
-/// A check while it is read.
+/// A check that is being read.
 pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) reader: &'r mut Reader<'a>,
-    /// The row of the step in each case, as far as they are known.
+    /// The step in each case, if it is known there.
     pub(crate) rows: &'r [Row],
-    /// The rows of another step by its label, which must be there.
+    /// Finds another step by its label in each case; reports a label that does not exist.
     pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &SourceSpan) -> Vec<Row>,
 }
 
-/// What a step is, as far as a check of it must know.
+/// What a check must know about a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Row {
     /// A call of the tables.
     Call(&'static Call),
-    /// A Python line, and the name of its value.
+    /// A Python line, and the name that it gives to its value.
     Line { value: Option<String> },
 }
 
 impl Row {
-    /// The names of what the step gives back beside its status.
+    /// The names of the values that the step returns in addition to its status.
     fn values(&self) -> Vec<&str> {
         match self {
             Row::Call(call) => matcher::values_of(call),
@@ -223,7 +222,7 @@ impl Row {
         }
     }
 
-    /// What it is called in a message.
+    /// The name of the step in a message.
     fn name(&self) -> &str {
         match self {
             Row::Call(call) => call.name,
@@ -237,7 +236,7 @@ pub(crate) fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
     KINDS.iter().map(|kind| (kind.key, (kind.schema)())).chain([("exit", exit::schema())])
 }
 
-/// What the schemas of facts refer to, by name.
+/// The definitions that the schemas of facts refer to, by name.
 pub(crate) fn definitions() -> [(&'static str, Value); 6] {
     [
         ("status", status::definition()),
@@ -249,7 +248,7 @@ pub(crate) fn definitions() -> [(&'static str, Value); 6] {
     ]
 }
 
-/// A set of these facts alone.
+/// A [`FactSet`] with these facts; the others are empty.
 #[cfg(test)]
 macro_rules! facts {
     ($($key:ident: $stated:expr),+) => {

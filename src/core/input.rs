@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The whole of a regular file of at most this many bytes.
+/// The content of a regular file of at most `most_bytes`.
 ///
-/// What is not a regular file is not even opened: a pipe would wait for a writer that may never come, and a device may have
-/// no end. The size that the system states is not believed either, because a file can grow while it is read.
+/// Anything but a regular file is not opened: a pipe would wait for a writer that may never come, and a device may
+/// have no end. The size that the system states is not trusted, because a file can grow while it is read.
 pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -17,13 +17,13 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     whole(File::open(path)?, most_bytes)
 }
 
-/// So much is read at a time.
+/// How many bytes are read at a time.
 const PIECE_BYTES: usize = 1 << 16;
 /// The path of standard input.
 pub const STDIN: &str = "-";
 
-/// A document of at most this many bytes when it is unpacked: a regular file, or standard input where the path is
-/// `-`; either may be compressed.
+/// The content of a document, at most `most_bytes` after unpacking: a regular file, or standard input for the path
+/// `-`. Either may be compressed.
 pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if path == Path::new(STDIN) {
         return whole(packed::unpacked(io::stdin())?, most_bytes);
@@ -48,7 +48,7 @@ fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The last bytes of a text that is read to its end, at most this many; each piece is handed over as it comes.
+/// The last `most_bytes` of a text, which is read to its end. Each piece is passed to `each` as it arrives.
 ///
 /// # Errors
 /// The text cannot be read.
@@ -64,7 +64,7 @@ pub fn tail(mut reader: impl Read, most_bytes: usize, mut each: impl FnMut(&[u8]
         };
         each(read);
         kept.extend_from_slice(read);
-        // Not at every piece: what is kept has to be moved.
+        // Not for every piece, because the kept bytes have to be moved.
         if kept.len() > 2 * most_bytes {
             kept.drain(..kept.len() - most_bytes);
         }
@@ -73,7 +73,7 @@ pub fn tail(mut reader: impl Read, most_bytes: usize, mut each: impl FnMut(&[u8]
     Ok(kept)
 }
 
-/// As `read`, for text.
+/// The content of a regular file as text, like `read`.
 pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     let text = String::from_utf8(read(path, most_bytes)?);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))

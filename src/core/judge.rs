@@ -1,8 +1,8 @@
-//! Observations × expectations → verdict. Pure, so that a report can be judged again at any time.
+//! From observations and expectations to a verdict. Pure, so that a report can be judged again at any time.
 //!
-//! Three questions, in this order and independent of one another: does an attempt count
-//! ([`invalidations`]), does it show the effect ([`shows`]), and what follows from all of them
-//! ([`judge`]). Whether an attempt counts is never decided by what it showed.
+//! Three separate questions, in this order: does an attempt count ([`invalidations`]), does it show the effect
+//! ([`shows`]), and what follows from all attempts ([`judge`]). What an attempt showed never decides whether it
+//! counts.
 
 mod co_tenant;
 mod decide;
@@ -30,10 +30,10 @@ use crate::plan::Plan;
 use crate::report::{CaseReport, Report};
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
-/// The verdict on one scenario, from its attempts alone.
+/// The verdict on one scenario, from its attempts.
 ///
-/// Reasons not to count, outcomes and the places of attempts among them are computed anew and written into
-/// `cases`; what was recorded is not touched.
+/// Computes anew, and writes into `cases`, the reasons for which attempts do not count, the outcomes, and the outcome
+/// of each attempt. Recordings are not changed.
 pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts) -> Verdict {
     let seen = outcomes::recompute(plan, cases, scene);
     let decision = decide::decide(plan, &seen, facts);
@@ -73,8 +73,8 @@ fn distrust(verdict: &mut Verdict) {
     }
 }
 
-/// Judges every scenario of a report again. Those that never ran, or that broke off, keep their
-/// verdict: there is nothing else to tell why.
+/// Judges every scenario of a report again. Scenarios that never ran, or that broke off, keep their verdict, because
+/// nothing else in the report says why.
 pub fn rejudge(report: &mut Report) {
     let Report { provenance, run, machine, scenarios, .. } = report;
     let figures = run.calibrations();
@@ -92,8 +92,8 @@ pub fn rejudge(report: &mut Report) {
     }
 }
 
-/// Whether attempts are missing altogether, for a reason that was recorded as the verdict. A
-/// verdict that claims an answer is never taken on trust.
+/// Whether attempts are missing, for a reason that was recorded as the verdict. A recorded verdict that claims an
+/// answer is never trusted.
 fn broke_off(plan: &Plan, verdict: &Verdict, cases: &[CaseReport]) -> bool {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(0, |case| case.attempts.len());

@@ -1,12 +1,12 @@
-//! Values and pure rules: what a scenario asks, how it is planned, what was recorded and observed, and what follows.
+//! Values and pure rules: scenarios, plans, recordings, observations, verdicts and reports.
 //!
-//! Nothing here starts a process, and nothing but `clock`, `input`, `archive` and the store of reports touches a clock
-//! or a file.
+//! Nothing here starts a process. Only `clock` reads a clock, and only `input`, `archive` and the store of reports use
+//! files.
 
 #![cfg(target_os = "linux")]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
-// At the bottom of all.
+// Used by all others.
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod archive;
 pub mod clock;
@@ -16,7 +16,7 @@ pub mod input;
 pub mod random;
 pub mod text;
 
-// The wire between the processes of an attempt.
+// The protocol between the processes of an attempt.
 pub mod channel;
 pub mod event;
 pub mod experiment;

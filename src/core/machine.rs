@@ -1,4 +1,4 @@
-//! What this host is: facts read once per run, by processes other than the parent.
+//! Facts about this host, read once per run by processes other than the parent.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::text::counts::tally;
 /// The host as this run found it. No host name, user, address or serial number is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// The driver's version, such as `580.159.04`.
+    /// The driver's version, such as `580.159.04`; null if NVML did not say.
     pub driver_version: Option<String>,
     /// The CUDA version the driver supports, as `13000` for 13.0.
     pub cuda_driver_version: Option<i32>,
@@ -20,7 +20,7 @@ pub struct Machine {
     pub nvml_version: Option<String>,
     /// The GPUs in NVML order.
     pub gpus: Vec<Gpu>,
-    /// The libraries that workers are pointed at, as a process that loaded them saw them.
+    /// The libraries that workers use, as a process that loaded them saw them.
     pub libraries: Vec<MappedLibrary>,
     /// The libcudarts that scenarios ran on.
     pub libcudart: Vec<Runtime>,
@@ -32,10 +32,10 @@ pub struct Machine {
     pub isolation: Isolation,
     /// Environment variables about CUDA that were set where the run was started, by allow-list.
     pub environment: BTreeMap<String, String>,
-    /// Whether an MPS control pipe is where clients look for one.
+    /// Whether an MPS control pipe is at the place where clients look for it.
     pub mps: bool,
-    /// How many GPUs of NVIDIA the PCI bus lists for the driver, whether or not it answers; absent where that cannot be
-    /// said, as in a container (since 1.6 of reports).
+    /// How many NVIDIA GPUs the PCI bus lists, whether or not the driver answers; absent if the bus cannot be read,
+    /// as in a container (since 1.6 of reports).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci_gpus: Option<u64>,
     /// The interpreter that runs Python lines; absent where none was needed or found.
@@ -59,27 +59,26 @@ impl Machine {
     }
 }
 
-/// Something the machine does not have, found before any step.
+/// Something that the machine lacks, found before the first step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unavailable {
     /// A closed word: `no_nvml`, `no_driver`, `no_gpu`, `no_libcuda`, `no_libcudart`, `nvml_error`,
     /// `no_python`.
     pub reason: String,
-    /// The loader's or the library's own words.
+    /// The message of the loader or the library.
     pub detail: String,
 }
 
-/// A Python interpreter, and what it has of the packages that scenarios need.
+/// A Python interpreter, and its versions of the packages that scenarios need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interpreter {
-    /// Its file, as it was called.
+    /// The path by which it was started.
     pub executable: String,
     /// Such as `cpython`.
     pub implementation: String,
     /// Such as `3.12.3`.
     pub version: String,
-    /// Versions of packages by name; empty for a module that no distribution lists, null for what is not
-    /// there.
+    /// Versions of packages by name: empty for a module that belongs to no distribution, null for a missing package.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, Option<String>>,
 }
@@ -90,18 +89,19 @@ pub struct Runtime {
     /// The file, with links resolved. Left out of a scenario of a compact report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Its version, such as `13.0`; null if it would not say.
+    /// Its version, such as `13.0`; null if it did not say.
     pub version: Option<String>,
     /// The number `cudaRuntimeGetVersion` gave, such as 13000.
     pub number: Option<i32>,
 }
 
-/// What stands between the harness and the GPUs.
+/// Containers and namespaces between the harness and the GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Isolation {
-    /// Whether this process runs in a PID namespace of its own (its PID differs further out).
+    /// Whether this process runs in a PID namespace of its own, so that its PID differs outside.
     pub pid_namespace: Option<bool>,
-    /// What a marker file or the first process's cgroup says: `docker`, `podman`, `kubernetes`, …
+    /// The kind of container according to a marker file or the first process's cgroup: `docker`, `podman`,
+    /// `kubernetes`, …
     pub container: Option<String>,
     /// Whether the worker's own PID was found in NVML's process list during calibration.
     pub own_pid_listed: Option<bool>,

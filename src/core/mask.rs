@@ -1,8 +1,8 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`: which GPUs a process will see.
 //!
-//! [`parse`] predicts what `cuInit` makes of any two values on any list of GPUs. It is a model, taken
-//! from driver 580.159.04 on 1, 2 and 4 H200; the scenarios that support it are named below. Where
-//! nothing was measured it still predicts, and the last list here says where that is.
+//! [`parse`] predicts what `cuInit` makes of any two values on any list of GPUs. It is a model, taken from driver
+//! 580.159.04 on 1, 2 and 4 H200; the scenarios that support it are named below. It also predicts cases that were not
+//! measured; the last list here names them.
 //!
 //! ```text
 //! mask    = entry { "," entry }                   read from the left, up to the first bad entry
@@ -21,10 +21,9 @@
 //! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, lower
 //!    case and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
 //! 2. Without a mask all GPUs are visible (`visibility/empty-mask-hides-all`, its control).
-//! 3. The list ends, without an error, at the first entry that names no GPU: out of range or below
-//!    zero, a word, an empty one (`visibility/invalid-index-truncates`), an entry of the other kind, an
-//!    unknown UUID (`visibility/uuid-twice`), a MIG token where MIG is off
-//!    (`visibility/mig-token-without-mig`).
+//! 3. The list ends, without an error, at the first entry that names no GPU: an index that is out of range or negative,
+//!    a word, an empty entry (`visibility/invalid-index-truncates`), an entry of the other kind, an unknown UUID
+//!    (`visibility/uuid-twice`), a MIG token where MIG is off (`visibility/mig-token-without-mig`).
 //! 4. A GPU that is named a second time before that end gives `CUDA_ERROR_INVALID_DEVICE`, however it
 //!    is written (`visibility/duplicate-index-hides-all`, `visibility/uuid-twice`,
 //!    `visibility/uuid-abbreviated`).
@@ -38,29 +37,29 @@
 //!   and a 0 with a space or a newline between them (`visibility/numbers-on-lines`).
 //! - Numbers are read as by `strtoull`, and of the 64 bits the lower 32 count: `4294967296`,
 //!   `-4294967296` and `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with
-//!   either sign, a number names none (`visibility/number-too-large`, and the survey).
+//!   either sign, a number names no GPU (`visibility/number-too-large`, and the survey).
 //! - In `0,99,0` the list ends before the repeat, so one GPU is visible
 //!   (`visibility/duplicate-index-hides-all`).
 //! - `all` hides every GPU, as any word does (`visibility/container-words-hide-all`).
-//! - A blank of any kind in front of a number does no harm, one in front of a UUID makes it none
+//! - Whitespace before a number is skipped; before a UUID it makes the entry invalid
 //!   (`visibility/numbers-are-read-loosely`, `visibility/blank-after-uuid-comma`).
 //! - After the 32nd digit of a UUID any characters may follow: `<uuid>x`, `<uuid>;<uuid>` and
-//!   `<uuid>/1/0` name the first GPU. After a shorter beginning nothing may follow, not even a space
+//!   `<uuid>/1/0` name the first GPU. After fewer digits nothing may follow, not even a space
 //!   (the survey).
-//! - Hyphens do not count, wherever they are or are not (the survey). Upper case does no harm, but
-//!   lower case in `gpu-` does, and so does leaving `GPU-` out (`visibility/uuid-abbreviated`, the survey).
-//! - One digit is enough if it fits one GPU; `GPU-` alone names none, not even the only GPU
+//! - Hyphens are ignored, wherever they are or are not (the survey). Upper-case digits are accepted; lower-case
+//!   `gpu-` and a missing `GPU-` are not (`visibility/uuid-abbreviated`, the survey).
+//! - One digit is enough if it fits one GPU; `GPU-` alone names no GPU, not even the only one
 //!   (`visibility/uuid-prefix-alone`).
 //! - `MIG-` with the digits of a GPU's own UUID, or the first of them, names that GPU where MIG is off,
-//!   beside others too; `MIG-GPU-…/1/0` names none (the survey, `visibility/mig-token-without-mig`).
+//!   beside others too; `MIG-GPU-…/1/0` names no GPU (the survey, `visibility/mig-token-without-mig`).
 //!
-//! What is **not known**, and predicted by the likeliest or simplest rule:
+//! What is **not known**; the prediction is the likeliest or simplest rule:
 //!
-//! - What fits several GPUs by its digits; no two GPUs at hand have begun alike. Predicted: it names none.
-//! - A limit on the length of the value, or of the list: up to 2074 bytes and 64 entries there is none.
-//! - MIG tokens where MIG is on. [`parse`] has no instances.
-//! - GPUs of unlike speed, which were never at hand: [`parse`] is given them in CUDA's order, and a
-//!   caller has to know it.
+//! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it names no GPU.
+//! - A limit on the length of the value or of the list: there is none up to 2074 bytes and 64 entries.
+//! - MIG tokens where MIG is on. [`parse`] knows no instances.
+//! - GPUs of different speed, which were never at hand: [`parse`] takes them in CUDA's order, which the caller has to
+//!   know.
 //!
 //! "The survey" is `reports/survey-mask-*`, with the page `docs/surveys/mask.md`.
 
@@ -83,10 +82,10 @@ pub enum InitStatus {
     /// 0: at least one GPU is visible.
     #[serde(rename = "CUDA_SUCCESS")]
     Success,
-    /// 100: the mask shows none, or there is none.
+    /// 100: the mask shows no GPU, or there is none.
     #[serde(rename = "CUDA_ERROR_NO_DEVICE")]
     NoDevice,
-    /// 101: the mask names a GPU twice, or the order is none that there is.
+    /// 101: the mask names a GPU twice, or `CUDA_DEVICE_ORDER` has an unknown value.
     #[serde(rename = "CUDA_ERROR_INVALID_DEVICE")]
     InvalidDevice,
 }
@@ -101,7 +100,7 @@ impl InitStatus {
         }
     }
 
-    /// The number.
+    /// The status code.
     pub fn code(self) -> i64 {
         match self {
             InitStatus::Success => 0,
@@ -116,8 +115,7 @@ impl InitStatus {
 pub struct Parsed {
     /// What `cuInit` returns.
     pub status: InitStatus,
-    /// The visible GPUs in the order in which CUDA numbers them, as places in the list that was given;
-    /// empty unless `cuInit` succeeds.
+    /// The visible GPUs in CUDA's order, as indices into the list that was given; empty unless `cuInit` succeeds.
     pub gpus: Vec<usize>,
 }
 
@@ -127,11 +125,11 @@ impl Parsed {
     }
 }
 
-/// Predicts the driver's answer to a value of `CUDA_VISIBLE_DEVICES` and one of `CUDA_DEVICE_ORDER`,
-/// none where the variable is not set.
+/// Predicts the driver's answer to the values of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`; `None` is a variable
+/// that is not set.
 ///
-/// `gpus` are the UUIDs (`GPU-xxxxxxxx-xxxx-…`) of all GPUs, in the order in which CUDA would number
-/// them without a mask and with this `order`. On equal GPUs that is PCI order, whatever `order` says.
+/// `gpus` are the UUIDs (`GPU-xxxxxxxx-xxxx-…`) of all GPUs, in the order in which CUDA would number them without a
+/// mask and with this `order`. On equal GPUs that is PCI order, whatever `order` says.
 pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed {
     if !matches!(order, None | Some("FASTEST_FIRST" | "PCI_BUS_ID")) {
         return Parsed::failed(InitStatus::InvalidDevice);
@@ -153,18 +151,18 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed
     Parsed { status, gpus: named }
 }
 
-/// What makes an entry a UUID; what follows it.
+/// The text after the prefix of a UUID; `None` if the entry has no such prefix.
 fn digits_of(entry: &str) -> Option<&str> {
     entry.strip_prefix("GPU-").or_else(|| entry.strip_prefix("MIG-"))
 }
 
-/// The digits of a whole UUID.
+/// The number of digits of a whole UUID.
 const WHOLE: usize = 32;
 
-/// What C's `isspace` calls blank.
+/// The whitespace of C's `isspace`.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
-/// The GPU whose place an entry begins with, in base ten: `strtoull`, of whose 64 bits 32 count.
+/// The index of the GPU that an entry names by a decimal number: `strtoull`, of whose 64 bits the lower 32 count.
 fn by_ordinal(entry: &str, gpus: &[String]) -> Option<usize> {
     let number = entry.trim_start_matches(BLANKS);
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
@@ -173,14 +171,14 @@ fn by_ordinal(entry: &str, gpus: &[String]) -> Option<usize> {
     let value = match digits.parse::<u64>() {
         Ok(size) if number.starts_with('-') => size.wrapping_neg(),
         Ok(size) => size,
-        // Out of range is ULONG_MAX, whatever the sign.
+        // An overflow gives ULONG_MAX, whatever the sign.
         Err(_) => u64::MAX,
     };
     let place = usize::try_from(value & u64::from(u32::MAX)).ok()?;
     (place < gpus.len()).then_some(place)
 }
 
-/// The one GPU whose UUID begins with an entry's digits.
+/// The index of the GPU whose UUID alone begins with an entry's digits.
 fn by_uuid(entry: &str, gpus: &[String]) -> Option<usize> {
     let mut wanted = String::new();
     for letter in digits_of(entry)?.chars() {
@@ -197,7 +195,7 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Option<usize> {
     };
     let mut fitting = gpus.iter().enumerate().filter(|(_, uuid)| fits(uuid)).map(|(place, _)| place);
     match (fitting.next(), fitting.next()) {
-        // `GPU-` alone names no GPU, not even where it fits only one.
+        // `GPU-` alone names no GPU, not even the only one.
         (Some(gpu), None) if !wanted.is_empty() => Some(gpu),
         _ => None,
     }

@@ -1,6 +1,6 @@
-//! Events and samples → observation: what one attempt showed, in the file's own words.
+//! From a recording to an observation: what one attempt showed, in the words of the scenario file.
 //!
-//! Pure, and the same from a stored report as from a run.
+//! Pure; a stored report gives the same observations as the run itself.
 
 mod attempt;
 #[doc(hidden)]
@@ -19,18 +19,18 @@ pub use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation, Observa
 use crate::recording::Recording;
 use crate::sample::Gpu;
 
-/// What is known about the machine's GPUs beside the attempts.
+/// The machine's GPUs and their calibrations.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// What the instrument was found to measure, in the order of time. A GPU that was not calibrated
-    /// has no entry; one whose co-tenants changed has several.
+    /// All calibrations, in the order of time. A GPU has none if it was not calibrated, and several if its co-tenants
+    /// changed.
     pub calibration: &'a [Calibration],
     /// The GPUs in NVML order, which is the order of every sweep.
     pub gpus: &'a [Gpu],
 }
 
 impl<'a> Scene<'a> {
-    /// The calibration of a GPU that holds for an attempt: the last one taken before it began.
+    /// The calibration of a GPU for an attempt: the last one before the attempt began.
     pub fn calibration_of(&self, uuid: &str, recording: &Recording) -> Option<&'a Calibration> {
         let mut of_gpu = self.calibration.iter().filter(|calibration| calibration.uuid == uuid);
         of_gpu.rfind(|calibration| calibration.at_ns <= recording.started_ns)

@@ -1,4 +1,4 @@
-//! Scenario × machine → plan: what exactly will be run, on which GPUs, with which environment.
+//! From a scenario and a machine to a plan: what exactly runs, on which GPUs, with which environment.
 //!
 //! Pure: the machine is a value, and a plan can be printed and saved before anything runs.
 
@@ -25,28 +25,28 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
 use crate::scenario::{Check, Expectation, Hazard, Needs, Python};
 
-/// One instance of a scenario, with nothing left to decide.
+/// One instance of a scenario, with every choice made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Attempts of each case.
     pub repeat: u32,
-    /// The most that one step may take.
+    /// The longest that one step may take.
     pub step_timeout_ms: u64,
-    /// The most that one attempt may take.
+    /// The longest that one attempt may take.
     pub timeout_ms: u64,
-    /// What the file calls `gpu0`, `gpu1`, …: UUIDs, the GPUs used first, then the others in NVML order.
+    /// UUIDs of the GPUs that the file calls `gpu0`, `gpu1`, …: first the GPUs used, then the others in NVML order.
     pub gpus: Vec<String>,
     /// How many GPUs of `gpus` the question is about; the others are watched too.
     pub used_gpus: usize,
-    /// What was needed, and is there.
+    /// The needs of the scenario, all of which the machine meets.
     pub needs: Needs,
-    /// What the scenario may do to others.
+    /// The hazards of the scenario for other users of the machine.
     pub hazards: Vec<Hazard>,
     /// Values of the scenario's parameters.
     pub parameters: BTreeMap<String, Scalar>,
     /// Whether a mixture of outcomes is an answer.
     pub nondeterministic: bool,
-    /// The pitfall, with names filled in.
+    /// The effect, with names filled in.
     pub effect: Vec<Check>,
     /// The expected verdicts, in the order of the file.
     pub expect: Vec<Expectation>,
@@ -54,14 +54,14 @@ pub struct Plan {
     pub cases: Vec<CasePlan>,
 }
 
-/// One case, with nothing left to decide.
+/// One case, with every choice made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CasePlan {
     /// `trap`, `control`, …
     pub name: String,
     /// What is special about this order.
     pub does: String,
-    /// `CUDA_VISIBLE_DEVICES` at exec: UUIDs; null where the worker starts without a mask.
+    /// `CUDA_VISIBLE_DEVICES` at exec, as UUIDs; null if the worker starts without a mask.
     pub mask: Option<Vec<String>>,
     /// The rest of the environment that the case asks for.
     pub env: BTreeMap<String, String>,
@@ -77,7 +77,7 @@ pub struct CasePlan {
 }
 
 impl Plan {
-    /// How long its attempts may take.
+    /// The deadlines of its attempts.
     pub fn timeouts(&self) -> Timeouts {
         Timeouts { step_ms: self.step_timeout_ms, attempt_ms: self.timeout_ms }
     }
@@ -94,7 +94,7 @@ impl Plan {
 }
 
 impl CasePlan {
-    /// What one attempt of the case is to do.
+    /// The experiment of one attempt of the case.
     pub fn experiment(&self, timeouts: Timeouts) -> Experiment {
         Experiment {
             program: self.python.clone().map_or(Program::Worker, Program::Python),

@@ -1,18 +1,18 @@
-//! Python lines: how a step carries one, what it gives back, and what a case may hold beside them.
+//! Python lines: how a step stores one, what it returns, and which other steps a case may have.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The program that runs lines, for any interpreter from [`OLDEST`] on.
+/// The worker program for Python lines, for any interpreter from [`OLDEST`] on.
 pub const WORKER: &str = include_str!("python/worker.py");
 
-/// The oldest version of Python that the worker is written for.
+/// The oldest Python version that the worker supports.
 pub const OLDEST: (u32, u32) = (3, 8);
 
-/// What a case asks of the interpreter that runs its lines.
+/// What a case needs of its interpreter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Python {
-    /// Packages with the versions that will do, such as `torch >= 2.0`.
+    /// Packages with their version ranges, such as `torch >= 2.0`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -21,14 +21,14 @@ pub struct Python {
 pub const LINE: &str = "py";
 /// The argument that is the text of the line.
 pub const LINE_TEXT: &str = "line";
-/// The argument that names the value of the line.
+/// The argument with the name of the line's value.
 pub const LINE_VALUE: &str = "as_value";
-/// The argument that is there if the value may differ from attempt to attempt.
+/// The argument that is present if the value may differ from attempt to attempt.
 pub const LINE_VARIES: &str = "varies";
-/// What a line that raises gives back: the first line of the exception's text.
+/// The value of a line that raised: the first line of the exception's text.
 pub const LINE_MESSAGE: &str = "message";
 
-/// The steps beside [`LINE`] that a case of Python lines may have: each is made in Python.
+/// The other steps that a case of Python lines may have; Python makes them.
 pub const STEPS: [&str; 10] = [
     "mark",
     "setenv",
@@ -45,11 +45,11 @@ pub const STEPS: [&str; 10] = [
 /// The status of a line that did not raise.
 pub const OK: &str = "OK";
 
-/// The form of an exception's name, for schemas: C's names of statuses have underscores, or begin
-/// with a small letter.
+/// The form of an exception's name, for schemas. C's names of statuses have underscores or begin with a lower-case
+/// letter.
 pub const EXCEPTION: &str = "^[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$";
 
-/// Whether a text can be the name of an exception's type, as [`EXCEPTION`] says.
+/// Whether a text can be the name of an exception, as [`EXCEPTION`] says.
 pub fn is_exception(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
         && name.bytes().all(|b| b.is_ascii_alphanumeric())
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use cuda_pitfalls_calls::{CallLibrary, status};
 
-    /// The entries of a table of the worker, by the text in front of the colon.
+    /// The keys of a table in the worker's source.
     fn keys(name: &str) -> Vec<&'static str> {
         let (_, table) = WORKER.split_once(&format!("\n{name} = {{\n")).expect("the worker has the table");
         let (table, _) = table.split_once("\n}").expect("the table ends");

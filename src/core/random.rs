@@ -1,7 +1,7 @@
 //! Seeded random numbers: one seed gives the same draws on every machine and in every version.
 
-/// Steele, Lea and Flood's generator. A seed that is written into a report needs three lines that
-/// never change more than it needs quality.
+/// SplitMix64, by Steele, Lea and Flood. Seeds are stored in reports, so the generator must never change; that matters
+/// more than its quality.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -17,33 +17,33 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below another one; 0 below 0. That the lowest come up a little oftener does no harm.
+    /// A number from 0 to `end - 1`; 0 if `end` is 0. The lowest numbers are slightly more likely, which does no harm.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let drawn = self.next();
         u64::try_from(end)
             .ok()
             .and_then(|end| drawn.checked_rem(end))
-            .and_then(|it| usize::try_from(it).ok())
+            .and_then(|remainder| usize::try_from(remainder).ok())
             .unwrap_or(0)
     }
 
-    /// A number between two, both included.
+    /// A number from `least` to `most`, both included.
     pub(crate) fn between(&mut self, least: usize, most: usize) -> usize {
         least + self.below((most + 1).saturating_sub(least))
     }
 
-    /// Whether something comes to pass that does so in this many of a hundred cases.
+    /// True with this probability, in percent.
     pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    /// One of these.
+    /// A random element.
     pub(crate) fn pick<T: Copy, const N: usize>(&mut self, from: [T; N]) -> T {
         const { assert!(N > 0) };
         from[self.below(N)]
     }
 
-    /// These in any order.
+    /// The numbers from 0 to `count - 1` in random order.
     pub(crate) fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         for place in (1..count).rev() {

@@ -1,5 +1,5 @@
-//! What happened in one attempt, whole, as the supervisor saw it. Nothing is judged here, and nothing
-//! is changed once the attempt is over.
+//! Everything that happened in one attempt, as the supervisor saw it. Nothing is judged here, and nothing changes once
+//! the attempt is over.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,27 +8,27 @@ use crate::event::{Event, MappedLibrary};
 use crate::sample::{FreeRun, Sweep};
 use crate::verdict::Invalidation;
 
-/// Everything that one fresh process said and did, and what NVML showed meanwhile.
+/// What one fresh process reported and did, and what NVML showed meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
     /// When the worker was started.
     pub started_ns: u64,
-    /// From start to the worker's end.
+    /// The time from the worker's start to its end.
     pub wall_ns: u64,
-    /// Of that, time in which no call of a step was under way: step barriers, reading, process start.
+    /// The part of it in which no call of a step was under way: step barriers, reading, process start.
     pub overhead_ns: u64,
     /// The worker's PID.
     pub pid: u32,
-    /// Everything the worker's processes said, in order. Libraries are in the machine's part.
+    /// All events of the worker's processes, in order. Libraries are in the machine's part.
     pub events: Vec<ProcessEvent>,
-    /// Every GPU at every step barrier, as changes: one that is equal to the one before is left out.
+    /// Every GPU at every step barrier. A sweep that equals the one before is left out.
     pub sweeps: Vec<BarrierSweep>,
-    /// The background polling in between.
+    /// The background polling between the step barriers.
     pub free_run: Option<FreeRun>,
     /// How the worker ended.
     pub exit: ProcessExit,
-    /// What went wrong with the measurement itself and can be known only while it is made: memory
-    /// that did not settle, a sampler that was lost, an interruption.
+    /// Faults of the measurement that can be known only while it is made: memory that did not settle, a sampler that
+    /// was lost, an interruption.
     #[serde(default)]
     pub incidents: Vec<Invalidation>,
     /// The last bytes of the worker's stdout, if it wrote any.
@@ -40,18 +40,18 @@ pub struct Recording {
     /// The last bytes of the worker's stderr, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// The libraries that its processes mapped. A report names them once for all attempts.
+    /// The libraries that its processes mapped. A report lists them once for all attempts.
     #[serde(skip)]
     pub libraries: Vec<MappedLibrary>,
 }
 
-/// Something a process of the worker said.
+/// An event, and the process that sent it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessEvent {
-    /// The actor whose process said it; absent for the worker's first process.
+    /// The actor of the process; absent for the worker's first process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
-    /// What it said.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -64,7 +64,7 @@ pub struct BarrierSweep {
     /// Whether it was taken after the worker had ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub after_exit: bool,
-    /// What was read.
+    /// The readings.
     #[serde(flatten)]
     pub sweep: Sweep,
 }
@@ -77,17 +77,17 @@ pub struct ProcessExit {
     pub code: Option<i32>,
     /// The signal that ended it, by name.
     pub signal: Option<String>,
-    /// Signals that the harness sent, in order. An attempt that was signalled concludes nothing,
-    /// unless the scenario asks whether a step returns at all.
+    /// Signals that the harness sent, in order. An attempt with a signal concludes nothing, unless the scenario asks
+    /// whether a step returns at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<String>,
     /// The step that was under way when a deadline passed.
     pub deadline_at: Option<usize>,
     /// The step that was under way when the worker died.
     pub died_at: Option<usize>,
-    /// Whether the process said that it was done before it left.
+    /// Whether the process announced its end before it left.
     pub said_bye: bool,
-    /// Processes that were left behind, and killed.
+    /// Processes that were left behind, and were killed.
     pub leaked_children: u32,
     /// Whether the worker could not be killed.
     pub unkillable: bool,
@@ -96,7 +96,7 @@ pub struct ProcessExit {
 }
 
 impl Recording {
-    /// The same without what takes room: events, readings and samples.
+    /// The recording without its largest parts: events, readings and samples.
     pub fn light(&self) -> Recording {
         Recording {
             exit: self.exit.clone(),

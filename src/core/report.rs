@@ -1,8 +1,7 @@
-//! The report: one JSON document per run, the only thing that outlives it.
+//! The report: one JSON document per run. Nothing else remains of a run.
 //!
-//! What was recorded is stored apart from what was judged: [`crate::judge`] computes verdicts from
-//! recordings again at any time. Integers are bytes and
-//! nanoseconds with the unit in the name; a value that could not be read is null.
+//! What was recorded is stored apart from what was judged, so that [`crate::judge`] can compute verdicts again at any
+//! time. Integers are bytes and nanoseconds, with the unit in the name; a value that could not be read is null.
 
 mod asked;
 mod compact;
@@ -36,15 +35,15 @@ use crate::verdict::{Invalidation, Provenance, Reason, Verdict};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-report";
-/// Readers refuse another major.
+/// Readers refuse documents of another major version.
 pub const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
+/// Readers accept documents of a newer minor version and ignore what they do not know.
 pub const MINOR: u32 = 8;
-/// What a reader of a compact report must know: without attempts there is nothing to judge anew.
+/// A reader of a compact report must know this word: without attempts, verdicts cannot be judged again.
 pub const COMPACT: &str = "compact";
-/// What else it must know since 1.7: what was seen is told as facts, and not in sentences.
+/// A reader of a compact report since 1.7 must know this word too: what was seen is stored as facts, not sentences.
 pub const FACTS: &str = "facts";
-/// Everything that this version understands of what a document may ask for.
+/// All words of `must_understand` that this version knows.
 pub const UNDERSTOOD: [&str; 2] = [COMPACT, FACTS];
 
 /// The whole document.
@@ -54,10 +53,10 @@ pub const UNDERSTOOD: [&str; 2] = [COMPACT, FACTS];
 pub struct Report {
     /// Which document this is.
     pub schema: SchemaId,
-    /// What a reader must know, or else refuse the document.
+    /// Words that a reader must know; a reader that does not must refuse the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_understand: Vec<String>,
-    /// Whether a real driver answered.
+    /// Whether a real driver or the simulated machine answered.
     pub provenance: Provenance,
     /// The run.
     pub run: Run,
@@ -65,11 +64,11 @@ pub struct Report {
     pub machine: Machine,
     /// One per scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioReport>,
-    /// Whether the run finished. A report without this is partial and never a success.
+    /// Whether the run finished. Without it, a report is partial and never a success.
     pub complete: bool,
 }
 
-/// The identity of the schema.
+/// The name and version of the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SchemaId {
     /// [`SCHEMA`].
@@ -83,41 +82,41 @@ pub struct SchemaId {
 /// Facts about the run itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// Start time and a few random letters; also the folder's name.
+    /// The start time and a few random characters; also the name of the folder.
     pub id: String,
     /// The version of cuda-pitfalls.
     pub version: String,
-    /// The commit that it was built from, `-dirty` behind it where files had changed; left out where
-    /// it was not built from a checkout.
+    /// The commit that the program was built from, with `-dirty` if files had changed; left out if it was not built
+    /// from a checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// RFC 3339, UTC.
     pub started_at: String,
     /// RFC 3339, UTC; null while it runs.
     pub finished_at: Option<String>,
-    /// `CLOCK_MONOTONIC` at the start, the zero of the stamps in this report.
+    /// `CLOCK_MONOTONIC` at the start. All timestamps of this report are on the same clock.
     pub started_ns: u64,
     /// Wall time of the whole run.
     pub elapsed_ns: u64,
-    /// What was selected on the command line, with a `!` before what was left out; empty in
-    /// reports of older versions, for everything.
+    /// The selectors of the command line; excluded ones begin with `!`. Empty in reports of older versions, which means
+    /// everything.
     pub selectors: Vec<String>,
-    /// What the caller says of this run, by `--label` and `--label-host`: `node` is `gpu-17`.
+    /// Labels of the run, by `--label` and `--label-host`: `node` is `gpu-17`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
-    /// What the run had to have, by `--require`, and what there was.
+    /// The requirements of `--require`, compared with what there was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Requirement>,
-    /// Why skipped scenarios are no failure, by `--allow-skip`.
+    /// Why skipped scenarios are no failure, as given by `--allow-skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_skip: Option<String>,
     /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// Instances that were selected and not asked, because the run was stopped.
+    /// Instances that were selected but not asked, because the run was stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
@@ -128,23 +127,23 @@ pub struct Run {
     pub allowed: Vec<String>,
     /// The signal that ended the run early.
     pub interrupted: Option<String>,
-    /// The exit code and its name; null while it runs.
+    /// The exit code and its name; null while the run goes on.
     pub exit: Option<ExitCode>,
-    /// What the instrument was found to measure before the first scenario.
+    /// The calibration of each GPU before the first scenario, and later ones.
     pub calibration: Vec<Calibrated>,
-    /// Who was on the GPUs before the run.
+    /// Other processes on the GPUs before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub co_tenants: Vec<CoTenancy>,
-    /// Doubts about the measurement as a whole, in words.
+    /// Reasons to doubt the measurement as a whole, in words.
     pub warnings: Vec<String>,
-    /// Whether a GPU or a worker was left in a state that is unsafe to go on with.
+    /// Why it is unsafe to use the host further: the state in which a GPU or a worker was left.
     pub host_unsafe: Option<String>,
-    /// The largest resident set of the parent, in bytes.
+    /// The largest resident set of the parent.
     pub parent_peak_rss_bytes: Option<u64>,
 }
 
 impl Run {
-    /// The figures of every calibration, in the order of time.
+    /// The figures of all calibrations, in the order of time.
     pub fn calibrations(&self) -> Vec<Calibration> {
         self.calibration.iter().map(|calibrated| calibrated.figures.clone()).collect()
     }
@@ -168,8 +167,8 @@ pub struct ScenarioReport {
     pub scenario: String,
     /// The question.
     pub question: String,
-    /// The order or call that works, empty where there is none. Null in reports from before questions
-    /// were worded so that `reproduced` is a yes.
+    /// The order or call that works; empty if there is none. Null in reports from before questions were worded so that
+    /// `reproduced` means yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Words to select by.
@@ -178,16 +177,15 @@ pub struct ScenarioReport {
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
-    /// Whether it was selected by its exact name, and not by a folder, glob, tag or set.
+    /// Whether it was selected by its exact name, rather than by a folder, glob, tag or set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_by_name: bool,
-    /// What the machine lacks that the question needs, in a few words such as `2 GPUs`; absent
-    /// where nothing is lacking.
+    /// What the machine lacks for the question, in a few words such as `2 GPUs`; absent if it lacks nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
-    /// What was going to be run; null where the machine lacks what the question needs.
+    /// The plan; null if the machine lacks what the question needs.
     pub plan: Option<Plan>,
     /// The answer.
     pub verdict: Verdict,
@@ -209,14 +207,14 @@ pub struct CaseReport {
     pub name: String,
     /// Distinct outcomes, most frequent first.
     pub outcomes: Vec<Outcome>,
-    /// Every attempt, in the order it was made.
+    /// Every attempt, in the order in which they were made.
     #[serde(serialize_with = "elsewhere::serialize")]
     #[schemars(with = "Vec<Attempt>")]
     pub attempts: Vec<Attempt>,
 }
 
 impl CaseReport {
-    /// A case of which nothing was judged yet.
+    /// A case that was not judged yet.
     pub fn new(name: impl Into<String>, attempts: Vec<Attempt>) -> CaseReport {
         CaseReport { name: name.into(), outcomes: Vec::new(), attempts }
     }
@@ -225,53 +223,52 @@ impl CaseReport {
 /// One distinct outcome and how often it was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// Valid attempts that ended so.
+    /// The number of valid attempts with this outcome.
     pub count: u32,
-    /// What was seen; figures that vary are those of the first such attempt.
+    /// What was seen. Figures that vary are those of the first such attempt.
     pub observation: Observation,
 }
 
 impl Outcome {
-    /// An outcome that so many attempts showed.
+    /// An outcome of this many attempts.
     pub fn new(count: u32, observation: Observation) -> Outcome {
         Outcome { count, observation }
     }
 }
 
-/// One run of one case in one fresh process: what happened, and beside it what was judged.
+/// One run of one case in one fresh process: what happened, and what the judge made of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "StoredAttempt")]
 #[schemars(!from)]
 pub struct Attempt {
-    /// Place in the order in which this scenario's attempts were made.
+    /// Its index in the order of all attempts of this scenario.
     pub order: u32,
     /// What happened.
     #[serde(flatten)]
     pub recording: Recording,
-    /// Whether it counts, and what for.
+    /// Whether it counts, and which outcome it has.
     #[serde(flatten)]
     pub judged: Judged,
-    /// Where the rest of it is, if it is not in memory. A document has all of it.
+    /// Where its full text is, if that is not in memory. A document always has the full text.
     #[serde(skip)]
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// What the judge makes of one attempt. It is computed anew whenever a report is judged.
+/// What the judge makes of one attempt. It is computed again whenever a report is judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// Reasons for which this attempt does not count, by closed word; empty for a valid one.
+    /// Why this attempt does not count; empty for a valid attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<Invalidation>,
-    /// Place of its outcome in `outcomes`; null if it does not count.
+    /// The index of its outcome in `outcomes`; null if it does not count.
     pub outcome: Option<usize>,
 }
 
-/// An attempt as documents have it.
+/// An attempt as it is stored in documents.
 #[derive(Deserialize)]
 struct StoredAttempt {
     order: u32,
-    /// Absent up to version 1.1, which kept incidents among the reasons for which an attempt does not
-    /// count.
+    /// Absent up to version 1.1, which stored incidents among the reasons for which an attempt does not count.
     incidents: Option<Vec<Invalidation>>,
     #[serde(flatten)]
     recording: Recording,
@@ -302,7 +299,7 @@ impl Attempt {
     }
 }
 
-/// A report as it is read, and not yet believed.
+/// A report that was parsed, but not checked.
 #[derive(Deserialize)]
 struct Document {
     schema: SchemaId,
@@ -334,8 +331,8 @@ pub fn schema() -> serde_json::Value {
 mod tests {
     use super::*;
 
-    /// Up to version 1.1 a document has no `incidents`: those that only the supervisor can know stand
-    /// among the reasons, and a deadline without a step is one of them.
+    /// Documents up to version 1.1 have no `incidents`: those that only the supervisor can know are among the
+    /// reasons, and a deadline without a step is one of them.
     #[test]
     fn incidents_of_older_documents_are_found_among_the_reasons() {
         let of = |reasons: &[&str], deadline_at: Option<u32>| {

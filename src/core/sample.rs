@@ -1,36 +1,36 @@
-//! What the sampler reads: the memory and the processes of every physical GPU.
+//! What the sampler reads: memory and processes of every physical GPU.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the parent says to the sampler.
+/// A message from the parent to the sampler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum SamplerCommand {
-    /// Read everything once.
+    /// Read every GPU once.
     Sweep,
     /// Read memory again and again until told otherwise.
     FreeRun {
-        /// How long to rest after each look at all GPUs.
+        /// How long to rest after each reading of all GPUs.
         rest_us: u64,
     },
-    /// Stop reading and hand over what changed.
+    /// Stop reading, and send what changed.
     Stop,
 }
 
-/// What the sampler says to the parent.
+/// A message from the sampler to the parent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SamplerEvent {
-    /// NVML is up.
+    /// NVML is initialised.
     Ready(Box<Inventory>),
-    /// NVML is not there.
+    /// NVML cannot be used.
     Unavailable {
         /// The reason, as a closed word: `no_nvml`, `no_driver`, `no_gpu`, `nvml_error`.
         reason: String,
-        /// The error's own words.
+        /// The error message.
         detail: String,
     },
     /// The answer to [`SamplerCommand::Sweep`].
@@ -61,7 +61,7 @@ pub struct Inventory {
 /// One physical GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
-    /// The identity used everywhere.
+    /// The UUID, by which reports identify the GPU.
     pub uuid: String,
     /// The product name.
     pub name: Option<String>,
@@ -69,9 +69,9 @@ pub struct Gpu {
     pub pci_bus_id: Option<String>,
     /// The compute capability, such as `9.0`.
     pub compute_capability: Option<String>,
-    /// Memory in bytes, as NVML v2 counts it.
+    /// Total memory, as NVML v2 counts it.
     pub total_bytes: Option<u64>,
-    /// What the driver keeps for itself, in bytes.
+    /// Memory that the driver reserves for itself.
     pub reserved_bytes: Option<u64>,
     /// `Default`, `ExclusiveProcess`, …
     pub compute_mode: Option<String>,
@@ -79,12 +79,12 @@ pub struct Gpu {
     pub persistence: Option<bool>,
     /// Whether MIG is on; null where the GPU has none.
     pub mig: Option<bool>,
-    /// Facts that could not be read, with the error's name.
+    /// Facts that could not be read, with the names of the errors.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, String>,
 }
 
-/// Every GPU, read once.
+/// One reading of every GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
     /// When reading began.
@@ -95,7 +95,7 @@ pub struct Sweep {
     pub gpus: Vec<Reading>,
 }
 
-/// One GPU, read once. What could not be read is null, with the error's name in `errors`.
+/// One reading of one GPU. A value that could not be read is null, and `errors` has the error's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
     /// NVML v2 `used`: without the driver's reserve.
@@ -106,7 +106,7 @@ pub struct Reading {
     pub v1_used_bytes: Option<u64>,
     /// Compute processes with a context on this GPU; null where the list could not be read.
     pub processes: Option<Vec<Process>>,
-    /// Names of the errors of what could not be read.
+    /// Names of the errors of values that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
 }
@@ -114,13 +114,13 @@ pub struct Reading {
 /// A process that NVML lists on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
-    /// The PID, as the driver sees it.
+    /// The PID as the driver sees it.
     pub pid: u32,
-    /// Its memory; null where NVML does not say.
+    /// Its memory on this GPU; null if NVML does not say.
     pub used_bytes: Option<u64>,
 }
 
-/// What was seen while reading as fast as NVML answers.
+/// The readings of background polling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FreeRun {
     /// When it began.
@@ -131,30 +131,29 @@ pub struct FreeRun {
     pub reads: u64,
     /// The longest time between two reads of the same GPU.
     pub longest_gap_ns: u64,
-    /// Times when NVML did not answer for longer than [`STALL_NS`].
+    /// Times at which NVML did not answer for longer than [`STALL_NS`].
     pub stalls: Vec<Stall>,
-    /// Memory, stored only when it had changed by [`STEP_BYTES`] since it was stored last. In JSON
-    /// these are columns of equal length, which keeps reports small.
+    /// Memory of a GPU, stored only if it changed by [`STEP_BYTES`] since the last stored reading. In JSON these are
+    /// columns of equal length, which keeps reports small.
     #[serde(with = "columns")]
     #[schemars(with = "columns::Columns")]
     pub changes: Vec<MemoryChange>,
-    /// Whether changes were dropped because there were more than a report should hold.
+    /// Whether changes were dropped because there were more than a report may hold.
     pub truncated: bool,
 }
 
-/// How long the sampler rests after each look at all GPUs. Without a rest NVML answers tens of
-/// thousands of times a second, and slows the worker down: they contend for the driver's locks
-/// (docs/overhead.md has the numbers).
+/// How long the sampler rests after each reading of all GPUs, in microseconds. Without a rest, NVML answers tens of
+/// thousands of times a second and slows the worker down, because both need the driver's locks (docs/overhead.md has
+/// the numbers).
 pub const REST_US: u64 = 2_000;
 
-/// Smaller changes than this are not stored one by one: while a context is made, NVML shows dozens
-/// of steps of 64 KiB.
+/// Smaller changes are not stored: while a context is made, NVML shows dozens of steps of 64 KiB.
 pub const STEP_BYTES: u64 = 2 << 20;
 
-/// An NVML call slower than this is a stall worth reporting.
+/// An NVML call that takes longer than this is reported as a stall.
 pub const STALL_NS: u64 = 20_000_000;
 
-/// A time when NVML did not answer.
+/// An NVML call that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// When the call was made.
@@ -168,26 +167,26 @@ pub struct Stall {
 pub struct MemoryChange {
     /// When it was read.
     pub t_ns: u64,
-    /// The GPU, by its place in NVML order.
+    /// The GPU, as an index in NVML order.
     pub gpu: usize,
     /// NVML v2 `used`.
     pub used_bytes: u64,
 }
 
-/// Changes as columns.
+/// Serialization of changes as columns.
 mod columns {
     use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
     use super::MemoryChange;
 
-    /// Changes of device memory: the n-th entry of each column belongs together.
+    /// Changes of device memory: the n-th entries of all columns belong together.
     #[derive(Deserialize, JsonSchema, Serialize)]
     #[schemars(rename = "Changes")]
     pub(super) struct Columns {
         /// When it was read.
         t_ns: Vec<u64>,
-        /// The GPU, by its place in NVML order.
+        /// The GPU, as an index in NVML order.
         gpu: Vec<usize>,
         /// NVML v2 `used`.
         used_bytes: Vec<u64>,

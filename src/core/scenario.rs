@@ -1,7 +1,7 @@
 //! A scenario: one question, its cases, and what is expected and why.
 //!
-//! [`load`] turns the text of a file into a [`Scenario`] or into every error of the file at once,
-//! each with its place. Nothing here touches a clock, a file, the environment or a GPU.
+//! [`load`] turns the text of a file into a [`Scenario`], or into all errors of the file, each with its place.
+//! Nothing here uses a clock, a file, the environment or a GPU.
 
 mod check;
 pub mod environment;
@@ -37,39 +37,39 @@ pub struct Scenario {
     pub question: String,
     /// Why it matters: the comment at the top of the file.
     pub why: String,
-    /// What people believe or hope.
+    /// The common belief that the scenario tests.
     pub folklore: String,
-    /// What was measured, in a sentence or two. Empty until it was.
+    /// The measured answer, in a sentence or two; empty until it was measured.
     pub answer: String,
-    /// The order or call that works. Empty where there is none.
+    /// The order or call that works; empty if there is none.
     pub remedy: String,
-    /// Why there can be no control. Empty where there is one.
+    /// Why there can be no control; empty if there is one.
     pub no_control: String,
-    /// The scenario that asks the same with CUDA calls alone, if there is one.
+    /// The scenario that asks the same question with CUDA calls alone, if there is one.
     pub twin: Option<String>,
-    /// Words to select by; catalogue numbers among them.
+    /// Words to select by, including catalogue numbers.
     pub tags: Vec<String>,
     /// The symptoms that people see, by id of [`symptom`].
     pub symptoms: Vec<String>,
-    /// Messages and phrasings that people paste, which no other text of the file has.
+    /// Messages and phrasings that people paste and that no other text of the file contains.
     pub says: Vec<String>,
     /// Where the question comes from.
     pub sources: Vec<String>,
     /// What the machine must have.
     pub needs: Needs,
-    /// Dangers to other users of the machine; refused unless allowed by name.
+    /// Hazards for other users of the machine. A run refuses them unless they are allowed by name.
     pub hazards: Vec<Hazard>,
     /// Attempts of each case, unless the command line says otherwise.
     pub repeat: u32,
-    /// The most that one step may take.
+    /// The longest that one step may take.
     pub step_timeout_ms: u64,
-    /// The most that one attempt may take.
+    /// The longest that one attempt may take.
     pub timeout_ms: u64,
-    /// Whether a mixture of outcomes is an answer (with its rate) rather than a invalid.
+    /// Whether a mixture of outcomes is an answer (with its rate) rather than inconclusive.
     pub nondeterministic: bool,
-    /// Parameter names and values, in file order; empty for most.
+    /// Parameter names and values, in file order; usually empty.
     pub parameters: Vec<(String, Vec<Scalar>)>,
-    /// One per combination of parameter values; exactly one where there are no parameters.
+    /// One instance per combination of parameter values; exactly one without parameters.
     pub instances: Vec<Instance>,
     /// SHA-256 of the file's bytes, in hex.
     pub sha256: String,
@@ -82,18 +82,18 @@ impl Scenario {
     }
 }
 
-/// A scenario with values for its parameters.
+/// A scenario with one combination of parameter values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// The scenario's name, with `[parameter=value,…]` where it has parameters.
+    /// The scenario's name, followed by `[parameter=value,…]` if it has parameters.
     pub name: String,
     /// The values.
     pub values: BTreeMap<String, Scalar>,
     /// The cases in file order; `trap` and `control` among them.
     pub cases: Vec<Case>,
-    /// The pitfall: it shows in an attempt when all of these hold.
+    /// The pitfall: an attempt shows it if all of these hold.
     pub effect: Vec<Check>,
-    /// Which verdict is expected where; the first whose `when` matches counts.
+    /// The expected verdicts. The first whose `when` matches applies.
     pub expect: Vec<Expectation>,
 }
 
@@ -106,11 +106,11 @@ pub struct Case {
     pub does: String,
     /// How many GPUs the worker is started with.
     pub gpus: Gpus,
-    /// Environment at exec, beside what every worker gets.
+    /// Environment variables at exec, in addition to those of every worker.
     pub env: BTreeMap<String, String>,
     /// Whether the worker runs probes after each step.
     pub probes: bool,
-    /// What the interpreter of its Python lines must have; none if the case makes C calls.
+    /// What the case needs of its interpreter; none if the case makes C calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
     /// The calls.
@@ -129,8 +129,8 @@ pub enum Gpus {
     Masked(u32),
 }
 
-/// Whether a `remedy` says what to do. One that begins with `None needed` says why nothing is to be
-/// done: these two words are part of the file format.
+/// Whether a `remedy` says what to do. If it begins with `None needed`, it says why nothing has to be done; these two
+/// words are part of the file format.
 pub fn is_workaround(remedy: &str) -> bool {
     !remedy.is_empty() && !remedy.starts_with("None needed")
 }
@@ -162,7 +162,7 @@ pub struct Needs {
 #[serde(transparent)]
 pub struct Range(pub String);
 
-/// What a scenario may do to others on the machine.
+/// What a scenario may do to other users of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Hazard {
@@ -176,8 +176,8 @@ pub enum Hazard {
     Root,
     /// Changes a setting of the machine.
     Settings,
-    /// Runs Python lines that did not come with the program. No file lists it: it follows from where
-    /// the file is.
+    /// Runs Python lines that did not come with the program. Files do not list it: it follows from the path of the
+    /// file.
     Code,
 }
 
@@ -186,7 +186,7 @@ impl Hazard {
     pub const ALL: [Hazard; 6] =
         [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings, Hazard::Code];
 
-    /// Those that a file lists.
+    /// The hazards that files list.
     pub const LISTED: [Hazard; 5] =
         [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
 
@@ -203,13 +203,13 @@ impl Hazard {
     }
 }
 
-/// Which verdict is expected, where, and on what evidence.
+/// The expected verdict, where it holds, and on what evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
     /// `reproduced` or `not_reproduced`.
     pub verdict: Expected,
-    /// Where it holds; everywhere if empty.
+    /// The machines to which it applies; all machines if empty.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.
@@ -245,21 +245,21 @@ pub struct When {
     /// A range for the number of GPUs in the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Range>,
-    /// Values of the scenario's own parameters: the instance's value must be among those listed.
+    /// Values of the scenario's own parameters: the instance's value must be among these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Vec<Scalar>>,
-    /// Python packages with the versions that will do, as in a case's `needs`: `torch >= 2.11`.
+    /// Python packages with their version ranges, as in a case's `needs`: `torch >= 2.11`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
 }
 
 impl When {
-    /// Whether nothing is asked.
+    /// Whether there is no condition.
     pub fn is_empty(&self) -> bool {
         *self == When::default()
     }
 
-    /// Asks for what `all` asks too, where this does not ask about the same fact itself.
+    /// Adds the conditions of `all` on facts that have no condition here.
     pub fn inherit(&mut self, all: &When) {
         self.driver = self.driver.take().or_else(|| all.driver.clone());
         self.libcudart = self.libcudart.take().or_else(|| all.libcudart.clone());

@@ -1,5 +1,5 @@
-//! A file that people write: its tree with the place of every part, reading typed values out of it,
-//! and what is wrong with it, each error at its place.
+//! A file that people write: its tree with the place of every part, typed values from the tree, and errors with their
+//! places.
 
 pub mod diagnostic;
 pub mod reader;

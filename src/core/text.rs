@@ -1,5 +1,5 @@
-//! Text, whatever it is about: foreign text made harmless, lines of a given width, numbers and
-//! counts as people read them. It depends on nothing else of the program, and every module may use it.
+//! Text processing: making foreign text harmless, breaking lines, and writing numbers and counts for people. It uses no
+//! other module of the program, and every module may use it.
 
 pub mod counts;
 pub mod escape;

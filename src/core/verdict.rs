@@ -6,33 +6,32 @@ use serde::{Deserialize, Serialize};
 /// The answer to a scenario's question on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// What was found.
+    /// The answer.
     pub kind: Kind,
     /// Why nothing could be concluded; null for a conclusive verdict.
     pub reason: Option<Reason>,
-    /// The reason in words, with numbers; or what the attempts showed. Left out of a compact report where the
-    /// numbers of its cases say it.
+    /// The reason in words, with numbers, or what the attempts showed. Left out of a compact report if the numbers of
+    /// its cases say the same.
     #[serde(default)]
     pub detail: String,
-    /// The verdict held against what the file says for this machine. A verdict that concludes
-    /// nothing has nothing to be held against and says `no_expectation`.
+    /// The verdict compared with what the file expects on this machine. `no_expectation` for an inconclusive verdict.
     pub expectation: ExpectationMet,
     /// Which expectations failed, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<String>,
-    /// Which facts could not be judged because of who else is on the GPUs, in words. They are
-    /// neither met nor failed.
+    /// Facts that could not be judged because of other processes on the GPUs, in words. They are neither met nor
+    /// failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobservable: Vec<String>,
-    /// In how many attempts of the trap the effect shows, where the question is about a chance.
+    /// In how many attempts of the trap the effect shows, if the question is about a chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Who answered the calls. Left out of a compact report, where it is the report's.
+    /// Who answered the calls. Left out of a compact report, which has it once.
     #[serde(default)]
     pub provenance: Provenance,
 }
 
-/// So many of so many attempts.
+/// A number of attempts out of a number of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// Attempts that show the effect.
@@ -42,21 +41,21 @@ pub struct Rate {
 }
 
 impl Verdict {
-    /// Whether it did not run because something that the question needs is missing.
+    /// Whether the scenario was skipped because the machine lacks something that the question needs.
     pub fn lacks_a_need(&self) -> bool {
         self.kind == Kind::Skipped && self.reason.is_some_and(Reason::is_need)
     }
 }
 
-/// What was found.
+/// The kind of answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Every trap shows the effect and no control does.
     Reproduced,
-    /// Nothing shows the effect, and the instrument would have seen it.
+    /// Nothing shows the effect, although the instrument would have seen it.
     NotReproduced,
-    /// It ran, and nothing can be concluded.
+    /// It ran, but nothing can be concluded.
     Inconclusive,
     /// It did not run.
     Skipped,
@@ -87,25 +86,25 @@ impl Kind {
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     // Inconclusive: it ran.
-    /// The simulated machine does not model a call, argument or state.
+    /// The simulated machine does not model this call, argument or state.
     NotModelled,
     /// Some attempts show the effect and others do not.
     Intermittent,
     /// The control shows the effect too.
     ControlShowsEffect,
-    /// Another process's memory changed meanwhile.
+    /// Another process's memory changed during the attempt.
     Contaminated,
     /// Memory did not settle.
     Unsettled,
-    /// Memory did not come back after the worker's end.
+    /// Memory was not given back after the worker's end.
     Residue,
-    /// What the API says and what NVML shows exclude each other.
+    /// What the API says contradicts what NVML shows.
     Contradiction,
     /// A fact that a check asks for could not be read.
     Unobservable,
     /// A step did not return before its deadline.
     Hang,
-    /// The harness ended the worker before it was done, and not because of a deadline.
+    /// The harness ended the worker before it was done, for another reason than a deadline.
     Signalled,
     /// The kernel killed the worker because host memory ran out.
     OomKilled,
@@ -127,7 +126,7 @@ pub enum Reason {
     Interrupted,
     /// Too few attempts count.
     TooFewAttempts,
-    /// A line of Python before the one that is asked about raised an exception.
+    /// A Python line before the one in question raised an exception.
     SetupRaised,
     // Skipped: it did not run.
     /// NVML is not installed.
@@ -173,7 +172,7 @@ pub enum Reason {
     System,
 }
 
-/// A reason for which an attempt does not count, with what was seen.
+/// A reason why an attempt does not count, and what was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Invalidation {
     /// The reason, as a closed word.
@@ -183,8 +182,8 @@ pub struct Invalidation {
 }
 
 impl Reason {
-    /// Whether it is computed from what was recorded, whenever an attempt is judged. The others are
-    /// known only while the attempt is made.
+    /// Whether this reason follows from the recording, so that it is computed whenever an attempt is judged. Other
+    /// reasons are known only while the attempt is made.
     pub const fn is_computed(self) -> bool {
         matches!(
             self,
@@ -203,9 +202,9 @@ impl Reason {
         )
     }
 
-    /// Whether it says that the machine, its software or what was allowed lacks something the
-    /// question needs. Such a question is not applicable here: that is no failure, and has no
-    /// effect on the exit code unless it was asked for by its exact name.
+    /// Whether this reason means that the machine, its software or the allowed hazards lack something that the question
+    /// needs. Such a question is not applicable here: that is no failure, and does not change the exit code unless the
+    /// question was selected by its exact name.
     pub const fn is_need(self) -> bool {
         self.is_no_gpu()
             || matches!(
@@ -225,7 +224,7 @@ impl Reason {
             )
     }
 
-    /// Whether it says that there is no working GPU at all, so that no question can be asked here.
+    /// Whether this reason means that there is no usable GPU at all, so that no question can be asked here.
     pub const fn is_no_gpu(self) -> bool {
         matches!(self, Reason::NoNvml | Reason::NoDriver | Reason::NoGpu | Reason::NoLibcuda)
     }
@@ -239,7 +238,7 @@ impl Reason {
     }
 }
 
-/// A verdict held against a file's expectation.
+/// A verdict compared with a file's expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectationMet {
@@ -247,7 +246,7 @@ pub enum ExpectationMet {
     AsExpected,
     /// Not as the file says.
     Unexpected,
-    /// The file says nothing for this machine, or there is no verdict to hold against it.
+    /// The file expects nothing on this machine, or there is no conclusive verdict.
     NoExpectation,
 }
 
@@ -262,26 +261,26 @@ impl ExpectationMet {
     }
 }
 
-/// Who answered the calls. Simulated results are never evidence.
+/// Who answered the calls. Simulated results are not evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// A real driver.
     Measured,
-    /// The built-in simulated machine. What does not say who answered is no evidence.
+    /// The built-in simulated machine. A document that does not say who answered counts as simulated.
     #[default]
     Simulated,
 }
 
 impl Provenance {
-    /// Who answers through a library.
+    /// The provenance of what a library answers.
     pub const fn of(simulated: bool) -> Provenance {
         if simulated { Provenance::Simulated } else { Provenance::Measured }
     }
 
-    /// Why a document that says this contradicts itself, in words: it claims a measurement, and says elsewhere that
-    /// the simulated machine answered. `on` is where its run took place, and `simulated_library` whether a library that
-    /// it names is the simulated machine's. Every reader of a document asks this.
+    /// Why a document with this provenance contradicts itself, in words: it claims a measurement, but says elsewhere
+    /// that the simulated machine answered. `on` is where its run took place; `simulated_library` tells whether it
+    /// lists a library of the simulated machine. Every reader of a document checks this.
     pub fn contradiction(self, on: &str, simulated_library: bool) -> Option<String> {
         let is_simulated_run = on == "sim" || on.starts_with("sim:");
         match self {

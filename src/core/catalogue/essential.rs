@@ -31,10 +31,10 @@ pub fn all() -> Vec<Essential> {
 /// The scenarios of the set, each with only those instances that belong to the set.
 pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
-    for one in all().into_iter().filter_map(|one| Outline::named(outlines, &one.name)) {
-        match found.iter_mut().find(|known| known.name == one.name) {
-            Some(known) => known.instances.extend(one.instances),
-            None => found.push(one),
+    for question in all().into_iter().filter_map(|question| Outline::named(outlines, &question.name)) {
+        match found.iter_mut().find(|known| known.name == question.name) {
+            Some(known) => known.instances.extend(question.instances),
+            None => found.push(question),
         }
     }
     found
@@ -50,7 +50,7 @@ mod tests {
         let file: EssentialFile = toml::from_str(SOURCE).unwrap();
         let scenarios = catalogue::list(&[], &[]).unwrap();
         assert!((20..=26).contains(&file.question.len()), "{}", file.question.len());
-        let mut names: Vec<&str> = file.question.iter().map(|one| one.name.as_str()).collect();
+        let mut names: Vec<&str> = file.question.iter().map(|question| question.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), file.question.len(), "a question occurs twice");
@@ -63,7 +63,7 @@ mod tests {
             on_one_gpu += usize::from(found.needs.gpus == 1);
         }
         assert!(on_one_gpu * 2 > file.question.len(), "{on_one_gpu} can be asked on one GPU");
-        assert_eq!(of(&scenarios).iter().map(|one| one.instances.len()).sum::<usize>(), file.question.len());
+        assert_eq!(of(&scenarios).iter().map(|outline| outline.instances.len()).sum::<usize>(), file.question.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::gpus::{by_gpu, by_gpu_schema};
-use super::matcher::{self, Datum, Of};
+use super::matcher::{self, Datum, OperandKind};
 use super::memory::unobservable;
 use super::{FactKind, GpuNames, Look, Matcher, Operand, Sight, Told, Truth, words};
 use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation};
@@ -14,13 +14,13 @@ use crate::source::schema::{BYTES, or_parameter, reference};
 use crate::text::units;
 use crate::verdict::Reason;
 
-/// Makes the kind of a fact from the amount that it is about.
+/// Makes the [`FactKind`] of an [`Amount`].
 macro_rules! kind {
     ($key:ident, $amount:ident) => {
         FactKind {
             key: stringify!($key),
             read: |facts, file, node| {
-                facts.$key = by_gpu(file, node, |file, node| Matcher::read(file, node, Of::Bytes));
+                facts.$key = by_gpu(file, node, |file, node| Matcher::read(file, node, OperandKind::Bytes));
             },
             schema: || by_gpu_schema(reference("bytes_matcher"), $amount.description),
             matchers: |facts| facts.$key.values_mut().collect(),
@@ -38,18 +38,18 @@ pub(super) const GROWN_BYTES: FactKind = kind!(grown_bytes, GROWN);
 pub(super) const PEAK_BYTES: FactKind = kind!(peak_bytes, PEAK);
 pub(super) const PROCESS_BYTES: FactKind = kind!(process_bytes, PROCESS);
 
-/// An amount of memory of each GPU.
+/// One kind of amount of device memory, by GPU.
 struct Amount {
-    /// In the schema of files.
+    /// Its description in the schema of files.
     description: &'static str,
-    /// Before the name of the GPU, in a sentence.
+    /// The words before the name of the GPU in a sentence.
     words: &'static str,
     needs_polling: bool,
-    /// The amount on a GPU; none if it could not be read.
+    /// The amount on a GPU, in bytes; `None` if it could not be read.
     bytes: fn(&Look<'_>, &str) -> Option<i128>,
-    /// What is said where it could not be.
+    /// The answer if the amount could not be read.
     unread: fn(&str) -> Truth,
-    /// What other processes on the GPU hide of it.
+    /// Why other processes on the GPU may hide a part of the amount.
     hidden: fn(&Look<'_>, &str) -> Option<Hidden>,
     written: fn(i64) -> String,
 }
@@ -68,7 +68,7 @@ const GROWN: Amount = Amount {
     description: "The change in device memory since the step before.",
     words: "the growth of memory on",
     bytes: |look, gpu| Some((USED.bytes)(look, gpu)? - start(look, gpu)?),
-    // The footprint is taken when the driver is initialised: what a later step adds hides nothing.
+    // The footprint is taken when the driver is initialised, so nothing that a later step takes is hidden.
     hidden: |look, gpu| {
         let was_initialised = look.before().is_some_and(|before| before.initialised == Some(true));
         (USED.hidden)(look, gpu).filter(|hidden| !(was_initialised && *hidden == Hidden::Prepaid))
@@ -80,7 +80,7 @@ const PEAK: Amount = Amount {
     description: "The largest change seen since the step before.",
     words: "the peak of memory on",
     needs_polling: true,
-    // No peak of its own means that the larger of the two ends was the largest seen.
+    // Without a separate peak, the larger reading of the two ends was the largest.
     bytes: |look, gpu| {
         let memory = look.step.memory.get(gpu)?;
         memory.peak_bytes.map(i128::from).or_else(|| Some(used(memory)?.max(start(look, gpu)?)))
@@ -96,7 +96,7 @@ const PROCESS: Amount = Amount {
         let words = format!("{subject}: NVML does not report what the worker uses");
         Truth::Unobservable(Reason::Unobservable, words)
     },
-    // It is the worker's alone.
+    // NVML counts the worker's memory apart from that of others.
     hidden: |_, _| None,
     written: |bytes| units::bytes(bytes.unsigned_abs()),
     ..USED
@@ -106,7 +106,7 @@ fn used(memory: &MemoryObservation) -> Option<i128> {
     memory.used_bytes.map(i128::from)
 }
 
-/// What the GPU had after the step before; nothing, before the first.
+/// The change in bytes after the step before; 0 before the first step.
 fn start(look: &Look<'_>, gpu: &str) -> Option<i128> {
     look.before().map_or(Some(0), |before| used(before.memory.get(gpu)?))
 }
@@ -132,7 +132,7 @@ impl Amount {
         gpus.each(stated).into_iter().map(held).collect()
     }
 
-    /// Of one GPU, or of each.
+    /// What was seen on one GPU, or on every GPU without `gpu`.
     fn seen(&self, look: &Look<'_>, gpu: Option<&str>) -> Option<Sight> {
         let memory = &look.step.memory;
         let bytes = |gpu: &str| (self.bytes)(look, gpu).and_then(|bytes| i64::try_from(bytes).ok());
@@ -149,13 +149,13 @@ impl Amount {
     }
 }
 
-/// Holds an amount against a matcher, with whatever may hide beside it; none if that decides. `at`
-/// compares an amount that is exact.
+/// Compares an amount of which other processes may hide a part with a matcher; `None` if the hidden part could change
+/// the answer. `at` compares an exact amount.
 fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> Truth) -> Option<Truth> {
     let most = i128::from(MOST_INIT_BYTES);
     let low = if hidden == Hidden::Wavering { bytes - most } else { bytes };
     let high = bytes + most;
-    // Between its own bounds a matcher answers alike, so it is enough to ask at these and beside them.
+    // The answer changes only at a bound of the matcher, so it is enough to ask at the bounds and one byte beside them.
     let bounds = matcher.operands().filter_map(|operand| match operand {
         Operand::Int(bound) => Some(i128::from(*bound)),
         _ => None,
@@ -166,7 +166,7 @@ fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> T
     answers.all(|other| other == holds).then(|| at(bytes))
 }
 
-/// What an amount is compared with, in the schema of files.
+/// The definition of a matcher of bytes, in the schema of files.
 pub(super) fn definition() -> Value {
     matcher::schema(or_parameter(json!([
         { "type": "integer" }, { "type": "string", "pattern": BYTES }, { "type": "string", "pattern": "^@.+\\..+$" },

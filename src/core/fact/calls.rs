@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::matcher::{Datum, Of};
+use super::matcher::{Datum, OperandKind};
 use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Row, Sight, Told, Truth, Unasked, words};
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
@@ -50,14 +50,14 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
             let help = suggest(&key.text, driver.map(|call| call.name));
             file.reader.error(&key.place, format!("unknown driver call `{}`", key.text), help);
         }
-        let matcher = Matcher::read(file, value, Of::Anything);
+        let matcher = Matcher::read(file, value, OperandKind::Anything);
         made.extend(matcher.map(|matcher| (key.text.clone(), matcher)));
     }
     made
 }
 
-/// Whether a driver call of this name is counted. Variants for the default stream of each thread
-/// count by their own names.
+/// Whether driver calls of this name are counted. Variants for per-thread default streams are counted under their own
+/// names.
 fn is_counted(name: &str) -> bool {
     let plain = name.trim_end_matches("_ptsz").trim_end_matches("_ptds");
     calls::find(plain).is_some_and(|call| call.library == CallLibrary::Driver)

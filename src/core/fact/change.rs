@@ -1,6 +1,6 @@
-//! What was seen at a step of an attempt, as compact reports keep it and machines are compared by it.
+//! What was seen at a step of an attempt, in the form that compact reports keep and that machines are compared by.
 //!
-//! These are facts without words: `render` alone makes sentences of them.
+//! A change has no words; `render` alone writes sentences about it.
 
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::event;
 use crate::observation::Class;
 
-/// What changed at one step, or how the attempt ended, or what a row of a survey says. In JSON it is an array of
-/// its three parts.
+/// What changed at one step, how the attempt ended, or what a row of a survey says. In JSON it is an array of these
+/// three parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "Stored")]
 pub struct Change {
-    /// The number of the step, from 1; of an end, how many steps there were; of a row, 0.
+    /// The number of the step, from 1. For an end, the number of steps; for a row, 0.
     pub step: u32,
     /// The label of the step; empty for an end and for a row.
     pub label: String,
@@ -24,7 +24,7 @@ pub struct Change {
     pub facts: Vec<Fact>,
 }
 
-/// A change as documents have it.
+/// A change as it is stored in documents.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes the documents: `Change` is read and written by hand")]
@@ -41,55 +41,55 @@ enum Stored {
 pub enum Fact {
     /// The call did not return.
     DidNotReturn,
-    /// It returned this error: its C name, or its number where it has none.
+    /// The call returned this error: its C name, or its number if it has no name.
     Status(Token),
-    /// An output of it: the name and the value.
+    /// An output of the call: the name and the value.
     Value(String, Token),
-    /// Whether the driver is initialised; null where it was not asked.
+    /// Whether the driver is initialised; null if it was not asked.
     Initialised(Option<bool>),
-    /// The GPUs that the process sees, in CUDA order; null where the driver would not say.
+    /// The GPUs that the process sees, in CUDA order; null if the driver did not say.
     Visible(Option<Vec<String>>),
-    /// The visible GPUs whose primary context is active; null where the driver would not say.
+    /// The visible GPUs whose primary context is active; null if the driver did not say.
     Contexts(Option<Vec<String>>),
-    /// The GPU of the thread's current context, or `none`; null where the driver would not say.
+    /// The GPU of the thread's current context, or `none`; null if the driver did not say.
     Current(Option<String>),
-    /// A GPU, and the class of the change in its memory; null where it could not be read.
+    /// A GPU, and the class of the change in its memory; null if it could not be read.
     Memory(String, Option<Class>),
     /// How the attempt ended: `exit 3`, `SIGSEGV`, `deadline`.
     End(String),
     /// What a row of a survey says.
     Row(RowFact),
-    /// Words of an older document that this version cannot read.
+    /// A sentence of an older document that this version cannot parse.
     Opaque(String),
 }
 
-/// One thing that a row of a survey says. What could not be measured is null.
+/// One thing that a row of a survey says. A null could not be measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RowFact {
-    /// Whether the mask is read by then.
+    /// Whether the mask has been read when the call returns.
     ReadsMask(Option<bool>),
     /// Whether `cuInit` is called.
     CallsCuinit(Option<bool>),
-    /// The place in the program that calls it; null for nowhere.
+    /// The place in the program that calls it; null if nothing does.
     CalledAt(Option<String>),
     /// The GPUs with a context.
     ContextOn(Option<Vec<u32>>),
-    /// The status of the call; null where it has none.
+    /// The status of the call; null if it has none.
     Returned(Option<String>),
-    /// The status of `cuInit`; empty where it was not called.
+    /// The status of `cuInit`; empty if it was not called.
     CuInit(String),
-    /// The GPUs that are visible.
+    /// The visible GPUs.
     Gpus(Option<Vec<u32>>),
-    /// Whether that is what the rule of masks says.
+    /// Whether the visible GPUs are those that the rule of masks predicts.
     AsPredicted(Option<bool>),
     /// Whether the variable has an effect.
     HasEffect(Option<bool>),
-    /// The call at which it is read once.
+    /// The call that reads the variable, once.
     LatchedAt(Option<String>),
-    /// The exception; null for none.
+    /// The exception; null if none was raised.
     Raises(Option<String>),
-    /// How the process ended, where that is not exit code 0.
+    /// How the process ended; null for exit code 0.
     Left(Option<String>),
 }
 
@@ -104,7 +104,8 @@ pub enum Token {
 }
 
 impl Token {
-    /// Text that says an integer is that integer: sentences of older reports do not tell one from the other.
+    /// Parses a text; a text that is an integer becomes one, because sentences of older reports do not distinguish
+    /// them.
     pub fn of(text: &str) -> Token {
         match text.parse::<i64>() {
             Ok(value) if value.to_string() == text => Token::Int(value),
@@ -138,7 +139,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// What a change is about: those about the same are compared with each other.
+/// The subject of a change. Changes with one subject are compared with each other.
 #[derive(PartialEq, Eq)]
 enum Place<'c> {
     Step(u32, &'c str),
@@ -146,7 +147,7 @@ enum Place<'c> {
 }
 
 impl Change {
-    /// How an attempt ended, after so many steps.
+    /// How an attempt ended, after this many steps.
     pub fn end(steps: u32, end: &str) -> Change {
         Change { step: steps, label: String::new(), facts: vec![Fact::End(end.to_owned())] }
     }
@@ -168,7 +169,7 @@ impl Change {
     }
 }
 
-/// In what two lists of changes differ: what each of them has there, in the order of the first.
+/// The differences of two lists of changes: pairs with one subject, in the order of `a`, then those of `b` alone.
 pub fn differing<'c>(a: &'c [Change], b: &'c [Change]) -> Vec<(Option<&'c Change>, Option<&'c Change>)> {
     let find = |all: &'c [Change], place: &Place<'_>| all.iter().find(|change| change.place() == *place);
     let in_a = a.iter().map(|change| (Some(change), find(b, &change.place())));

@@ -1,8 +1,9 @@
-//! What changed from step to step of an outcome: the same wherever the same was seen.
+//! What changed from step to step in an outcome. Equal observations give equal changes, on every machine.
 //!
-//! It says what cannot be foretold from the steps before. A process that begins to see a GPU touches it, and a
-//! context becomes the current one and takes what a context costs: that is told only where it is not so. Two
-//! outcomes with the same changes showed the same, but for memory that other processes hide.
+//! A change is left out if the steps before predict it. A process that begins to see a GPU takes the
+//! driver-initialisation footprint on it; a new context becomes the current one and takes the cost of a context. Only
+//! what differs from this is kept. Two outcomes with equal changes showed the same, except for memory that other
+//! processes hide.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,10 @@ use super::{Change, Fact, words};
 use crate::event::Value;
 use crate::observation::{Class, Hidden, MemoryObservation, Observation, StepObservation};
 
-/// A handle that was given, as values say it.
+/// The value of an output that is a handle.
 const BOUND: &str = "bound";
 
-/// What changed with each step, and how the attempt ended if not with 0. A step without a change has none.
+/// What each step changed, and how the attempt ended unless with 0. Steps without a change are left out.
 pub fn changes(outcome: &Observation) -> Vec<Change> {
     let mut known = Known::default();
     let numbered = (1..).zip(&outcome.steps);
@@ -26,7 +27,7 @@ pub fn changes(outcome: &Observation) -> Vec<Change> {
     changes
 }
 
-/// What the steps so far say.
+/// The state after the steps so far.
 #[derive(Default)]
 struct Known {
     initialised: Option<bool>,
@@ -37,7 +38,7 @@ struct Known {
 }
 
 impl Known {
-    /// What a step changed; it is known after it.
+    /// The changes of a step; afterwards the state includes them.
     fn facts(&mut self, step: &StepObservation) -> Vec<Fact> {
         let mut facts = Vec::new();
         if !step.returned {
@@ -45,7 +46,7 @@ impl Known {
         }
         facts.extend(step.status.as_ref().filter(|status| status.code != 0).map(|status| Fact::Status(status.into())));
         let is_bound = |value: &Value| matches!(value, Value::Text(text) if text == BOUND);
-        // What a call says about every process on a GPU is about those of others too.
+        // A value about every process on a GPU includes other people's processes.
         let values = step.values.iter().filter(|(_, value)| step.shared.is_none() && !is_bound(value));
         facts.extend(values.map(|(name, value)| Fact::Value(name.clone(), value.into())));
         let mut foretold = self.current.clone();
@@ -60,7 +61,7 @@ impl Known {
         facts
     }
 
-    /// Whether the driver is initialised, what the process sees, and where it has contexts.
+    /// Adds changes of whether the driver is initialised, of visible GPUs and of contexts.
     fn process(&mut self, step: &StepObservation, facts: &mut Vec<Fact>, foretold: &mut Option<String>) {
         let sees_other = step.visible != self.visible;
         let first_idle = self.initialised.is_none() && step.initialised == Some(false);
@@ -78,7 +79,7 @@ impl Known {
                     *class = Some(Class::Touch);
                 }
             }
-            // A process that begins to see has no context yet, and none is current.
+            // A process that has just begun to see GPUs has no context yet, and no current one.
             if self.visible.is_none() {
                 self.contexts.get_or_insert_default();
                 foretold.get_or_insert_with(|| NONE.to_owned());
@@ -105,7 +106,7 @@ impl Known {
 
     fn memory(&mut self, gpu: &str, memory: &MemoryObservation) -> Option<Fact> {
         let is_small = memory.class.is_some_and(|class| class <= Class::Touch);
-        // What others on the GPU hide is no fact: it would differ from machine to machine with them.
+        // What other processes hide differs from machine to machine, so it is not kept as a change.
         if memory.hidden == Some(Hidden::Uncalibrated) || (memory.hidden.is_some() && is_small) {
             return None;
         }
@@ -116,7 +117,7 @@ impl Known {
     }
 }
 
-/// No current context, as observations say it.
+/// The value of `current` without a current context.
 const NONE: &str = "none";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `exit`: how the worker ended. The one fact that is not about a step.
+//! `exit`: how the worker ended. It is the only fact that is not about a step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum ExitCheck {
     Signal(String),
     /// Not by itself: a step did not return before its deadline.
     Deadline,
-    /// In one of these ways, where chance decides in which.
+    /// In any one of these ways, if chance decides.
     OneOf(Vec<ExitCheck>),
 }
 
@@ -42,7 +42,7 @@ impl ExitCheck {
         }
     }
 
-    /// Every way to end that it allows.
+    /// Every allowed way to end.
     pub fn ways(&self) -> &[ExitCheck] {
         match self {
             ExitCheck::OneOf(ways) => ways,
@@ -50,7 +50,7 @@ impl ExitCheck {
         }
     }
 
-    /// What must have happened, as a sentence.
+    /// The requirement as a sentence.
     pub fn sentence(&self) -> String {
         match self {
             ExitCheck::Code(code) => format!("the worker exits with {code}"),
@@ -60,7 +60,7 @@ impl ExitCheck {
         }
     }
 
-    /// Whether an attempt ended so; `end` is [`crate::observation::Observation::end`].
+    /// Whether an attempt ended in an allowed way; `end` is [`crate::observation::Observation::end`].
     pub(crate) fn held(&self, end: &str) -> Truth {
         let expected: Vec<String> = self.ways().iter().map(ExitCheck::end).collect();
         match end {
@@ -81,7 +81,7 @@ impl ExitCheck {
     }
 }
 
-/// The words that may stand in place of an exit code.
+/// The words that are allowed in place of an exit code.
 fn endings() -> impl Iterator<Item = &'static str> {
     SIGNALS.values.iter().map(|(name, _)| *name).chain(["deadline"])
 }

@@ -1,4 +1,4 @@
-//! GPUs by name, in files and in what was seen.
+//! Names of GPUs, in files and in observations.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::source::reader::is_gpu;
 use crate::source::schema::{GPU, or_parameter, reference};
 use crate::source::tree::{Data, Node, SourceSpan, TreeEntry};
 
-/// A list of GPUs by plan name (`gpu0`), or a word for one.
+/// A list of GPUs by plan name (`gpu0`), or `all` or `none`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuList {
@@ -19,11 +19,11 @@ pub enum GpuList {
     All,
     /// No GPU.
     None,
-    /// These.
+    /// These GPUs.
     Named(Vec<String>),
 }
 
-/// How the GPUs of an attempt are called.
+/// How UUIDs become the names of GPUs in an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuNames<'a> {
     /// UUIDs in the order of the plan: the first is `gpu0`.
@@ -33,18 +33,18 @@ pub struct GpuNames<'a> {
 }
 
 impl GpuNames<'_> {
-    /// What the plan calls a GPU.
+    /// The plan's name of a GPU.
     pub(super) fn name(&self, uuid: &str) -> Option<String> {
         self.plan.iter().position(|known| known == uuid).map(|index| format!("gpu{index}"))
     }
 
-    /// What is asked, GPU by GPU: `others` is every GPU of the machine that is not named.
-    pub(super) fn each<'m, T>(&self, of: &'m BTreeMap<String, T>) -> Vec<(String, &'m T)> {
+    /// The entries of a table by GPU, one for each GPU: `others` stands for every GPU of the machine that is not named.
+    pub(super) fn each<'m, T>(&self, table: &'m BTreeMap<String, T>) -> Vec<(String, &'m T)> {
         let mut by_gpu: Vec<(String, &T)> = Vec::new();
-        for (key, value) in of {
+        for (key, value) in table {
             if key == "others" {
                 let names = (0..self.plan.len()).map(|index| format!("gpu{index}"));
-                by_gpu.extend(names.filter(|name| !of.contains_key(name)).map(|name| (name, value)));
+                by_gpu.extend(names.filter(|name| !table.contains_key(name)).map(|name| (name, value)));
             } else {
                 by_gpu.push((key.clone(), value));
             }
@@ -67,7 +67,7 @@ impl GpuList {
         }
     }
 
-    /// The list in words, with this between names.
+    /// The names of the list, separated by `between`.
     pub(super) fn words(&self, between: &str) -> String {
         match self {
             GpuList::All => "every GPU".to_string(),
@@ -77,7 +77,7 @@ impl GpuList {
         }
     }
 
-    /// The names of these GPUs on a machine.
+    /// The names of the listed GPUs on a machine.
     pub(super) fn names(&self, gpus: &GpuNames<'_>) -> Vec<String> {
         match self {
             GpuList::None => Vec::new(),
@@ -87,13 +87,13 @@ impl GpuList {
     }
 }
 
-/// Holds names that were seen against those expected.
-pub(super) fn equal(what: &str, seen: Option<Vec<String>>, expected: &[String]) -> Truth {
+/// Compares names that were seen with those that are expected.
+pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String]) -> Truth {
     let list = |names: &[String]| if names.is_empty() { "none".to_string() } else { names.join(", ") };
     match seen {
-        None => Truth::Unknown(format!("{what} could not be observed")),
+        None => Truth::Unknown(format!("{subject} could not be observed")),
         Some(seen) if seen == expected => Truth::Yes,
-        Some(seen) => Truth::No(format!("{what} is {}, expected {}", list(&seen), list(expected))),
+        Some(seen) => Truth::No(format!("{subject} is {}, expected {}", list(&seen), list(expected))),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn gpu(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<String>
     is_known(file, name, &node.place, false).then(|| name.to_string())
 }
 
-/// Reads a table by GPU, in which `others` may stand too.
+/// Reads a table by GPU, in which `others` is a key too.
 pub(super) fn by_gpu<T>(
     file: &mut CheckReader<'_, '_>,
     node: &Node,

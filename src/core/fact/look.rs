@@ -1,58 +1,58 @@
-//! A fact compared with what was seen.
+//! Comparing a fact with an observation.
 
 use serde_json::Value;
 
 use crate::observation::{Observation, StepObservation};
 use crate::verdict::Reason;
 
-/// One step of what an attempt showed.
+/// One step of an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// What was seen after it.
+    /// The observation after the step.
     pub step: &'a StepObservation,
     pub(super) observation: &'a Observation,
     index: usize,
 }
 
 impl<'a> Look<'a> {
-    /// Every step that an attempt came to, in order.
+    /// Every step that the attempt reached, in order.
     pub fn all(observation: &'a Observation) -> impl Iterator<Item = Look<'a>> {
         observation.steps.iter().enumerate().map(move |(index, step)| Look { step, observation, index })
     }
 
-    /// The step with this label, if the attempt came so far.
+    /// The step with this label, if the attempt reached it.
     pub fn at(observation: &'a Observation, label: &str) -> Option<Look<'a>> {
         Look::all(observation).find(|look| look.step.label == label)
     }
 
-    /// The step before; none for the first, before which there is the baseline.
+    /// The step before; `None` for the first step, which follows the baseline.
     pub(super) fn before(&self) -> Option<&'a StepObservation> {
         self.observation.steps.get(self.index.checked_sub(1)?)
     }
 
-    /// The steps up to this one, and this one.
+    /// The steps up to and including this one.
     pub(super) fn so_far(&self) -> &'a [StepObservation] {
         self.observation.steps.get(..=self.index).unwrap_or_default()
     }
 }
 
-/// One fact compared with one predicate.
+/// The result of comparing a fact with a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Truth {
-    /// It is so.
+    /// The fact holds.
     Yes,
-    /// It is not so: what is, and what should be.
+    /// The fact fails; the text says what is and what should be.
     No(String),
-    /// It is not so, of memory.
+    /// A fact of device memory fails; the text says what is and what should be.
     NoOfMemory(String),
-    /// It could not be determined, and why.
+    /// The fact could not be determined, for this reason.
     Unknown(String),
-    /// Other processes on the GPUs, or an instrument that was not sound, keep it from being determined.
+    /// The fact could not be determined because of other processes on the GPUs, or of an instrument that was not sound.
     Unobservable(Reason, String),
 }
 
 impl Truth {
-    /// A failure is one of memory, which other processes on the GPU can disturb.
+    /// Marks a failure as one of device memory, which other processes on the GPU can cause.
     pub(super) fn of_memory(self) -> Truth {
         match self {
             Truth::No(words) => Truth::NoOfMemory(words),
@@ -64,10 +64,10 @@ impl Truth {
 /// What was seen of a fact after a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sight {
-    /// In a sentence: `sees gpu0,gpu1`.
+    /// The words in a sentence: `sees gpu0,gpu1`.
     pub words: String,
-    /// In a column of its own: `gpu0,gpu1`.
+    /// The cell of a column: `gpu0,gpu1`.
     pub cell: String,
-    /// Exactly: a number, a name, a list, or an object by GPU.
+    /// The exact value: a number, a name, a list, or an object by GPU.
     pub exact: Value,
 }

@@ -1,4 +1,4 @@
-//! Comparing one value that was seen with what a file says.
+//! Comparing a value that was seen with a value in a file.
 
 use std::cmp::Ordering;
 
@@ -15,8 +15,8 @@ use crate::source::size;
 use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
 
-/// A bound: its key in files, its word, and whether a value holds it that compares so with the other
-/// side; none if only an order could tell and there is none.
+/// A bound: its key in files, its word in sentences, and whether it holds for a value that compares in this order with
+/// the operand; `None` if the bound needs an order and the two have none.
 struct BoundWord {
     key: &'static str,
     word: &'static str,
@@ -33,7 +33,7 @@ const BOUNDS: [BoundWord; 6] = [
     BoundWord { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
 ];
 
-/// What a value must be. All the bounds that are given must hold.
+/// What a value must be. Every bound that is set must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Matcher {
@@ -61,13 +61,13 @@ pub struct Matcher {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operand {
-    /// An integer. Text such as `"64 MiB"` becomes one when the file is read.
+    /// An integer. Text such as `"64 MiB"` becomes an integer when the file is read.
     Int(i64),
-    /// Text, after the plan has filled in `${gpus}` and `${gpu0}`; all digits compare as an integer.
+    /// Text, after the plan has filled in `${gpus}` and `${gpu0}`; text of digits alone compares as an integer.
     Text(String),
     /// A value of another step, written `"@label.name"`.
     Value {
-        /// The step.
+        /// The label of the step.
         label: String,
         /// The name among its values.
         name: String,
@@ -75,17 +75,17 @@ pub enum Operand {
 }
 
 impl Matcher {
-    /// Exactly this.
+    /// A matcher for exactly this operand.
     pub fn equal(operand: Operand) -> Matcher {
         Matcher { eq: Some(operand), ..Matcher::default() }
     }
 
-    /// Whether some bound is a number or text of the file, and not a value of another step.
+    /// Whether some operand is a number or text of the file, rather than a value of another step.
     pub fn is_absolute(&self) -> bool {
         self.operands().any(|operand| !matches!(operand, Operand::Value { .. }))
     }
 
-    /// What is compared with.
+    /// The operands of all bounds.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         self.bounds().map(|(_, operand)| operand)
     }
@@ -95,16 +95,16 @@ impl Matcher {
         [eq, ne, ge, le, gt, lt].into_iter().flatten()
     }
 
-    /// The bounds that are given.
+    /// The bounds that are set.
     fn bounds(&self) -> impl Iterator<Item = (&'static BoundWord, &Operand)> {
         let Matcher { eq, ne, ge, le, gt, lt } = self;
         BOUNDS.iter().zip([eq, ne, ge, le, gt, lt]).filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
     }
 
-    /// An operand in place of `{ eq = operand }`, or a table of bounds.
-    pub(super) fn read(file: &mut CheckReader<'_, '_>, node: &Node, of: Of) -> Option<Matcher> {
+    /// Reads an operand, which is short for `{ eq = operand }`, or a table of bounds.
+    pub(super) fn read(file: &mut CheckReader<'_, '_>, node: &Node, kind: OperandKind) -> Option<Matcher> {
         if !matches!(node.data, Data::Table(_)) {
-            return Operand::read(file, node, of).map(Matcher::equal);
+            return Operand::read(file, node, kind).map(Matcher::equal);
         }
         let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
         if entries.is_empty() {
@@ -112,7 +112,7 @@ impl Matcher {
         }
         let mut matcher = Matcher::default();
         for TreeEntry { key, value } in entries {
-            let operand = Operand::read(file, value, of);
+            let operand = Operand::read(file, value, kind);
             match key.text.as_str() {
                 "eq" => matcher.eq = operand,
                 "ne" => matcher.ne = operand,
@@ -126,13 +126,13 @@ impl Matcher {
         Some(matcher)
     }
 
-    /// What is compared with, in a sentence.
+    /// The bounds as words of a sentence.
     pub(super) fn words(&self, in_bytes: bool) -> String {
         let bound = |(bound, operand): (&BoundWord, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
         self.bounds().map(bound).collect::<Vec<_>>().join(" and ")
     }
 
-    /// Holds a value against every bound. `subject` names the value in the words.
+    /// Compares a value with every bound. `subject` names the value in messages.
     pub(super) fn compare(&self, subject: &str, actual: &Datum, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
         let mut expected = Vec::new();
         let mut fails = false;
@@ -155,17 +155,17 @@ impl Matcher {
     }
 }
 
-/// What kind of value is compared.
+/// What kind of operand a matcher takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum OperandKind {
     /// Integers and text.
     Anything,
-    /// A number of bytes, or a change in one.
+    /// A number of bytes, or a change in bytes.
     Bytes,
 }
 
 impl Operand {
-    fn read(file: &mut CheckReader<'_, '_>, node: &Node, of: Of) -> Option<Operand> {
+    fn read(file: &mut CheckReader<'_, '_>, node: &Node, kind: OperandKind) -> Option<Operand> {
         let reader = &mut *file.reader;
         match &node.data {
             Data::Int(value) => Some(Operand::Int(*value)),
@@ -179,7 +179,9 @@ impl Operand {
                     reader.error(&node.place, format!("`{text}` names no value of a step"), help);
                     None
                 }
-                None if of == Of::Bytes || size::looks_like_bytes(text) => reader.bytes(node).map(Operand::Int),
+                None if kind == OperandKind::Bytes || size::looks_like_bytes(text) => {
+                    reader.bytes(node).map(Operand::Int)
+                }
                 None => Some(Operand::Text(text.clone())),
             },
             Data::Bool(value) => {
@@ -204,10 +206,10 @@ impl Operand {
         }
     }
 
-    /// The other side of a comparison, which may be a value of another step.
+    /// The operand as a value; for a value of another step, what that step returned.
     ///
     /// # Errors
-    /// [`Truth::Unknown`], if the step did not return it.
+    /// [`Truth::Unknown`] if the other step did not return it.
     fn resolve(&self, look: &Look<'_>, gpus: &GpuNames<'_>) -> Result<Datum, Truth> {
         match self {
             Operand::Int(value) => Ok(Datum::Int(i128::from(*value))),
@@ -222,13 +224,13 @@ impl Operand {
     }
 }
 
-/// The label and the value's name in `@label.name`. The last dot divides, as names of values have none.
+/// The label and the name of the value in `@label.name`. The last dot separates them: names of values have no dot.
 fn reference(text: &str) -> Option<(&str, &str)> {
     let (label, name) = text.strip_prefix('@')?.rsplit_once('.')?;
     (!label.is_empty() && !name.is_empty()).then_some((label, name))
 }
 
-/// Holds `"@label.name"` against the steps.
+/// Checks that `"@label.name"` refers to a step and to a value that it returns.
 fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &str) {
     for row in (file.find)(file.reader, label, &node.place) {
         let names = row.values();
@@ -239,7 +241,7 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
     }
 }
 
-/// The names of what a call gives back.
+/// The names of the values that a call returns.
 pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
     let names = |(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
@@ -248,12 +250,12 @@ pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
     call.outputs().flat_map(names).collect()
 }
 
-/// What a step returned by this name, whether or not it varies.
+/// The value of this name that a step returned, whether or not it varies between attempts.
 pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Value> {
     step.values.get(name).or_else(|| step.varying.get(name))
 }
 
-/// The schema of a matcher with operands of this form.
+/// The schema of a matcher whose operands have this form.
 pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
     let bounds: Map<String, _> = BOUNDS.iter().map(|bound| (bound.key.to_string(), operand.clone())).collect();
     let mut table = object(bounds.into(), &[]);
@@ -261,7 +263,7 @@ pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
     json!({ "anyOf": [operand, table] })
 }
 
-/// A number of bytes in the largest unit that divides it.
+/// A number of bytes, in the largest unit that divides it.
 fn bytes(value: i64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| value != 0 && value % unit == 0) {
@@ -282,7 +284,7 @@ pub(super) enum Datum {
 }
 
 impl Datum {
-    /// UUIDs are compared by plan name, because that is how observations hold them.
+    /// Text as a value. UUIDs become plan names, because observations have plan names.
     fn text(gpus: &GpuNames<'_>, text: &str) -> Datum {
         Datum::Text(gpus.name(text).unwrap_or_else(|| text.to_string()))
     }
@@ -297,18 +299,18 @@ impl Datum {
 
     fn number(&self) -> Option<f64> {
         match self {
-            // Only compared with a float, which is no more exact itself.
+            // It is only compared with a float, which is no more exact.
             Datum::Int(value) => Some(*value as f64),
             Datum::Float(value) => Some(*value),
             Datum::Text(_) => None,
         }
     }
 
-    /// The order of two values; none if they have none.
+    /// The order of two values; `None` if they cannot be ordered.
     fn order(&self, other: &Datum) -> Option<Ordering> {
         match (self, other) {
             (Datum::Int(a), Datum::Int(b)) => Some(a.cmp(b)),
-            // Text that is a number (from an environment variable, say) compares as one.
+            // Text that is a number, such as that of an environment variable, compares as a number.
             (Datum::Text(text), Datum::Int(b)) => text.parse::<i128>().ok().map(|a| a.cmp(b)),
             (Datum::Int(a), Datum::Text(text)) => text.parse::<i128>().ok().map(|b| a.cmp(&b)),
             (Datum::Text(a), Datum::Text(b)) if a == b => Some(Ordering::Equal),

@@ -1,8 +1,8 @@
 //! `memory`: the class of the change in device memory, by GPU.
 //!
-//! Memory is seen from outside, for the GPU as a whole. So what other processes on the GPU hide is
-//! taken into account, here and in [`super::bytes`]: a fact that holds whatever they hide holds, one
-//! that fails whatever they hide fails, and the rest cannot be determined.
+//! Memory is read from outside, for the GPU as a whole, so other processes may hide a part of a change. Here and in
+//! [`super::bytes`] a fact holds if it holds whatever they hide, fails if it fails whatever they hide, and is
+//! undetermined otherwise.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Tru
     }
 }
 
-/// Why memory cannot be determined, by what hides it.
+/// The answer for memory that cannot be determined, with the reason.
 pub(super) fn unobservable(hidden: Hidden, subject: &str) -> Truth {
     let (reason, why) = match hidden {
         Hidden::Uncalibrated => (Reason::Uncalibrated, "the instrument was not sound on this GPU"),

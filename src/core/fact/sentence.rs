@@ -1,6 +1,6 @@
-//! Sentences of older documents, read as the facts that they told: compact reports up to 1.6 and merged documents
-//! up to 1.1 kept `2 cudaSetDevice: sees gpu0, context on gpu0`. Nothing writes them any more, and only here are
-//! they read. Words that none of these rules knows are kept as they are.
+//! Parses the sentences of older documents into facts: compact reports up to 1.6 and merged documents up to 1.1
+//! stored sentences such as `2 cudaSetDevice: sees gpu0, context on gpu0`. Nothing writes them any more, and no other
+//! module reads them. A sentence that matches no rule is kept as it is.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl<'de> Visitor<'de> for Parts {
     }
 }
 
-/// What a sentence told.
+/// The change that a sentence describes.
 fn change(sentence: &str) -> Change {
     let (about, words) = sentence.split_once(": ").unwrap_or((sentence, ""));
     if about == "end"
@@ -58,8 +58,8 @@ fn change(sentence: &str) -> Change {
     Change { step: 0, label: about.to_owned(), facts: vec![Fact::Opaque(words.to_owned())] }
 }
 
-/// The case, which of its outcomes, and what a sentence of a merged document told: `trap (or 2) 1 cuInit: …`. A row
-/// of a survey has no case.
+/// Parses a sentence of a merged document, `trap (or 2) 1 cuInit: …`: the case (empty for a row of a survey), the
+/// number of the outcome, and the change.
 pub fn of_case(sentence: &str) -> (String, u32, Change) {
     let alone = change(sentence);
     let is_opaque = matches!(alone.facts.as_slice(), [Fact::Opaque(_)]) && alone.step == 0;
@@ -72,12 +72,12 @@ pub fn of_case(sentence: &str) -> (String, u32, Change) {
     (case.to_owned(), which, change(rest))
 }
 
-/// The facts that a sentence lists.
+/// The facts of a list in a sentence.
 fn facts(words: &str) -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     for part in words.split(", ") {
         match (fact(part), facts.last_mut()) {
-            // Text may have commas: what is no fact belongs to the value before it.
+            // Text may contain commas: a part that is no fact belongs to the value before it.
             (Fact::Opaque(_), Some(Fact::Value(_, value))) => *value = Token::Text(format!("{value}, {part}")),
             (fact, _) => facts.push(fact),
         }
@@ -129,7 +129,7 @@ fn is_name(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
-/// What a row told.
+/// The fact that a row of a survey describes.
 fn row(name: &str, words: &str) -> Option<RowFact> {
     let known = |absent: &str| (words != absent).then(|| words.to_owned());
     let yes = || match words {

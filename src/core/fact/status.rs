@@ -78,12 +78,12 @@ pub(super) fn definition() -> Value {
     or_parameter(json!([{ "enum": names }, { "type": "string", "pattern": python::EXCEPTION }]))
 }
 
-/// Whether a Python line can have a status: that of a line that ends, or an exception.
+/// Whether a Python line can have this status: `OK`, or an exception.
 fn can_raise(name: &str) -> bool {
     name == python::OK || python::is_exception(name)
 }
 
-/// Whether a status can come from the library of a call, by the prefixes that C gives them.
+/// Whether the library of a call can return this status, by the prefix of its C name.
 fn can_return(row: &Row, name: &str) -> bool {
     let Row::Call(kind) = row else { return can_raise(name) };
     let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");

@@ -1,10 +1,10 @@
-//! `value`: what the call returned beside its status, by name.
+//! `value`: what the call returned in addition to its status, by name.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::matcher::{Datum, Of, output};
+use super::matcher::{Datum, OperandKind, output};
 use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Sight, Told, Truth, words};
 use crate::observation::Shared;
 use crate::source::diagnostic::suggest;
@@ -46,7 +46,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
                 file.reader.error(&key.place, message, help);
             }
         }
-        let matcher = Matcher::read(file, value, Of::Anything);
+        let matcher = Matcher::read(file, value, OperandKind::Anything);
         values.extend(matcher.map(|matcher| (key.text.clone(), matcher)));
     }
     values
@@ -56,7 +56,7 @@ fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> 
     let is_hidden = match look.step.shared {
         None => false,
         Some(Shared::Listed) => true,
-        // Held against another sum it says what the worker did all the same.
+        // The difference between two sums is still the worker's doing.
         Some(Shared::Summed) => matcher.is_absolute(),
     };
     if is_hidden {

@@ -7,7 +7,7 @@ use super::{FactKind, GpuList, Look, Sight, Told, Truth, Unasked, words};
 use crate::observation::StepObservation;
 use crate::source::schema::reference;
 
-/// Statuses by which a driver says that there is no GPU, before it says anything else.
+/// Statuses by which a driver reports that there is no GPU.
 const NO_DEVICE: [&str; 2] = ["CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice"];
 
 pub(super) const VISIBLE: FactKind = FactKind {
@@ -30,8 +30,8 @@ pub(super) const VISIBLE: FactKind = FactKind {
     },
 };
 
-/// Whether a call has said that there is no GPU, and nothing was initialised since. Such a
-/// driver answers as one that is not initialised, so probes cannot show it.
+/// Whether a call has reported that there is no GPU, and nothing was initialised since. Such a driver answers probes
+/// as if it were not initialised, so they cannot show it.
 fn saw_no_device(look: &Look<'_>) -> bool {
     let says_none = |step: &StepObservation| {
         let name = step.status.as_ref().and_then(|status| status.name.as_deref());

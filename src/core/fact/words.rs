@@ -1,13 +1,13 @@
-//! What a call returned and what was seen around it, as words: the same in every format.
+//! Words for what a call returned and for what was seen, the same in every format.
 //!
-//! Nothing is escaped here; each format escapes what it prints.
+//! Nothing is escaped here; each format escapes its own output.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Status, Value};
 use crate::observation::MemoryObservation;
 
-/// A status by its C name, or by its number where it has none.
+/// A status as its C name, or as its number if it has no name.
 pub fn status(status: &Status) -> String {
     status.name.clone().unwrap_or_else(|| format!("status {}", status.code))
 }
@@ -21,7 +21,7 @@ pub fn value(value: &Value) -> String {
     }
 }
 
-/// Calls with how often they were made: `cuInit, cuDeviceGet ×2`, or `none`.
+/// Calls and how often each was made: `cuInit, cuDeviceGet ×2`, or `none`.
 pub fn calls(made: &BTreeMap<String, u64>) -> String {
     if made.is_empty() {
         return "none".to_owned();
@@ -35,7 +35,7 @@ pub fn gpus(names: &[String]) -> String {
     if names.is_empty() { "no GPU".to_owned() } else { names.join(",") }
 }
 
-/// GPUs in the order of their numbers, which is not the order of the map past `gpu9`.
+/// GPUs in numerical order; the map has `gpu10` before `gpu2`.
 pub fn in_order(memory: &BTreeMap<String, MemoryObservation>) -> Vec<(&String, &MemoryObservation)> {
     let mut memory: Vec<_> = memory.iter().collect();
     memory.sort_by_key(|(gpu, _)| (gpu.len(), *gpu));

@@ -1,4 +1,4 @@
-//! Text that may be compressed, by its first bytes and not by its name: gzip, Zstandard, or neither.
+//! Text that may be compressed, recognised by its first bytes, not by its name: gzip, Zstandard, or neither.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,17 +9,17 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// A window that is larger than this is refused: it has to be kept in memory. `zstd -19` takes 8 MiB.
+/// The largest window of a Zstandard frame, which has to be kept in memory. `zstd -19` takes 8 MiB.
 const MOST_WINDOW_BYTES: u64 = 32 << 20;
-/// So much is unpacked at a time.
+/// How many bytes are unpacked at a time.
 const PIECE: usize = 1 << 17;
-/// Text may be so many times as large as it is compressed, beyond [`ALWAYS_BYTES`]. Reports are 9 to 40 times as large,
-/// and many of them behind one another a hundred times; text that was made to cost time and memory is more.
+/// The largest ratio of unpacked to compressed size, beyond [`ALWAYS_BYTES`]. Reports unpack to 9 to 40 times their
+/// size, and many concatenated reports to a hundred times; a higher ratio means a file made to exhaust memory.
 const MOST_TIMES: u64 = 500;
-/// So much may come out of anything.
+/// This many bytes may be unpacked from any file, whatever its ratio.
 const ALWAYS_BYTES: u64 = 16 << 20;
 
-/// The text behind the compression, if there is any.
+/// A reader of the unpacked text.
 ///
 /// # Errors
 /// The first bytes cannot be read.
@@ -42,7 +42,7 @@ fn bounded(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn Bu
     Box::new(BufReader::with_capacity(PIECE, Bounded { text, packed_bytes, text_bytes: 0 }))
 }
 
-/// Counts what is read.
+/// A reader that counts its bytes.
 struct Counted<R> {
     inner: R,
     read_bytes: Rc<Cell<u64>>,
@@ -56,7 +56,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Text that ends with an error where too much of it comes out of what was read.
+/// A reader that fails when too much text comes out of a compressed file.
 struct Bounded<R> {
     text: R,
     packed_bytes: Rc<Cell<u64>>,
@@ -78,11 +78,11 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// The frames of a file, one behind the other.
+/// A reader of the concatenated Zstandard frames of a file.
 struct Zstd<R> {
     packed: BufReader<R>,
     decoder: FrameDecoder,
-    /// Whether a frame was begun and is not at its end.
+    /// Whether a frame has begun and not ended.
     is_open: bool,
 }
 
@@ -108,7 +108,7 @@ impl<R: Read> Read for Zstd<R> {
     }
 }
 
-/// What the decoder says; where nothing is left to be read, the file ends too early.
+/// The decoder's error; if no input is left, the file is truncated.
 fn of_zstd<R: Read>(packed: &mut BufReader<R>, error: impl std::fmt::Display) -> io::Error {
     let is_at_its_end = packed.fill_buf().is_ok_and(<[u8]>::is_empty);
     let kind = if is_at_its_end { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
@@ -123,14 +123,14 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A text as `gzip` writes it.
+    /// A text compressed by `gzip`.
     pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         packed.write_all(text).unwrap();
         packed.finish().unwrap()
     }
 
-    /// A text as `zstd` writes it.
+    /// A text compressed by `zstd`.
     pub(crate) fn zstd(text: &[u8]) -> Vec<u8> {
         compress_to_vec(text, CompressionLevel::Fastest)
     }
@@ -148,7 +148,7 @@ pub(crate) mod tests {
             assert!(read(packed).unwrap() == text);
         }
         assert!(read(Vec::new()).unwrap().is_empty());
-        // Files that were appended to one another.
+        // Compressed files that were appended to one another.
         for pack in [gzip, zstd] {
             assert_eq!(read([pack(b"one "), pack(b"two")].concat()).unwrap(), b"one two");
         }

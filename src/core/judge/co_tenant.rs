@@ -1,11 +1,10 @@
-//! What other processes on the GPUs did meanwhile.
+//! Signs that other processes used the GPUs during an attempt.
 //!
-//! NVML lists a process only once it has a context. One that has only called `cuInit` holds the
-//! driver-initialisation footprint and is in no list; in a container others may not be listed at
-//! all. So co-tenants are noticed by their process where it is listed, and otherwise by memory that
-//! changed where and when the worker cannot have changed it. None of the rules asks what the worker
-//! was found to do: an attempt must not be discarded for showing the effect, nor kept for not
-//! showing it.
+//! NVML lists a process only once it has a context. A process that has only called `cuInit` holds the
+//! driver-initialisation footprint and is in no list, and in a container other processes may not be listed at all. So
+//! co-tenants are noticed by their process if it is listed, and otherwise by memory that changed where and when the
+//! worker cannot have changed it. No rule asks what the worker showed: an attempt must be neither discarded for
+//! showing the effect, nor kept for not showing it.
 
 use cuda_pitfalls_calls::Effect;
 
@@ -16,7 +15,7 @@ use crate::recording::BarrierSweep;
 use crate::recording::Recording;
 use crate::sample::{Gpu, Process};
 
-/// A foreign process whose memory changes by this much was at work.
+/// A foreign process whose memory changes by this many bytes was at work.
 const AT_WORK_BYTES: u64 = 1 << 20;
 
 /// The first sign of a co-tenant at work during an attempt, in words.
@@ -26,7 +25,7 @@ pub(super) fn contaminated(case: &CasePlan, recording: &Recording, scene: &Scene
     watch.processes().or_else(|| watch.level()).or_else(|| watch.fall()).or_else(|| watch.unprovoked())
 }
 
-/// Everything that the rules look at.
+/// The values that the rules use.
 struct Watch<'a> {
     case: &'a CasePlan,
     recording: &'a Recording,
@@ -35,8 +34,8 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// The GPUs of the run, by their places in sweeps. Where some were calibrated, the others are
-    /// another process's, and what happens there does not matter.
+    /// The GPUs of the run, with their index in sweeps. If only some GPUs were calibrated, the others belong to another
+    /// run, and changes there do not matter.
     fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
         let scene = self.scene;
         let ours =
@@ -58,8 +57,8 @@ impl<'a> Watch<'a> {
         self.baseline.sweep.gpus.get(gpu)?.used_bytes
     }
 
-    /// A process that is not of this attempt came, went, or changed its memory after the baseline.
-    /// Where a list could not be read, it says nothing.
+    /// A process that does not belong to this attempt came, went, or changed its memory after the baseline. A list that
+    /// could not be read is no sign.
     fn processes(&self) -> Option<String> {
         let own = own_pids(self.case, self.recording);
         let foreign = |list: &[Process]| -> Vec<Process> {
@@ -78,17 +77,17 @@ impl<'a> Watch<'a> {
         None
     }
 
-    /// How many newcomers may be the attempt's own: none where NVML lists PIDs as processes see them,
-    /// and all of its processes where it does not (a PID namespace). Without any calibration PIDs are
-    /// taken to match: a reason too many is better than one too few.
+    /// How many new processes may belong to the attempt: none if NVML lists PIDs as processes see them, and as many
+    /// as it has processes otherwise (in a PID namespace). Without a calibration, PIDs are assumed to match: it is
+    /// better to discard a good attempt than to keep a disturbed one.
     fn unlisted(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
         let matched = calibration.is_empty() || calibration.iter().any(|calibration| calibration.pid_listed);
         if matched { 0 } else { own }
     }
 
-    /// Memory before the attempt is not what it was at the calibration: a process came or left since,
-    /// and what `cuInit` and a context add here now is not known.
+    /// Memory before the attempt differs from the calibration: a process came or left since, so the cost of `cuInit`
+    /// and of a context is no longer known.
     fn level(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
             let calibrated = self.scene.calibration_of(&gpu.uuid, self.recording)?.baseline_bytes?;
@@ -98,7 +97,7 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Memory fell below what was there before the worker, which held nothing then.
+    /// Memory fell below its level before the worker, which held nothing at that time.
     fn fall(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
             let readings = self.readings(place).map(|(_, used)| used);
@@ -109,8 +108,8 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Memory changed when or where the worker cannot have changed it: before its first step, at a
-    /// step that makes no call, or on a GPU that it does not see.
+    /// Memory changed when or where the worker cannot have changed it: before its first step, at a step that makes no
+    /// call, or on a GPU that it does not see.
     fn unprovoked(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
             let start = self.start(place)?;
@@ -128,7 +127,7 @@ impl<'a> Watch<'a> {
             readings.windows(2).find_map(|pair| {
                 let [(_, before), (Some(step), used)] = pair else { return None };
                 let step = self.case.steps.get(*step)?;
-                // Threads of a framework may be at work whatever the step is.
+                // Threads of a framework may be at work at any step.
                 let is_idle = step.has(Effect::Inert) && self.case.python.is_none();
                 (is_idle && is_change(*used, *before))
                     .then(|| format!("memory of {} changed at {}, which makes no call", gpu.uuid, step.label))
@@ -136,14 +135,14 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// What the sampler saw by itself up to a moment, while the worker lived.
+    /// Memory that the background polling saw on a GPU before this time, while the worker lived, in bytes.
     fn changes(&self, gpu: usize, until_ns: u64) -> impl Iterator<Item = u64> {
         let end = self.recording.started_ns.saturating_add(self.recording.wall_ns).min(until_ns);
         let run = self.recording.free_run.iter().flat_map(|run| &run.changes);
         run.filter(move |change| change.gpu == gpu && change.t_ns < end).map(|change| change.used_bytes)
     }
 
-    /// The baseline and every reading after a step.
+    /// Memory at the baseline and after each step, with the step, in bytes.
     fn readings(&self, gpu: usize) -> impl Iterator<Item = (Option<usize>, u64)> {
         let later = self.later().filter(|sweep| !sweep.after_exit);
         std::iter::once(self.baseline)
@@ -159,7 +158,7 @@ impl<'a> Watch<'a> {
         begins.min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a process of the attempt may come to a GPU.
+    /// Whether a process of the attempt may use a GPU.
     fn sees(&self, gpu: &Gpu) -> bool {
         let Some(mask) = &self.case.mask else { return true };
         let may_unmask = self.case.steps.iter().any(|step| step.has(Effect::MayUnmask));
@@ -167,26 +166,26 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What a foreign process did between two lists, of which so many newcomers may be our own.
+/// What a foreign process did between two lists, if `unlisted` new processes may be our own.
 fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<String> {
     for process in before {
         let Some(still) = now.iter().find(|still| still.pid == process.pid) else {
             return Some(format!("process {} disappeared", process.pid));
         };
-        if let (Some(was), Some(is)) = (process.used_bytes, still.used_bytes)
-            && was.abs_diff(is) >= AT_WORK_BYTES
+        if let (Some(bytes_before), Some(bytes_now)) = (process.used_bytes, still.used_bytes)
+            && bytes_before.abs_diff(bytes_now) >= AT_WORK_BYTES
         {
-            return Some(format!("process {} went from {was} to {is} bytes", process.pid));
+            return Some(format!("process {} went from {bytes_before} to {bytes_now} bytes", process.pid));
         }
     }
     let mut new = now.iter().filter(|process| !before.iter().any(|known| known.pid == process.pid));
     new.nth(unlisted).map(|process| format!("process {} appeared", process.pid))
 }
 
-/// Memory that did not come back after the worker's end, on any GPU.
+/// Memory that was not given back after the worker's end, on any GPU.
 pub(super) fn residue(recording: &Recording, scene: &Scene) -> Option<String> {
     let baseline = baseline(recording)?;
-    // The last sweep of all: if the one after the end was equal to the one before, it was left out.
+    // A sweep after the end that equals the one before it was left out, so the last sweep stands for it.
     let last = recording.sweeps.iter().rev().find(|sweep| sweep.after_exit).or(recording.sweeps.last())?;
     let gpus = scene.gpus.iter().zip(baseline.sweep.gpus.iter().zip(&last.sweep.gpus));
     gpus.filter_map(|(gpu, (before, after))| Some((gpu, difference(after.used_bytes?, before.used_bytes?))))

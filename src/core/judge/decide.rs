@@ -1,4 +1,4 @@
-//! From the attempts of trap and control to a verdict.
+//! From the attempts at trap and control to a verdict.
 
 use crate::plan::Plan;
 use crate::verdict::Invalidation;
@@ -9,26 +9,26 @@ use super::outcomes::JudgedCase;
 use super::shows::{Shows, shows_polled};
 use super::strength::{percent, separation, upper_bound};
 
-/// The verdict without its expectation.
+/// A verdict that was not yet compared with the expectation.
 pub(super) struct Decision {
-    /// What was found.
+    /// The answer.
     pub(super) kind: Kind,
-    /// Why nothing was.
+    /// Why there is no answer.
     pub(super) reason: Option<Reason>,
-    /// In words, with numbers.
+    /// The explanation, with numbers.
     pub(super) detail: String,
-    /// In how many attempts the effect shows, where the question is about a chance.
+    /// In how many attempts the effect shows, if the question is about a chance.
     pub(super) rate: Option<Rate>,
 }
 
 fn inconclusive(reason: Reason, detail: String) -> Decision {
-    // These two are the harness's own failures, whatever the scenario.
+    // The harness itself causes these two, whatever the scenario is.
     let ours = matches!(reason, Reason::Protocol | Reason::System);
     let kind = if ours { Kind::HarnessError } else { Kind::Inconclusive };
     Decision { kind, reason: Some(reason), detail, rate: None }
 }
 
-/// What the attempts say.
+/// The decision that follows from the attempts.
 pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
     if let Some(decision) = too_few(plan, seen) {
         return decision;
@@ -49,7 +49,7 @@ pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decisio
             let detail = format!("{} and {}", trap.words("traps"), control.words("controls show the effect"));
             return inconclusive(Reason::ControlShowsEffect, detail);
         }
-        // What tells control and trap apart is hidden in the control.
+        // The fact that distinguishes control and trap could not be judged in the control.
         if let Some((reason, words)) = &control.hidden {
             return inconclusive(*reason, format!("control: {words}"));
         }
@@ -59,7 +59,7 @@ pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decisio
     separated(plan, &trap, control.as_ref())
 }
 
-/// What follows once no control shows the effect.
+/// The decision if no control shows the effect.
 fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
     let numbers = numbers(trap, control);
     let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate { shown: trap.shown, of: trap.of });
@@ -92,18 +92,18 @@ fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase
     seen.iter().find(|seen| seen.case.name == name)
 }
 
-/// How many attempts show the effect.
+/// In how many attempts of a case the effect shows.
 struct Count {
-    /// Those in which everything that could be judged of the effect holds.
+    /// Attempts in which every part of the effect that could be judged holds.
     shown: usize,
     of: usize,
-    /// What could not be judged in some of them.
+    /// A part of the effect that could not be judged in some attempt, and why.
     hidden: Option<(Reason, String)>,
 }
 
 impl Count {
-    fn words(&self, what: &str) -> String {
-        format!("{} of {} {what}", self.shown, self.of)
+    fn words(&self, noun: &str) -> String {
+        format!("{} of {} {noun}", self.shown, self.of)
     }
 }
 
@@ -118,10 +118,10 @@ fn numbers(trap: &Count, control: Option<&Count>) -> String {
     }
 }
 
-/// Counts the attempts of a case that show the effect, or says why one cannot be counted.
+/// Counts the attempts of a case that show the effect, or says why one of them cannot be judged.
 ///
-/// A trap counts in which every fact that can be judged holds, because those facts are what sets it
-/// apart from the control. A control in which they hold is not said to show the effect.
+/// A trap counts if every fact that can be judged holds, because those facts distinguish it from the control. A
+/// control does not count on the same grounds.
 fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<Count, (Reason, String)> {
     let mut count = Count { shown: 0, of: seen.valid.len(), hidden: None };
     for shown in &seen.valid {
@@ -139,7 +139,7 @@ fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<Count, (Reaso
     Ok(count)
 }
 
-/// Too few attempts count, in some case. The reason is the one that struck most attempts.
+/// The decision if too few attempts of some case count. The reason is the most frequent one.
 fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     let lacking: Vec<&JudgedCase> = seen.iter().filter(|seen| seen.valid.len() < repeat).collect();
@@ -155,7 +155,7 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     }
     let reasons: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
     let times = |invalid: &Invalidation| reasons.iter().filter(|other| other.reason == invalid.reason).count();
-    // The first of those that struck most often; `max_by_key` would take the last.
+    // Of equally frequent reasons the first; `max_by_key` would take the last.
     let most = reasons.iter().map(|invalid| times(invalid)).max().unwrap_or(0);
     let words = words.join("; ");
     Some(match reasons.iter().find(|invalid| times(invalid) == most) {

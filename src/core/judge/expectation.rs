@@ -1,4 +1,4 @@
-//! A conclusive verdict compared with what the file expects on this machine.
+//! Comparing a conclusive verdict with what the file expects on this machine.
 
 use crate::plan::Plan;
 use crate::scenario::{Check, Expected};
@@ -8,20 +8,20 @@ use super::outcomes::JudgedCase;
 use super::shows::{Shows, applicable, shows_polled};
 use super::{Facts, matches};
 
-/// A verdict compared with its file.
+/// A verdict compared with the expectations of its file.
 pub(super) struct ExpectationResult {
-    /// Whether all is as expected.
+    /// Whether everything is as expected.
     pub(super) met: ExpectationMet,
-    /// What is not.
+    /// The expectations that failed, in words.
     pub(super) unexpected: Vec<String>,
-    /// What could not be judged because of other processes on the GPUs.
+    /// The expectations that could not be judged because of other processes on the GPUs, in words.
     pub(super) unobservable: Vec<String>,
-    /// A fact of memory that held in some attempts and failed in others: another process may have
-    /// caused it, so nothing is concluded.
+    /// A fact of memory that held in some attempts and failed in others. Another process may have caused this, so
+    /// nothing is concluded.
     pub(super) disagreement: Option<String>,
 }
 
-/// Holds what was found against what the file says for this machine.
+/// Compares what was found with what the file says for this machine.
 pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Facts) -> ExpectationResult {
     let mut comparison = ExpectationResult {
         met: ExpectationMet::NoExpectation,
@@ -32,7 +32,7 @@ pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Fact
     let found = match kind {
         Kind::Reproduced => Expected::Reproduced,
         Kind::NotReproduced => Expected::NotReproduced,
-        // What concludes nothing has nothing to be held against.
+        // There is no answer to compare.
         Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => return comparison,
     };
     let expectation = plan.expect.iter().find(|expectation| matches(&expectation.when, facts, &plan.parameters));
@@ -64,8 +64,8 @@ pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Fact
     comparison
 }
 
-/// Holds one check of a case against every attempt that counts, and says whether any could be judged.
-/// A fact that could not be told is a failure too: the file says that every attempt must show it.
+/// Compares one check of a case with every attempt that counts. Returns whether it could be judged in any of them. A
+/// fact that could not be read is a failure too: the file says that every attempt must show it.
 fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, comparison: &mut ExpectationResult) -> bool {
     let (mut failed, mut hidden) = (Tally::default(), Tally::default());
     let (mut held, mut of_memory) = (0, true);
@@ -79,7 +79,7 @@ fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, compari
             Shows::Unobservable(_, words) => hidden.add(words),
             Shows::No(all) => {
                 of_memory &= all.iter().all(|failed| failed.of_memory);
-                all.into_iter().for_each(|one| failed.add(one.words));
+                all.into_iter().for_each(|failure| failed.add(failure.words));
             }
             Shows::Unknown(words) => {
                 of_memory = false;
@@ -87,10 +87,10 @@ fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, compari
             }
         }
     }
-    let of = seen.valid.len();
-    let failures = failed.sentences(&seen.case.name, of);
+    let attempts = seen.valid.len();
+    let failures = failed.sentences(&seen.case.name, attempts);
     let is_judged = held > 0 || !failures.is_empty();
-    comparison.unobservable.extend(hidden.sentences(&seen.case.name, of));
+    comparison.unobservable.extend(hidden.sentences(&seen.case.name, attempts));
     if held > 0 && of_memory && !plan.nondeterministic {
         comparison.disagreement = comparison.disagreement.take().or_else(|| failures.into_iter().next());
     } else {

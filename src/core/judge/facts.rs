@@ -1,4 +1,4 @@
-//! The machine as expectations ask about it.
+//! The facts about a machine that the conditions of expectations use.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::scenario::python::lacks;
 use crate::scenario::{Range, Scalar, When};
 use crate::verdict::Provenance;
 
-/// What `when` can ask about, and who answered.
+/// What `when` can ask about, and who answered the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The driver's version.
@@ -19,14 +19,14 @@ pub struct Facts {
     pub gpus: Vec<String>,
     /// The compute capability of the plan's `gpu0`.
     pub compute_capability: Option<String>,
-    /// The interpreter that Python lines run in, with the packages that were asked for.
+    /// The interpreter that runs Python lines, with its versions of the packages that scenarios ask for.
     pub python: Option<Interpreter>,
     /// Who answered the calls.
     pub provenance: Provenance,
 }
 
 impl Facts {
-    /// The facts of a machine, as one plan sees them.
+    /// The facts of a machine for one plan.
     pub fn new(machine: &Machine, libcudart: Option<&Runtime>, plan: &Plan, provenance: Provenance) -> Facts {
         let first = plan.gpus.first();
         let first = machine.gpus.iter().find(|gpu| first == Some(&gpu.uuid));
@@ -41,8 +41,8 @@ impl Facts {
     }
 }
 
-/// Whether every condition holds. A fact that is not known fulfils none: an expectation is for
-/// machines that are known to be as it says.
+/// Whether every condition holds. A condition on an unknown fact does not hold: an expectation is only for machines
+/// that are known to fulfil its conditions.
 pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>) -> bool {
     let gpus = facts.gpus.len().to_string();
     within(when.driver.as_ref(), facts.driver_version.as_deref())

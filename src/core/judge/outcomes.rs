@@ -10,13 +10,13 @@ use crate::verdict::Invalidation;
 
 use super::validity::invalidations;
 
-/// One case as the judge sees it.
+/// The attempts of one case, judged.
 pub(super) struct JudgedCase<'a> {
-    /// What was planned.
+    /// The plan of the case.
     pub(super) case: &'a CasePlan,
-    /// What the attempts that count showed.
+    /// The attempts that count.
     pub(super) valid: Vec<ValidAttempt>,
-    /// Why the others do not count, attempt by attempt.
+    /// For each other attempt, why it does not count.
     pub(super) invalid: Vec<Vec<Invalidation>>,
 }
 
@@ -28,8 +28,8 @@ pub(super) struct ValidAttempt {
     pub(super) peaks_seen: bool,
 }
 
-/// Computes reasons, outcomes and their places anew, for every case of the plan and in its order.
-/// A case that was never begun has no attempts.
+/// Computes, for every case of the plan in its order, why attempts do not count, the outcomes, and the outcome of
+/// each attempt. A case that never began has no attempts.
 pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Scene) -> Vec<JudgedCase<'a>> {
     let mut all = Vec::new();
     for case in &plan.cases {
@@ -78,9 +78,8 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
     }
 }
 
-/// Marks the GPUs on which attempts of one case differ at a step by no more than a
-/// driver-initialisation footprint. A co-tenant that no list shows may have taken it, or given it
-/// back, in some of them.
+/// Marks the GPUs on which attempts of one case differ at a step by at most a driver-initialisation footprint. In some
+/// of the attempts, a co-tenant that no list shows may have taken the footprint, or given it back.
 fn mark_wavering(observed: &mut [(usize, Observation)]) {
     let footprint = |memory: &MemoryObservation| memory.class.filter(|class| *class <= Class::Touch);
     let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
@@ -102,7 +101,7 @@ fn memory_of(observation: &Observation) -> impl Iterator<Item = (&String, (&Stri
     observation.steps.iter().flat_map(|step| step.memory.iter().map(move |memory| (&step.label, memory)))
 }
 
-/// Attempts that showed the same.
+/// The attempts with one outcome.
 struct SameOutcome {
     key: Observation,
     first: Observation,

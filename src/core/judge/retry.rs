@@ -1,17 +1,17 @@
-//! Attempts that may be made again: those that another process disturbed, and those that a surprise
-//! of one or two attempts does not rest on.
+//! Which attempts to make again: those that another process disturbed. Also, how many attempts must confirm an
+//! unexpected verdict.
 
 use crate::plan::Plan;
 use crate::report::{Attempt, CaseReport};
 use crate::verdict::Invalidation;
 use crate::verdict::{ExpectationMet, Reason, Verdict};
 
-/// Cases, by place in the plan, of which one more attempt each may be made now; the same place
-/// comes more than once where several are missing.
+/// The cases that may have one more attempt now, as indices into the cases of the plan. An index is repeated if
+/// several attempts are missing.
 ///
-/// Only contamination and residue are reasons to try again: they are found without a look at the
-/// effect, so trying again cannot favour an answer. All extra attempts of a scenario together are at most
-/// twice its repeat count, and all of them stay in the report.
+/// Only contamination and residue are reasons to try again: they are found without regard to the effect, so trying
+/// again cannot favour an answer. All extra attempts of a scenario together are at most twice its repeat count, and
+/// all of them stay in the report.
 pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(&[][..], |case| &case.attempts);
@@ -20,7 +20,7 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     let mut budget = repeat.saturating_mul(2).saturating_sub(extra);
     let mut missing: Vec<usize> = attempts.iter().map(|made| missing(made, repeat)).collect();
     let mut again = Vec::new();
-    // In turns, so that a budget that runs out is shared.
+    // The cases take turns, so that they share a budget that is too small.
     while budget > 0 && missing.iter().any(|&count| count > 0) {
         for (place, count) in missing.iter_mut().enumerate() {
             if *count > 0 && budget > 0 {
@@ -39,15 +39,15 @@ fn missing(attempts: &[Attempt], repeat: usize) -> usize {
     let contaminated = |attempt: &&Attempt| attempt.judged.invalid.iter().any(is_disturbance);
     let valid = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).count();
     let lost = attempts.iter().filter(|attempt| !attempt.judged.invalid.is_empty() && !contaminated(attempt)).count();
-    // An attempt lost for another reason is not made up for; nor is one that was not made at all.
+    // Attempts that were lost for another reason, or never made, are not replaced.
     attempts.len().min(repeat).saturating_sub(valid).saturating_sub(lost)
 }
 
-/// An unexpected verdict stands on at least this many attempts of each case.
+/// The fewest attempts of each case for an unexpected verdict.
 const CONFIRMING: u32 = 3;
 
-/// How many attempts of each case an unexpected verdict still lacks. More attempts are made and none
-/// is discarded: they can show that attempts disagree, and never turn a surprise into an answer.
+/// How many attempts of each case an unexpected verdict still lacks. All attempts stay in the report, so more of them
+/// can show that attempts disagree, but cannot turn an unexpected verdict into an expected one.
 pub fn confirming_attempts(plan: &Plan, verdict: &Verdict) -> u32 {
     if verdict.expectation == ExpectationMet::Unexpected { CONFIRMING.saturating_sub(plan.repeat) } else { 0 }
 }
@@ -60,7 +60,7 @@ mod tests {
 
     const NONE: [usize; 0] = [];
 
-    /// `.` counts, `c` is contaminated, `h` hung.
+    /// The cases to try again, for attempts written as letters: `.` counts, `c` is contaminated, `h` hung.
     fn again(trap: &str, control: &str) -> Vec<usize> {
         let attempt = |letter: char| {
             let mut attempt = Attempt::new(0, Script::new().recording());

@@ -8,40 +8,40 @@ use crate::verdict::Reason;
 
 use super::{Facts, matches};
 
-/// What a list of checks comes to in one attempt.
+/// The result of a list of checks in one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shows {
     /// Every check that applies holds.
     Yes,
-    /// Some do not.
+    /// Some checks fail.
     No(Vec<Failed>),
-    /// Every fact that could be judged holds, at least one; another could not, for this reason.
+    /// Every fact that could be judged holds, and there is at least one. Another could not be judged, for this reason.
     Partly(Reason, String),
-    /// None fails and none could be judged, for this reason.
+    /// No fact fails, and none could be judged, for this reason.
     Unobservable(Reason, String),
-    /// None fails, and this could not be determined.
+    /// No fact fails, and this one could not be determined.
     Unknown(String),
 }
 
-/// A fact that is not as a check says.
+/// A fact that a check requires and that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// What is, and what should be.
     pub words: String,
-    /// Whether it is a fact of device memory, which other processes on the GPU can disturb.
+    /// Whether it is a fact of device memory, which other processes on the GPU can change.
     pub of_memory: bool,
 }
 
-/// Holds an observation against checks, of which all that apply to the machine must hold.
+/// Compares an observation with checks. All checks that apply to the machine must hold.
 ///
-/// A check that fails decides, whatever else could not be determined. Where no check applies, nothing is
-/// said about this machine, which is not the same as saying that all is so.
+/// A check that fails decides, even if others could not be determined. If no check applies, the result says nothing
+/// about this machine, and is not [`Shows::Yes`].
 pub fn shows(checks: &[Check], observation: &Observation, plan: &Plan, facts: &Facts) -> Shows {
     shows_polled(checks, observation, true, plan, facts)
 }
 
-/// [`shows`], with one thing more that an observation alone does not tell: whether memory was read
-/// during calls. Where it was not, no peak was read.
+/// [`shows`] for an attempt of which the caller knows whether memory was read during calls (`polled`). Otherwise no
+/// peak was read.
 pub(super) fn shows_polled(
     checks: &[Check],
     observation: &Observation,
@@ -88,7 +88,7 @@ fn placed(check: &Check, words: &str) -> String {
     if check.at.is_empty() { words.to_string() } else { format!("at {}: {words}", check.at) }
 }
 
-/// Holds one check against what was seen.
+/// Compares one check with an observation.
 fn held(check: &Check, observation: &Observation, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
     let mut held: Vec<Truth> = check.facts.exit.iter().map(|exit| exit.held(&observation.end)).collect();
     match Look::at(observation, &check.at) {

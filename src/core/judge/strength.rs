@@ -1,20 +1,19 @@
 //! How strong the evidence of a count is, in words. It never says "impossible".
 
-/// How likely it is that chance alone splits `traps` and `controls` as cleanly as all against
-/// none: 1 / C(traps + controls, traps), if attempts are exchangeable.
+/// The probability that chance alone separates traps and controls completely: 1 / C(traps + controls, traps), if
+/// attempts are exchangeable.
 pub(super) fn separation(traps: usize, controls: usize) -> f64 {
     let (small, all) = (traps.min(controls), traps.saturating_add(controls));
-    // C(n, k) as a product of k fractions; the inverse is taken factor by factor, which cannot
-    // overflow.
+    // C(n, k) as a product of k fractions. Inverting each factor avoids an overflow.
     (0..small).map(|i| (small - i) as f64 / all.saturating_sub(i) as f64).product()
 }
 
-/// The largest rate that `none of n` leaves open at 95 % confidence.
+/// The largest rate that is compatible with `none of n`, at 95 % confidence.
 pub(super) fn upper_bound(n: usize) -> f64 {
     if n == 0 { 1.0 } else { 1.0 - 0.05f64.powf(1.0 / n as f64) }
 }
 
-/// A share of one, as a percentage that never rounds to 0.
+/// A probability as a percentage; never rounded to 0.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if share > 0.0 && percent < 0.01 {

@@ -1,4 +1,4 @@
-//! What was measured then, under what the files say now.
+//! Judging what was measured earlier by what the files say today.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use crate::plan::{self, CasePlan, Plan};
 use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::scenario::{Hazard, Scenario};
 
-/// What today's file says about what was measured with the same calls.
+/// Today's plan for a scenario that was measured earlier with the same calls.
 #[derive(Clone, Debug)]
 pub struct Today {
     /// The plan that today's file makes.
     pub plan: Plan,
-    /// Today's names of the cases, by the names under which they were measured.
+    /// Today's names of the cases, by their names when they were measured.
     names: BTreeMap<String, String>,
 }
 
 impl Today {
-    /// Whether another case is the trap or the control today than when it was measured.
+    /// Whether another case is the trap or the control today.
     pub fn compares_others(&self) -> bool {
         self.names.iter().any(|(then, today)| then != today && ["trap", "control"].contains(&today.as_str()))
     }
 
-    /// Gives measured cases the names that they have today.
+    /// Gives measured cases their names of today.
     pub fn rename(&self, cases: &mut [CaseReport]) {
         for case in cases {
             if let Some(name) = self.names.get(&case.name) {
@@ -31,8 +31,8 @@ impl Today {
     }
 }
 
-/// Gives every part of a report the plan that today's file makes for it, where the calls are the same.
-/// The names of the others come back: they keep the plan they were made with.
+/// Gives each scenario of a report the plan that today's file makes, if the calls are the same. Returns the names of
+/// the other scenarios, which keep the plan of their run.
 pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String> {
     let plans: Vec<Option<Today>> = report
         .scenarios
@@ -55,8 +55,8 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
     others
 }
 
-/// Gives every part of a report that has no workaround the question and the workaround of today's
-/// file, where the calls are the same.
+/// Gives each scenario of a report that has no workaround the question and the workaround of today's file, if the
+/// calls are the same.
 pub fn ask_as_today(report: &mut Report, scenarios: &[Scenario]) {
     let asked: Vec<Option<(String, String)>> = report
         .scenarios
@@ -75,10 +75,9 @@ pub fn ask_as_today(report: &mut Report, scenarios: &[Scenario]) {
     }
 }
 
-/// The plan that today's file makes for the machine of a report, if it makes the calls that were
-/// measured. A file whose calls changed needs a new measurement, and gets no credit for the old one.
-/// Which of the orders is called the trap and which the control is the file's to say, as the effect is.
-/// A case that was added to the file since is left out of the plan: it was not measured there.
+/// The plan that today's file makes for the machine of a report, if it makes the calls that were measured. A file
+/// whose calls changed needs a new measurement. The file decides which case is the trap and which the control, as it
+/// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.
 pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
     let instance = scenario.instances.iter().find(|instance| instance.name == measured.name)?;
     let options = plan::Options {
@@ -95,15 +94,15 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
     (plan.gpus == then.gpus).then_some(Today { plan, names })
 }
 
-/// The names of today's cases by those of the measured ones that make the same calls, if each has one
-/// and both orders that decide are among them.
+/// Today's names of the cases by the names of the measured ones that make the same calls, if every measured case has a
+/// counterpart and both trap and control are among them.
 fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, String>> {
     let mut left: Vec<&CasePlan> = today.iter().collect();
     let mut names = BTreeMap::new();
     for case in then {
         let calls = made(case);
         let same = |today: &&CasePlan| made(today) == calls;
-        // Of two that make the same calls, the one that has the name.
+        // If two cases make the same calls, the one with the same name.
         let named = left.iter().position(|today| today.name == case.name && same(today));
         let today = left.remove(named.or_else(|| left.iter().position(same))?);
         names.insert(case.name.clone(), today.name.clone());
@@ -112,7 +111,7 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
     (!left.iter().any(decides)).then_some(names)
 }
 
-/// What a case does, without what is said about it.
+/// A case reduced to what it does, without descriptions and expectations.
 fn made(case: &CasePlan) -> CasePlan {
     let mut made = CasePlan { name: String::new(), does: String::new(), expect: Vec::new(), ..case.clone() };
     if let Some(python) = &mut made.python {

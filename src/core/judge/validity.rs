@@ -1,5 +1,5 @@
-//! Whether an attempt counts: what went wrong while it was made, and rules over what was recorded,
-//! none of which asks what the effect was.
+//! Whether an attempt counts: incidents while it was made, and rules about its recording. None of the rules asks
+//! whether the attempt showed the effect.
 
 use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
 
@@ -13,8 +13,8 @@ use crate::verdict::Reason;
 
 use super::co_tenant;
 
-/// Every reason for which an attempt does not count; empty for a valid one. The same from a stored
-/// report as right after the attempt.
+/// Every reason for which an attempt does not count; empty for a valid attempt. A stored report gives the same result
+/// as a fresh attempt.
 pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Vec<Invalidation> {
     let mut reasons = recording.incidents.clone();
     let found = [
@@ -42,7 +42,7 @@ pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene:
     reasons
 }
 
-/// What the effect and the case say about how the worker ends.
+/// The requirements of the effect and of the case on how the worker ends.
 fn exits<'a>(plan: &'a Plan, case: &'a CasePlan) -> impl Iterator<Item = &'a ExitCheck> {
     plan.effect.iter().chain(&case.expect).filter_map(|check| check.facts.exit.as_ref()).flat_map(ExitCheck::ways)
 }
@@ -52,7 +52,7 @@ fn label(case: &CasePlan, step: Option<usize>) -> String {
     step.map_or_else(|| "no step".to_string(), |step| step.label.clone())
 }
 
-/// The code is the simulated machine's own and no real library's, so it is enough to see it.
+/// A status that only the simulated machine returns, and that no real library has.
 fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
     recording.events.iter().find_map(|said| {
         let (step, status) = match &said.event {
@@ -87,7 +87,7 @@ fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String
             let at = exit.died_at.or(begun(recording).checked_sub(1));
             (!ours).then(|| format!("{signal} at {}", label(case, at)))
         }
-        // The worker left in peace, but a process that it had forked did not.
+        // The worker exited normally, but a process that it had forked did not.
         None => lost_process(case, recording).map(|at| format!("a forked process died at {}", label(case, Some(at)))),
     }
 }
@@ -122,8 +122,8 @@ fn injected(recording: &Recording) -> Option<String> {
     })
 }
 
-/// The worker reported a failure of its own, or its end is unknown. Both are faults of the harness;
-/// an incident of the supervisor describes them better, so it takes precedence.
+/// The worker reported a failure of its own, or its end is unknown. Both are faults of the harness. An incident of the
+/// supervisor describes them better, so it takes precedence.
 fn broken(recording: &Recording) -> Option<String> {
     let exit = &recording.exit;
     let ended = exit.code.is_some() || exit.signal.is_some() || exit.deadline_at.is_some() || exit.unkillable;
@@ -131,16 +131,16 @@ fn broken(recording: &Recording) -> Option<String> {
         Event::Broken { message } => Some(message.clone()),
         _ => None,
     });
-    // A worker that was not even started is the supervisor's to explain.
+    // A worker that was never started has an incident of the supervisor.
     let unknown = !ended && recording.incidents.is_empty();
     said.or_else(|| unknown.then(|| "how the worker ended is not known".to_string()))
 }
 
-/// A context that the API calls active, on a GPU whose memory did not change.
+/// A context that is active according to the API, on a GPU whose memory did not change.
 ///
-/// Only in this direction: memory may well change without a primary context (cuInit of the first
-/// client, `cuCtxCreate`, managed memory, another process), but a context without memory cannot
-/// be. With MIG the GPU's memory is not what an instance's context takes from.
+/// The opposite is no contradiction: memory may change without a primary context (`cuInit` of the first client,
+/// `cuCtxCreate`, managed memory, another process). With MIG, a context takes memory of an instance, which the GPU's
+/// figure does not show.
 fn contradiction(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
     let mig = |name: &str| {
         scene.gpus.iter().any(|gpu| plan.gpu_name(&gpu.uuid).as_deref() == Some(name) && gpu.mig == Some(true))

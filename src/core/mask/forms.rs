@@ -10,27 +10,27 @@ use crate::scenario::Diagnostic;
 const FILE: &str = "scenarios/surveys/mask.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::MASKS;
 
-/// A value of `CUDA_VISIBLE_DEVICES` with one of `CUDA_DEVICE_ORDER`.
+/// A value of `CUDA_VISIBLE_DEVICES`, and a value of `CUDA_DEVICE_ORDER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// `CUDA_VISIBLE_DEVICES`; none if it is not set.
+    /// `CUDA_VISIBLE_DEVICES`; `None` if it is not set.
     pub mask: Option<Template>,
-    /// `CUDA_DEVICE_ORDER`; none if the form has nothing to say about it.
+    /// `CUDA_DEVICE_ORDER`; `None` if it is not set.
     pub order: Option<String>,
-    /// Why it is of interest, or what people believe of it.
+    /// Why the form is of interest, or what people believe about it.
     pub note: String,
 }
 
 /// The forms that come with the program, each with the title of its group, in the order of the file.
 ///
 /// # Errors
-/// Everything that is wrong with the file. A test reads it, so this is a bug.
+/// Every error of the file. A test reads the file, so an error is a bug.
 pub fn forms() -> Result<Vec<(String, Form)>, Invalid> {
     let invalid = |diagnostics| Invalid { path: FILE.to_string(), source: SOURCE.to_string(), diagnostics };
     read(FILE, SOURCE).map_err(invalid)
 }
 
-/// The file as it is written: every key that there is, and no other.
+/// The file as it is written. Unknown keys are errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FormsFile {
@@ -52,7 +52,7 @@ struct RawForm {
     note: Spanned<String>,
 }
 
-/// Turns the text of a file into forms, or into what is wrong with it, in order.
+/// Parses the text of a file into forms, or into its errors, in order.
 fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>> {
     let diagnostic = |span, message: String| Diagnostic { file: file.into(), span, message, help: None, context: None };
     let parsed: FormsFile = match toml::from_str(source) {
@@ -82,7 +82,7 @@ fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>
 }
 
 impl Form {
-    /// Whether another form asks for the same two values.
+    /// Whether another form has the same two values.
     fn asks_as(&self, other: &Form) -> bool {
         self.mask == other.mask && self.order == other.order
     }
@@ -95,7 +95,8 @@ fn form(raw: RawForm) -> Result<Form, (std::ops::Range<usize>, String)> {
     if let Some(order) = raw.order.as_ref().filter(|order| order.get_ref().contains('\0')) {
         return Err((order.span(), "no environment variable can hold a NUL".to_string()));
     }
-    let template = |mask: Spanned<String>| Template::parse(mask.get_ref()).map_err(|it| (mask.span(), it.to_string()));
+    let template =
+        |mask: Spanned<String>| Template::parse(mask.get_ref()).map_err(|error| (mask.span(), error.to_string()));
     let mask = raw.mask.map(template).transpose()?;
     Ok(Form { mask, order: raw.order.map(Spanned::into_inner), note: raw.note.into_inner() })
 }
@@ -113,7 +114,8 @@ mod tests {
     #[test]
     fn the_file_that_comes_with_the_program_is_valid() {
         let forms = forms().unwrap_or_else(|invalid| {
-            let lines: Vec<String> = invalid.diagnostics.iter().map(|it| it.render(&invalid.source, false)).collect();
+            let lines: Vec<String> =
+                invalid.diagnostics.iter().map(|diagnostic| diagnostic.render(&invalid.source, false)).collect();
             panic!("{}", lines.join("\n"))
         });
         assert!(forms.len() >= 100, "{}", forms.len());
@@ -122,7 +124,7 @@ mod tests {
         let mut seen = std::collections::BTreeMap::new();
         for (group, form) in &forms {
             assert!(!form.note.ends_with('.') && form.note.chars().count() <= 100, "{group}: {}", form.note);
-            // Most are for the two GPUs that most machines with several have.
+            // Most forms are for two GPUs, as most machines with several GPUs have at least two.
             let Ok(mask) = form.mask.as_ref().map(|mask| mask.fill(&two)).transpose() else { continue };
             let answer = parse(mask.as_deref(), form.order.as_deref(), &two);
             *seen.entry((answer.status, answer.gpus.len())).or_insert(0) += 1;

@@ -1,9 +1,8 @@
-//! Unusual masks, so that the rule is tested on more than the masks it was made from.
+//! Unusual masks, so that the rule is tested on more masks than those it was made from.
 //!
-//! A mask is put together from the grammar, good and bad entries of every sort, and kept if
-//! [`super::parse`] predicts what was wanted of it. A GPU costs a process 200 ms to initialise, so most
-//! masks that are kept show none. The same seed gives the same masks, and fewer of them are the first
-//! of more.
+//! A mask is made by the grammar from valid and invalid entries of every kind, and kept if [`super::parse`] predicts
+//! the outcome that was wanted. A process needs 200 ms to initialise a GPU, so most of the kept masks show no GPU. The
+//! same seed gives the same masks, and a smaller count gives the first masks of a larger one.
 
 mod entry;
 
@@ -14,16 +13,16 @@ use super::template::Template;
 use super::{InitStatus, parse};
 use crate::random::Random;
 
-/// Longer values are thrown away; how long one may be at all is another question.
+/// Longer values are discarded. The limit on the length of a mask is another question.
 const MOST_BYTES: usize = 4096;
 
-/// Lists have at most this many entries, but for commas inside an entry.
+/// The most entries of a list, not counting those that a comma inside an entry makes.
 const MOST_ENTRIES: usize = 64;
 
-/// What separates numbers elsewhere.
+/// Separators that other lists of numbers use.
 const SEPARATORS: [&str; 14] = [";", ":", " ", "\n", "\t", "|", "/", "-", "..", " , ", ", ", ",,", "，", "+"];
 
-/// What a mask is meant to bring about.
+/// The outcome that a mask is meant to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     /// `CUDA_ERROR_NO_DEVICE`.
@@ -36,10 +35,10 @@ enum Wish {
     Several,
 }
 
-/// So many masks for a machine with so many GPUs, no two of which are the same.
+/// `count` different masks for a machine with `gpus` GPUs.
 ///
-/// By the rule 6 of 10 show no GPU, 3 show one, and 1 shows several, where there are several. There are
-/// fewer than asked for only if a very small variety is used up.
+/// According to the rule, 6 of 10 show no GPU, 3 show one GPU and 1 shows several, if the machine has several. There
+/// are fewer masks only if the generator finds no more different ones.
 pub fn generate(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
     let mut random = Random::new(seed);
     let uuids = stand_ins(gpus);
@@ -58,7 +57,7 @@ pub fn generate(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
     found
 }
 
-/// UUIDs that no GPU has, to predict with: which they are makes no difference, only that they differ.
+/// UUIDs that no real GPU has, for predictions: only that they differ matters.
 fn stand_ins(gpus: usize) -> Vec<String> {
     let mut random = Random::new(0);
     let uuid = |_| {
@@ -95,7 +94,7 @@ impl Wish {
     }
 }
 
-/// A mask that will probably do what is wished.
+/// A mask that probably has the wanted outcome.
 fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     if random.percent(12) {
         return separated(random, gpus);
@@ -127,13 +126,13 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     if wish == Wish::None || more > 0 {
         entries.push(if random.percent(40) { near_miss(random, gpus, kind) } else { stray(random, gpus) });
     }
-    // What comes behind the end of the list should be what would count before it.
+    // The entries after the end of the list would count before it.
     entries.extend((1..more).map(|_| any(random, gpus)));
     entries.truncate(MOST_ENTRIES);
     entries.join(",")
 }
 
-/// Good entries with something else than a comma between them.
+/// Valid entries with another separator than a comma.
 fn separated(random: &mut Random, gpus: usize) -> String {
     let separator = random.pick(SEPARATORS);
     let entries = random.between(1, 4);

@@ -1,7 +1,7 @@
-//! Masks as they can be written down: GPUs' UUIDs are written by index.
+//! Masks as templates: the UUIDs of GPUs are written by index.
 //!
-//! A UUID belongs to one machine, and a page of answers to all. So a mask is a text in which `<` opens
-//! a stand-in, which is filled in on the machine:
+//! A UUID belongs to one machine, but a page of answers is for all machines. So a mask is a text in which `<` begins a
+//! placeholder that is filled in on the machine:
 //!
 //! | written | filled in with |
 //! | --- | --- |
@@ -11,15 +11,15 @@
 //! | `<flat0>` | the same without its hyphens, but for the one of `GPU-` |
 //! | `<<` | the character `<` |
 //!
-//! After a colon comes how much of it: a number of characters, those of `GPU-` counted where they are
-//! there (`<uuid0:12>` has eight digits); `unique` for as few as no other GPU's begins with, and one
-//! digit at least; `shared` for one character less, which names more than one GPU.
+//! After a colon follows how much of it is written: a number of characters, including those of `GPU-` if it is there
+//! (`<uuid0:12>` has eight digits); `unique` for the fewest characters that no other GPU's UUID begins with, at least
+//! one digit; `shared` for one character less, which fits more than one GPU.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A mask with stand-ins.
+/// A mask with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -48,20 +48,20 @@ enum Length {
     Shared,
 }
 
-/// What is wrong with the text of a template.
+/// The error in the text of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}, at byte {at}")]
 pub struct TemplateError {
-    /// Where, in bytes of the text.
+    /// Where, as an offset in bytes.
     pub at: usize,
-    /// What.
+    /// What is wrong.
     pub message: String,
 }
 
 /// The machine has too few GPUs for a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingGpus {
-    /// How many it takes.
+    /// How many GPUs the template needs.
     pub gpus: usize,
 }
 
@@ -75,14 +75,14 @@ impl std::error::Error for MissingGpus {}
 
 const GPU: &str = "GPU-";
 
-/// More GPUs than a machine has; a number beyond it is a slip.
+/// A higher GPU number in a template is a typing error.
 const MOST_GPUS: usize = 64;
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// A stand-in that there is none of, or a letter that no environment variable can hold.
+    /// The text has an unknown placeholder, or a character that no environment variable can hold.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         if let Some(at) = text.find('\0') {
             return Err(TemplateError { at, message: "no environment variable can hold a NUL".to_string() });
@@ -106,12 +106,12 @@ impl Template {
         Ok(Template { text: text.to_string(), pieces })
     }
 
-    /// The text that it was read from.
+    /// The text of the template.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many GPUs a machine needs for it to be filled in.
+    /// How many GPUs a machine must have for the template.
     pub fn needs(&self) -> usize {
         let gpus = self.pieces.iter().map(|piece| match piece {
             Piece::Text(_) => 0,
@@ -120,10 +120,10 @@ impl Template {
         gpus.max().unwrap_or(0)
     }
 
-    /// The mask, on a machine with these UUIDs.
+    /// The mask on a machine with these UUIDs.
     ///
     /// # Errors
-    /// Fewer UUIDs than the template names.
+    /// There are fewer UUIDs than the template needs.
     pub fn fill(&self, uuids: &[String]) -> Result<String, MissingGpus> {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => Some(text.clone()),
@@ -139,7 +139,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// A text in which nothing is to be filled in, as a template writes it.
+/// A literal text, escaped for a template.
 pub(super) fn quoted(text: &str) -> String {
     text.replace('<', "<<")
 }
@@ -152,7 +152,7 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-/// What is between `<`, at this byte of the text, and `>`.
+/// Parses the text between `<` and `>`, which begins at byte `at` of the template.
 fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
     let error = |why: &str| TemplateError { at, message: format!("`<{inside}>`: {why}") };
     let (gpu, length) = match inside.split_once(':') {
@@ -182,7 +182,7 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
     Ok(Piece::Gpu { place, form, length })
 }
 
-/// A number as a template writes it: digits, and no zero in front.
+/// Parses a number without leading zeros.
 fn number(digits: &str) -> Option<usize> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
     digits.parse().ok().filter(|_| plain)
@@ -210,7 +210,7 @@ impl UuidForm {
         }
     }
 
-    /// The fewest letters that tell a GPU from all others.
+    /// The fewest characters that distinguish a GPU's UUID from all others.
     fn unique(self, uuids: &[String], place: usize) -> usize {
         let Some(own) = uuids.get(place).map(|uuid| self.of(uuid)) else { return 0 };
         let alike = |other: &String| own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count();

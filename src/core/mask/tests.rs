@@ -4,15 +4,15 @@ fn uuids() -> [String; 4] {
     ["aa00beef", "ab00beef", "b000beef", "c000beef"].map(|start| format!("GPU-{start}-0000-4000-8000-000000000000"))
 }
 
-/// The third one.
+/// The UUID of the third GPU.
 const WHOLE: &str = "GPU-b000beef-0000-4000-8000-000000000000";
 
-/// The answer without an order.
+/// The answer to a mask without `CUDA_DEVICE_ORDER`.
 fn answer(mask: &str) -> Parsed {
     parse(Some(mask), None, &uuids())
 }
 
-/// What a mask shows, where that is something.
+/// The visible GPUs; the mask must show at least one.
 fn seen(mask: &str) -> Vec<usize> {
     let answer = answer(mask);
     assert_eq!(answer.status, InitStatus::Success, "{mask:?}");
@@ -66,7 +66,7 @@ fn the_lower_half_of_64_bits_counts() {
     fails(InitStatus::NoDevice, &["4294967295", "18446744073709551616", "9223372036854775807", "2147483648"]);
     fails(InitStatus::NoDevice, &[&"9".repeat(300)]);
     fails(InitStatus::InvalidDevice, &["0,4294967296"]);
-    // As strtoull has it: unsigned, and out of range is the largest, with either sign.
+    // As `strtoull`: unsigned, and an overflow gives the largest number, with either sign.
     assert_eq!(seen("-9223372036854775808,9223372036854775809"), [0, 1]);
     assert_eq!(seen("-18446744073709551615"), [1]);
     fails(InitStatus::NoDevice, &["18446744073709551615", "-18446744073709551616", &format!("-{}", "9".repeat(300))]);

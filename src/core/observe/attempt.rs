@@ -11,12 +11,12 @@ use super::memory::epsilon;
 use super::sweeps::{StepMemory, baseline};
 use super::{Observation, Scene, Shared, StepObservation};
 
-/// `cuDeviceGetCount` before `cuInit`.
+/// The status of `cuDeviceGetCount` before `cuInit`.
 const NOT_INITIALIZED: i64 = 3;
-/// `cuDeviceGetCount` of a driver that has no GPU to show.
+/// The status of `cuDeviceGetCount` if the driver has no GPU to show.
 const NO_DEVICE: i64 = 100;
 
-/// What an attempt showed: one entry per step, up to the last one begun.
+/// The observation of an attempt, with one entry per step up to the last step that began.
 pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Observation {
     let memory = StepMemory::of(plan, case, recording, scene);
     let begun = begun(recording);
@@ -31,7 +31,7 @@ pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scen
     Observation { steps: steps.collect(), end: end(case, recording) }
 }
 
-/// How many steps were begun; the last of them may not have returned.
+/// How many steps began; the last of them may not have returned.
 pub(crate) fn begun(recording: &Recording) -> usize {
     let steps = recording.events.iter().filter_map(|said| match said.event {
         Event::Begin { step, .. } | Event::End { step, .. } => Some(step.saturating_add(1)),
@@ -40,8 +40,8 @@ pub(crate) fn begun(recording: &Recording) -> usize {
     steps.max().unwrap_or(0)
 }
 
-/// Whether the worker made every step of its case and then left: when it was told to, or because
-/// that was its last step. One that lost a forked process is told to leave with steps unmade.
+/// Whether the worker made every step of its case and then left, on command or because its last step was to leave. A
+/// worker that lost a forked process is told to leave before its last step.
 pub(crate) fn finished(case: &CasePlan, recording: &Recording) -> bool {
     let leaves = case.steps.last().is_some_and(|last| last.has(Effect::ExitsAtOnce));
     begun(recording) >= case.steps.len() && (recording.exit.said_bye || leaves)
@@ -76,7 +76,7 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
         let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
         let is_stable = |name: &str| match row {
             Some(row) => is_stable(row, name),
-            // Of a Python line the file says which of its values may vary, and the worker hands that on.
+            // For a Python line, the file says which values vary, and the worker reports their names.
             None => step.python_line().is_some() && !varying.iter().any(|known| known == name),
         };
         (seen.values, seen.varying) =
@@ -88,7 +88,7 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
     seen
 }
 
-/// Calls whose values are about all processes on a GPU.
+/// Calls whose values include all processes on a GPU.
 const ABOUT_EVERYONE: [(&str, Shared); 6] = [
     ("nvmlDeviceGetComputeRunningProcesses_v2", Shared::Listed),
     ("nvmlDeviceGetComputeRunningProcesses_v3", Shared::Listed),
@@ -98,8 +98,8 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
     ("cudaMemGetInfo", Shared::Summed),
 ];
 
-/// Whether another process was on some GPU before the worker was started: NVML listed a process, or more
-/// memory was taken than is noise.
+/// Whether another process was on some GPU before the worker: NVML listed a process, or more memory was in use than
+/// noise.
 fn has_company(recording: &Recording, scene: &Scene) -> bool {
     let Some(baseline) = baseline(recording) else { return false };
     scene.gpus.iter().zip(&baseline.sweep.gpus).any(|(gpu, reading)| {
@@ -108,8 +108,8 @@ fn has_company(recording: &Recording, scene: &Scene) -> bool {
     })
 }
 
-/// Whether an output is the same in every attempt. One that the table does not know is not counted
-/// on: it may be figures beside the outcome, and never splits one.
+/// Whether an output is the same in every attempt. An output that the table does not know may vary, so it must not
+/// split outcomes.
 fn is_stable(row: &Call, name: &str) -> bool {
     if let Some((_, output)) = row.outputs().find(|(known, _)| *known == name) {
         return !matches!(output, Output::Varying | Output::F32);
@@ -121,21 +121,19 @@ fn is_stable(row: &Call, name: &str) -> bool {
     fields.find(|field| field.name == name).is_some_and(|field| field.stable)
 }
 
-/// UUIDs and PCI addresses become plan names, so that outcomes of different machines can be
-/// compared.
+/// Replaces UUIDs and PCI addresses by plan names, so that outcomes of different machines can be compared.
 fn by_plan_name(plan: &Plan, scene: &Scene, value: &Value) -> Value {
     let Value::Text(text) = value else { return value.clone() };
     let addressed = scene.gpus.iter().find(|gpu| gpu.pci_bus_id.as_deref().is_some_and(|id| is_address(text, id)));
     Value::Text(name_of(plan, addressed.map_or(text.as_str(), |gpu| gpu.uuid.as_str())))
 }
 
-/// Whether a text is a PCI address that NVML gave: CUDA writes the domain with four digits, NVML
-/// with eight.
+/// Whether a text is a GPU's PCI address as NVML gave it: CUDA writes the domain with four digits, NVML with eight.
 fn is_address(text: &str, nvml: &str) -> bool {
     text.contains(':') && text.trim_start_matches('0').eq_ignore_ascii_case(nvml.trim_start_matches('0'))
 }
 
-/// A GPU that the plan does not know keeps its UUID: it is a finding, not an accident.
+/// The plan's name of a GPU. A GPU that the plan does not know keeps its UUID, because it is a finding.
 fn name_of(plan: &Plan, uuid: &str) -> String {
     plan.gpu_name(uuid).unwrap_or_else(|| uuid.to_string())
 }
@@ -150,12 +148,12 @@ fn last_probe(recording: &Recording, index: usize) -> Option<&Probe> {
 fn look(plan: &Plan, probe: &Probe, seen: &mut StepObservation) {
     match probe.status.as_ref().map(|status| status.code) {
         Some(0) => seen.initialised = Some(true),
-        // Before `cuInit` it is unknown which GPUs the process will see.
+        // Before `cuInit` it is not known which GPUs the process will see.
         Some(NOT_INITIALIZED) => {
             seen.initialised = Some(false);
             return;
         }
-        // Here the driver does say: none.
+        // The driver does answer: it shows no GPU.
         Some(NO_DEVICE) => {
             seen.visible = Some(Vec::new());
             return;

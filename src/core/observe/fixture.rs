@@ -10,7 +10,7 @@ use crate::recording::{BarrierSweep, ProcessEvent, ProcessExit};
 use crate::sample::{FreeRun, Process, Reading, Sweep};
 use crate::scenario::Step;
 
-/// What one context costs on the calibrated GPUs of tests.
+/// The cost of one context on the calibrated GPUs of tests.
 pub const CONTEXT: u64 = 500 << 20;
 
 /// A sound calibration.
@@ -31,7 +31,7 @@ pub fn calibration(uuid: &str) -> Calibration {
     }
 }
 
-/// A case that makes these calls; labels are the calls, with the index where one comes again.
+/// A case with these calls. Labels are the calls, with the index if a call is repeated.
 pub fn case(name: &str, calls: &[&str]) -> CasePlan {
     let step = |(index, call): (usize, &&str)| {
         let again = calls.iter().take(index).any(|before| before == call);
@@ -68,7 +68,7 @@ pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
     }
 }
 
-/// An attempt under construction. Time passes by 100 ns per event.
+/// An attempt under construction. Each event takes 100 ns.
 #[derive(Clone)]
 pub struct Script {
     pub events: Vec<Event>,
@@ -80,7 +80,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// A worker that is ready, and that will leave in peace.
+    /// A worker that is ready, and that will exit normally.
     #[expect(clippy::new_without_default, reason = "a script begins with its steps")]
     pub fn new() -> Script {
         let pid = 4242;
@@ -101,7 +101,7 @@ impl Script {
         self.events.push(Event::Begin { step, t_ns });
     }
 
-    /// A step begins and returns this code of the driver, and these values.
+    /// A step begins and returns this status of the driver, and these values.
     pub fn step(&mut self, step: usize, code: i64, values: &[(&str, Value)]) {
         self.begin(step);
         let t_ns = self.tick();
@@ -120,7 +120,7 @@ impl Script {
         });
     }
 
-    /// The worker runs its probes: the status, the visible GPUs with their activity, the current one.
+    /// The worker probes its state: the status, the visible GPUs and whether each is active, the current one.
     pub fn probe(&mut self, step: usize, code: i64, gpus: Option<&[(&str, bool)]>, current: Option<i32>) {
         let probe = Probe {
             status: Some(Status { code, name: None }),
@@ -132,7 +132,7 @@ impl Script {
         self.events.push(Event::Probe { step, elapsed_ns: 1, probe });
     }
 
-    /// Memory is read; process lists are empty.
+    /// A sweep with these bytes in use per GPU, and empty process lists.
     pub fn sweep(&mut self, step: Option<usize>, used: &[u64]) {
         let reading = |&used_bytes: &u64| Reading {
             used_bytes: Some(used_bytes),
@@ -143,7 +143,7 @@ impl Script {
         self.sweeps.push(BarrierSweep { step, after_exit: false, sweep });
     }
 
-    /// Memory is read once more after the worker's end.
+    /// A sweep after the worker's end.
     pub fn sweep_after_exit(&mut self, used: &[u64]) {
         self.sweep(None, used);
         if let Some(last) = self.sweeps.last_mut() {
@@ -151,13 +151,13 @@ impl Script {
         }
     }
 
-    /// A process is on a GPU in one of the sweeps.
+    /// Adds a process on a GPU to one of the sweeps.
     pub fn process(&mut self, sweep: usize, gpu: usize, pid: u32, used_bytes: Option<u64>) {
         let processes = &mut self.sweeps[sweep].sweep.gpus[gpu].processes;
         processes.get_or_insert_default().push(Process { pid, used_bytes });
     }
 
-    /// What the supervisor would have recorded.
+    /// The recording that the supervisor would have made.
     pub fn recording(&self) -> Recording {
         Recording {
             started_ns: 1000,

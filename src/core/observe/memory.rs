@@ -1,24 +1,23 @@
-//! The size of a change in device memory, in classes: what holds on every GPU model, where bytes
-//! hold on one.
+//! The size of a change in device memory, in classes. Classes are comparable between GPU models; bytes are not.
 
 use crate::calibration::Calibration;
 use crate::observation::Class;
 
-/// What counts as noise on a GPU that was not calibrated: the granule in which drivers take memory.
+/// The noise of a GPU that was not calibrated: the granule in which drivers take memory.
 pub const FALLBACK_EPSILON_BYTES: u64 = 2 << 20;
-/// A context with a kernel or two loaded is still one context.
+/// Memory that a context may take in addition, for a kernel or two.
 const SLACK_BYTES: u64 = 64 << 20;
 
-/// Whether memory may be judged by this calibration. Without one it is unknown what noise is, or
-/// what a context costs here.
+/// Whether memory may be judged by this calibration. Without a calibration, neither the noise nor the cost of a context
+/// is known.
 pub(crate) fn is_sound(calibration: Option<&Calibration>) -> bool {
     calibration.is_some_and(|calibration| calibration.sound && calibration.context_bytes > 0)
 }
 
-/// The class of a change since the baseline; none without a sound calibration.
+/// The class of a change since the baseline; `None` without a sound calibration.
 ///
-/// None for a fall beyond noise: the worker held nothing at the baseline that it could have given
-/// back, so another process did, and what the worker did meanwhile cannot be seen.
+/// A fall beyond noise has no class: the worker held nothing at the baseline that it could give back, so another
+/// process did, and what the worker took meanwhile cannot be seen.
 pub fn classify(delta: i64, calibration: Option<&Calibration>) -> Option<Class> {
     let calibration = calibration.filter(|calibration| is_sound(Some(calibration)))?;
     let size = delta.unsigned_abs();

@@ -14,7 +14,7 @@ use crate::sample::{Gpu, Reading};
 use super::memory::{classify, epsilon, is_sound};
 use super::{Hidden, MemoryObservation, Scene};
 
-/// What is needed to say what memory was after a step.
+/// The values from which memory after a step follows.
 pub(super) struct StepMemory<'a> {
     plan: &'a Plan,
     recording: &'a Recording,
@@ -33,8 +33,7 @@ impl<'a> StepMemory<'a> {
         StepMemory { plan, recording, scene, baseline: baseline(recording), pids: own_pids(case, recording) }
     }
 
-    /// Memory by plan name after a step. Empty where nothing was read: without a baseline there is
-    /// no change to speak of.
+    /// Memory after a step, by plan name. Empty without a baseline, because then there is no change to state.
     pub(super) fn after(&self, step: usize, returned: bool) -> BTreeMap<String, MemoryObservation> {
         let (Some(baseline), Some(sweep)) = (self.baseline, self.sweep_after(step, returned)) else {
             return BTreeMap::new();
@@ -56,12 +55,12 @@ impl<'a> StepMemory<'a> {
         self.scene.calibration_of(&gpu.uuid, self.recording)
     }
 
-    /// The sweep taken after a step. One that is missing was equal to the one before, if the step
-    /// returned; after one that did not, there may be no snapshot.
+    /// The sweep taken after a step. If the step returned, a missing sweep was equal to the one before. If it did not,
+    /// there may be no sweep.
     fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSweep> {
         let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
         if returned {
-            within.find(|sweep| sweep.step.is_none_or(|of| of <= step))
+            within.find(|sweep| sweep.step.is_none_or(|after| after <= step))
         } else {
             within.find(|sweep| sweep.step == Some(step))
         }
@@ -70,10 +69,10 @@ impl<'a> StepMemory<'a> {
     /// The last sweep before a step began.
     fn sweep_before(&self, step: usize) -> Option<&'a BarrierSweep> {
         let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
-        within.find(|sweep| sweep.step.is_none_or(|of| of < step))
+        within.find(|sweep| sweep.step.is_none_or(|after| after < step))
     }
 
-    /// The largest change while a step was under way, where it stands out above both ends.
+    /// The largest change during a step, if it is larger than at both ends.
     fn peak(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
         let start = self.baseline?.sweep.gpus.get(place)?.used_bytes?;
         let before = self.sweep_before(step)?.sweep.gpus.get(place)?.used_bytes?;
@@ -86,8 +85,8 @@ impl<'a> StepMemory<'a> {
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
     }
 
-    /// From the beginning of a step to the beginning of the next one, or to the last reading after
-    /// it: a sweep that was left out has no stamp to end at.
+    /// The time of a step: from its begin to the begin of the next step, or to the last reading after it. A sweep
+    /// that was left out has no timestamp.
     fn window(&self, step: usize) -> Option<(u64, u64)> {
         let from = self.began(step)?;
         let to = self.began(step.saturating_add(1)).unwrap_or_else(|| {
@@ -109,12 +108,12 @@ impl<'a> StepMemory<'a> {
         })
     }
 
-    /// What NVML reports as used by the attempt's own processes. A list without them means nothing
-    /// used, unless calibration found that our PIDs are never in it.
+    /// What NVML reports as used by the attempt's own processes. If they are not in its list, they use nothing, unless
+    /// calibration found that our PIDs are never listed.
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
         let listed = now.processes.as_ref()?.iter().filter(|process| self.pids.contains(&process.pid));
         let bytes: Vec<u64> = listed.map(|process| process.used_bytes).collect::<Option<_>>()?;
-        let matched = !bytes.is_empty() || self.calibration_of(gpu).is_some_and(|it| it.pid_listed);
+        let matched = !bytes.is_empty() || self.calibration_of(gpu).is_some_and(|calibration| calibration.pid_listed);
         matched.then(|| bytes.into_iter().fold(0, u64::saturating_add))
     }
 }
@@ -124,19 +123,19 @@ pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSweep> {
     recording.sweeps.iter().rev().find(|sweep| sweep.step.is_none() && !sweep.after_exit)
 }
 
-/// The PIDs of the worker and of the processes it forked, as those processes see themselves.
+/// The PIDs of the worker and of the processes that it started, as these processes see themselves.
 pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
     let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
     let mut pids = vec![recording.pid];
     for said in &recording.events {
         match &said.event {
             Event::Ready { pid, .. } => pids.push(*pid),
-            // A forked child does not introduce itself; its parent knows its PID.
+            // A forked child does not report its PID; its parent knows it.
             Event::End { step, values, processes, .. } => {
                 if let (true, Some(Value::Int(pid))) = (forks(step), values.get("pid")) {
                     pids.extend(u32::try_from(*pid));
                 }
-                // Nor does what a Python line starts; the worker looks for it.
+                // The processes that a Python line starts do not report either; the worker looks for them.
                 pids.extend(processes);
             }
             _ => {}
@@ -159,13 +158,14 @@ fn change(start: &Reading, now: &Reading, calibration: Option<&Calibration>) -> 
     }
 }
 
-/// What is known to hide on a GPU. Calibrations of older reports do not say what `cuInit` alone
-/// took; they were made on idle machines.
+/// Why other processes may hide memory of the worker. Older calibrations do not have the bytes of `cuInit` alone; they
+/// were made on idle machines.
 fn hidden(calibration: Option<&Calibration>) -> Option<Hidden> {
     if !is_sound(calibration) {
         return Some(Hidden::Uncalibrated);
     }
-    let is_prepaid = |it: &Calibration| it.init_bytes.is_some_and(|bytes| bytes <= it.epsilon_bytes);
+    let is_prepaid =
+        |calibration: &Calibration| calibration.init_bytes.is_some_and(|bytes| bytes <= calibration.epsilon_bytes);
     calibration.is_some_and(is_prepaid).then_some(Hidden::Prepaid)
 }
 
@@ -173,7 +173,7 @@ fn both(start: Option<u64>, now: Option<u64>) -> Option<i64> {
     Some(difference(now?, start?))
 }
 
-/// The change from `start` to `now`; memory sizes are far below the 8 EiB at which it would clip.
+/// The change from `start` to `now`, in bytes. Memory sizes are far below the limit of 8 EiB.
 pub(crate) fn difference(now: u64, start: u64) -> i64 {
     let size = i64::try_from(now.abs_diff(start)).unwrap_or(i64::MAX);
     if now < start { -size } else { size }
@@ -191,7 +191,7 @@ mod tests {
     fn seen(script: &Script, calls: &[&str]) -> Observation {
         let case = case("trap", calls);
         let mut plan = plan(2, vec![case.clone()]);
-        // Plan order is not NVML order.
+        // Plan order differs from NVML order here.
         plan.gpus.reverse();
         let gpus = [gpu("GPU-0"), gpu("GPU-1")];
         let calibration = [calibration("GPU-0"), Calibration { pid_listed: false, ..calibration("GPU-1") }];
@@ -277,7 +277,7 @@ mod tests {
             Some(vec![process(script.pid, Some(5)), process(4243, Some(6)), process(1, Some(1000))]);
         let bytes = |script: &Script, gpu: &str| seen(script, &["fork"]).steps[0].memory[gpu].process_bytes;
         assert_eq!(bytes(&script, "gpu1"), Some(11));
-        // On the other GPU calibration never found our PID in the list.
+        // On the other GPU the calibration did not find our PID in the list.
         assert_eq!(bytes(&script, "gpu0"), None);
         script.sweeps[1].sweep.gpus[0].processes = Some(vec![]);
         assert_eq!(bytes(&script, "gpu1"), Some(0));

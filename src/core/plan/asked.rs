@@ -5,29 +5,29 @@ use serde_json::{Value as Json, json};
 use super::Plan;
 use crate::scenario::sha256;
 
-/// No GPU has a UUID shorter than this, nor is one shortened further to name it.
+/// The fewest characters of a UUID, or of a shortened UUID, that are replaced.
 const SHORTEST: usize = 8;
-/// Enough hexadecimal digits that two questions of one name never have the same by chance.
+/// The length of the hash, in hexadecimal digits: enough that two questions never share one by chance.
 const DIGITS: usize = 16;
 
 impl Plan {
-    /// What is asked: effect, cases and their calls, as the beginning of a SHA-256. The file's hash is no use
-    /// for that: it changes with every word, and a file has several instances.
+    /// The beginning of a SHA-256 of the effect, the cases and their calls. The file's own hash does not serve: it
+    /// changes with every word of the file, and a file has several instances.
     pub fn asked(&self) -> String {
         let cases = self.cases.iter().map(|case| (case.name.as_str(), self.asks(Some(&case.name))));
         let all = json!([self.asks(None), cases.collect::<Vec<_>>()]);
         sha256(&all.to_string()).chars().take(DIGITS).collect()
     }
 
-    /// A case's calls, or what is asked about all cases, with the plan's names instead of UUIDs.
+    /// The calls of a case, or the effect without `case`, as JSON with plan names instead of UUIDs.
     pub fn asks(&self, case: Option<&str>) -> Option<String> {
         let asked = match case {
             Some(name) => self.case(name).map(|case| json!([case.steps, case.env, case.probes, case.mask]))?,
             None => json!(self.effect),
         };
         let mut text = without_lines(asked).to_string();
-        // A mask may hold a UUID in capitals, without its beginning, or shortened. What is longer goes
-        // first, since it begins with what is shorter.
+        // A mask may hold a UUID in capitals, without its prefix, or shortened. Longer forms come first, because they
+        // begin with the shorter ones.
         let forms: [fn(&str) -> String; 4] = [
             str::to_string,
             str::to_uppercase,
@@ -37,7 +37,7 @@ impl Plan {
         for form in forms {
             for (place, uuid) in self.gpus.iter().enumerate() {
                 let form = form(uuid);
-                // A fragment could be anything, and nothing could be everywhere.
+                // A short fragment could be part of any text, and an empty one is part of every text.
                 if form.len() >= SHORTEST {
                     text = text.replace(&form, &format!("gpu{place}"));
                 }
@@ -46,13 +46,13 @@ impl Plan {
         Some(text)
     }
 
-    /// What the file says about the verdict and about each case.
+    /// The expectations of the file about the verdict and about each case, as JSON.
     pub fn expects(&self) -> Json {
         without_lines(json!([self.expect, self.cases.iter().map(|case| &case.expect).collect::<Vec<_>>()]))
     }
 }
 
-/// A value without the numbers of the lines that its parts stood on.
+/// A value without the line numbers of its parts.
 fn without_lines(value: Json) -> Json {
     match value {
         Json::Array(parts) => parts.into_iter().map(without_lines).collect(),

@@ -1,10 +1,9 @@
-//! How long attempts will take, from what they do and on how many GPUs.
+//! How long attempts will take, from their calls and the number of GPUs.
 //!
-//! A straight line through the attempts of committed reports (2,225 cases on 1, 2 and 4 H200,
-//! driver 580.159.04): what a process costs, what initialising the driver costs for each GPU that it
-//! sees, what a context costs, what watching each GPU costs. A sum over many attempts is within a
-//! half of what was measured; a single attempt may be far from it. `tests/duration.rs` compares
-//! the line with the reports.
+//! A linear model, fitted to the attempts of committed reports (2,225 cases on 1, 2 and 4 H200, driver 580.159.04):
+//! the cost of a process, of initialising the driver per visible GPU, of a context, and of watching each GPU. The sum
+//! over many attempts is within 50 % of what was measured; a single attempt may be far from it. `tests/duration.rs`
+//! compares the model with the reports.
 
 use std::time::Duration;
 
@@ -15,11 +14,11 @@ use crate::scenario::framework::{FRAMEWORKS, Framework, OTHER_IMPORT_MS};
 
 /// A process: start, libraries, step barriers, end.
 const PROCESS_MS: f64 = 129.0;
-/// Each GPU that the worker sees, which the driver initialises.
+/// Each GPU that the worker sees and that the driver initialises.
 const VISIBLE_GPU_MS: f64 = 71.0;
 /// Each further process that makes CUDA calls.
 const FRESH_PROCESS_MS: f64 = 239.0;
-/// Each context, up to [`MOST_CONTEXTS`]: of calls in a row most find one.
+/// Each context, up to [`MOST_CONTEXTS`]: most calls of a sequence find a context that is there already.
 const CONTEXT_MS: f64 = 137.0;
 const MOST_CONTEXTS: usize = 4;
 /// Each GPU of the machine, which NVML reads at every step.
@@ -41,7 +40,7 @@ const MAKES_A_CONTEXT: [&str; 6] = [
 ];
 const MAKES_ONE_IN_PASSING: [&str; 4] = ["cudaMalloc", "cudaFree", "cudaStreamCreate", "cudaLaunchKernel"];
 
-/// How fast this machine is, beside the one on which the figures were measured.
+/// How fast this machine is, relative to the machine of the figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace(f64);
 
@@ -55,8 +54,8 @@ impl Pace {
     /// The simulated machine, which has no driver to initialise.
     pub const SIMULATED: Pace = Pace(0.1);
 
-    /// What attempts that were already made show of the pace: calibration, or a first round. The
-    /// default where there are none. Wild values, as from a first start of the driver, are bounded.
+    /// The pace of attempts that were made before, such as calibration or a first round; the default without attempts.
+    /// Extreme values, such as those of a driver's first start, are limited.
     pub fn measured<'a>(attempts: impl IntoIterator<Item = (&'a CasePlan, Duration)>, gpus: usize) -> Pace {
         let (mut expected, mut found) = (Duration::ZERO, Duration::ZERO);
         for (case, wall) in attempts {
@@ -74,7 +73,7 @@ impl Pace {
     }
 }
 
-/// How long one attempt of a case takes on the machine of the figures, if that has so many GPUs.
+/// How long one attempt of a case takes on the machine of the figures, with this many GPUs.
 pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     let count = |names: &[&str]| case.steps.iter().filter(|step| names.contains(&step.call.as_str())).count();
     let fresh = case.steps.iter().filter(|step| step.has(Effect::Spawns) || step.has(Effect::Execs)).count();
@@ -96,7 +95,7 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     Pace::default().of(ms)
 }
 
-/// How long the slowest import of packages takes.
+/// How long the slowest import among the packages takes, in milliseconds.
 fn import_ms(needs: &[String]) -> f64 {
     let is_needed = |framework: &&Framework| needs.iter().any(|need| need.starts_with(framework.name));
     FRAMEWORKS.iter().filter(is_needed).filter_map(|framework| framework.import_ms).fold(OTHER_IMPORT_MS, f64::max)
@@ -109,9 +108,9 @@ pub fn plan(plan: &Plan, gpus: usize, pace: Pace) -> Duration {
     pace.of((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
 }
 
-/// How long a run takes that makes all attempts of these plans, calibration included.
+/// How long a run of these plans takes, including calibration.
 pub fn run<'a>(plans: impl IntoIterator<Item = &'a Plan>, gpus: usize, pace: Pace) -> Duration {
-    let attempts: Duration = plans.into_iter().map(|one| plan(one, gpus, pace)).sum();
+    let attempts: Duration = plans.into_iter().map(|planned| plan(planned, gpus, pace)).sum();
     pace.of(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
 }
 

@@ -10,17 +10,17 @@ use crate::verdict::Reason;
 
 use super::Unmet;
 
-/// What the templates stand for.
+/// The values of templates.
 pub(super) struct Filler<'a> {
     /// The UUIDs of [`super::Plan::gpus`], in that order.
     pub(super) gpus: &'a [String],
-    /// The machine's GPUs, for what else is known of them.
+    /// The machine's GPUs, for their PCI addresses.
     pub(super) inventory: &'a [Gpu],
 }
 
 impl Filler<'_> {
-    /// A text with its templates filled in. Braces that are no template of ours stay as they are:
-    /// the loader refuses unknown names, so what is left is meant literally.
+    /// A text with its templates filled in. Other braces stay as they are: the loader refuses unknown names, so they
+    /// are meant literally.
     pub(super) fn text(&self, text: &str) -> Result<String, Unmet> {
         let mut filled = String::new();
         let mut rest = text;
@@ -79,8 +79,8 @@ impl Filler<'_> {
         Ok(filled)
     }
 
-    /// Where C wants an integer, a template that became one is passed as one: the worker has
-    /// nothing left to parse.
+    /// An argument with its templates filled in. If C takes an integer, the text becomes one, so that the worker need
+    /// not parse it.
     fn argument(&self, kind: Option<ParamKind>, value: &Scalar) -> Result<Scalar, Unmet> {
         Ok(match value {
             Scalar::Int(value) => Scalar::Int(*value),
@@ -132,7 +132,7 @@ impl Filler<'_> {
     }
 }
 
-/// A UUID as a mask may write it; nothing for a form that there is not.
+/// A UUID in one of the forms that templates have; `None` for an unknown form.
 fn in_form(uuid: &str, form: &str) -> Option<String> {
     match form {
         "" => Some(uuid.to_string()),
@@ -144,7 +144,7 @@ fn in_form(uuid: &str, form: &str) -> Option<String> {
     }
 }
 
-/// The number, of text that is nothing but digits.
+/// The number that a text of digits alone is.
 fn integer(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }

@@ -1,8 +1,8 @@
-//! What a machine must have for a question to be asked: a table of needs, each with its probe.
+//! What a machine must have before a question can be asked: a table of needs, each with its probe.
 //!
-//! Whether GPUs can address each other's memory is not among the machine's facts: asking
-//! takes CUDA calls, and none is made before the worker. A scenario that needs `peer_access` asks
-//! for it in a step of its own, and the judge sees the status.
+//! Whether GPUs can address each other's memory is not among the machine's facts: finding out takes CUDA calls, and
+//! none is made before the worker. A scenario that needs `peer_access` asks in a step of its own, and the judge sees
+//! the status.
 
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
@@ -15,15 +15,15 @@ use crate::verdict::Reason;
 use super::options::{Options, Unmet};
 use crate::text::counts::counted;
 
-/// The first need of the scenario that the machine does not meet; none if it can be asked.
+/// The first need of the scenario that the machine does not meet; `None` if the question can be asked.
 ///
-/// A scenario whose instances differ is judged by the least demanding one; [`super::resolve`] looks
-/// at its own instance again.
+/// For a scenario with several instances, the least demanding instance decides. [`super::resolve`] checks the instance
+/// that it is given.
 pub fn unmet(scenario: &Scenario, machine: &Machine, options: &Options) -> Option<Unmet> {
     first_unmet(scenario, &scenario.instances, machine, options)
 }
 
-/// The same for some of the instances.
+/// The first need that the machine does not meet, whichever of these instances is asked.
 pub(super) fn first_unmet(
     scenario: &Scenario,
     instances: &[Instance],
@@ -49,12 +49,12 @@ pub(super) fn wanted(scenario: &Scenario, instance: &Instance) -> usize {
     usize::try_from(masked.fold(scenario.needs.gpus, u32::max)).unwrap_or(usize::MAX)
 }
 
-/// Whether some worker of an instance starts without a mask, and so may touch every GPU.
+/// Whether some worker of an instance starts without a mask, and so may use every GPU.
 pub(super) fn unmasked(instance: &Instance) -> bool {
     instance.cases.iter().any(|case| case.gpus == Gpus::All)
 }
 
-/// The GPUs a plan may use, by place in NVML order: those allowed, the idle ones first.
+/// The GPUs that a plan may use, as indices in NVML order, idle ones first.
 pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
     let uuid_is_in = |list: &[String], uuid: &String| list.contains(uuid);
     let mut allowed: Vec<(bool, usize)> = machine
@@ -68,7 +68,7 @@ pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
     allowed.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Everything a probe may look at.
+/// The values that probes use.
 struct NeedContext<'a> {
     scenario: &'a Scenario,
     instances: &'a [Instance],
@@ -76,17 +76,17 @@ struct NeedContext<'a> {
     options: &'a Options,
 }
 
-/// One need: its name, the reason given where it is not met, and the probe, which says in words
-/// what is missing.
+/// One need: its name, the reason to report if it is not met, and the probe, which returns a description of what is
+/// missing.
 struct Need {
     name: &'static str,
     reason: Reason,
     probe: fn(&NeedContext) -> Option<String>,
 }
 
-/// In the order in which they are worth knowing: what is missing altogether before what is too old.
+/// In order of importance: what is missing altogether comes before what is too old.
 const NEEDS: &[Need] = &[
-    // NVML that is there and fails is as good as none: nothing can be measured without it.
+    // An NVML that fails is no better than a missing one: nothing can be measured without it.
     need("NVML", Reason::NoNvml, |asked| asked.unavailable(|word| matches!(word, "no_nvml" | "nvml_error"))),
     need("driver", Reason::NoDriver, |asked| asked.unavailable(|word| word == "no_driver")),
     need("GPU", Reason::NoGpu, |asked| {
@@ -94,7 +94,7 @@ const NEEDS: &[Need] = &[
         asked.unavailable(|word| word == "no_gpu").or(none)
     }),
     need("libcuda", Reason::NoLibcuda, |asked| asked.unavailable(|word| word == "no_libcuda")),
-    // A word this version does not know must not pass for a working machine.
+    // An unknown word must not pass for a working machine.
     need("machine", Reason::System, |asked| asked.unavailable(|word| !KNOWN.contains(&word))),
     need("libcudart", Reason::NoLibcudart, |asked| asked.libcudart()),
     need("gpus", Reason::Restricted, |asked| asked.restricted()),
@@ -109,7 +109,7 @@ const NEEDS: &[Need] = &[
     need("compute_capability", Reason::ComputeCapability, |asked| asked.compute_capability()),
     need("python", Reason::NoPython, |asked| asked.python()),
     need("package", Reason::NoPackage, |asked| asked.package().map(|(detail, _)| detail)),
-    // What was not allowed need not be root.
+    // A hazard that is not allowed comes first: without it, root is not needed.
     need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
     need("root", Reason::NotRoot, |asked| {
         (asked.scenario.needs.root && !asked.options.root).then(|| "the worker must run as root".to_string())
@@ -127,10 +127,11 @@ impl NeedContext<'_> {
         self.machine.unavailable.iter().find(|found| wanted(&found.reason)).map(|found| found.detail.clone())
     }
 
-    /// What would have to be there, in a few words.
+    /// What the machine would need, in a few words.
     fn lacks(&self, need: &Need) -> String {
         let needs = &self.scenario.needs;
-        let range = |what: &str, range: Option<&Range>| format!("{what} {}", range.map_or("", |range| &range.0));
+        let range =
+            |component: &str, range: Option<&Range>| format!("{component} {}", range.map_or("", |range| &range.0));
         match need.reason {
             Reason::TooFewGpus => counted(self.wanted(), "GPU"),
             Reason::Restricted => "a worker without a mask".to_string(),
@@ -145,12 +146,12 @@ impl NeedContext<'_> {
         }
     }
 
-    /// Only a scenario that calls the runtime needs one.
+    /// Why there is no libcudart, if the scenario calls the runtime.
     fn libcudart(&self) -> Option<String> {
         let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
         let calls = |call: &str| calls::find(call).is_some_and(|row| row.library == CallLibrary::Runtime);
         let needed_by = steps.find(|step| calls(&step.call))?;
-        // A libcudart that did not even say its number is the one that could not be loaded.
+        // A libcudart without a version number could not be loaded.
         if self.options.libcudart.as_ref().is_some_and(|runtime| runtime.number.is_some()) {
             return None;
         }
@@ -161,12 +162,12 @@ impl NeedContext<'_> {
         }
     }
 
-    /// What the cases of Python lines need.
+    /// The Python requirements of all cases.
     fn python_cases(&self) -> impl Iterator<Item = &Python> {
         self.instances.iter().flat_map(|instance| &instance.cases).filter_map(|case| case.python.as_ref())
     }
 
-    /// Whether there is an interpreter on which the worker runs.
+    /// Why there is no interpreter that can run the worker.
     fn python(&self) -> Option<String> {
         self.python_cases().next()?;
         let Some(found) = &self.machine.python else {
@@ -179,7 +180,7 @@ impl NeedContext<'_> {
         (!oldest.matches(&found.version)).then(words)
     }
 
-    /// The first package that is not there as it is needed: in words, and as it was asked for.
+    /// The first package that does not meet its requirement: a description, and the requirement.
     fn package(&self) -> Option<(String, String)> {
         let found = self.machine.python.as_ref()?;
         let mut needs = self.python_cases().flat_map(|python| &python.needs);
@@ -217,7 +218,7 @@ impl NeedContext<'_> {
             .find_map(|gpu| Some(format!("{}: {}", gpu.uuid, outside(needed, gpu.compute_capability.as_deref())?)))
     }
 
-    /// The options that would allow the hazards that are not allowed.
+    /// The options that would allow those hazards that are not allowed.
     fn refused(&self) -> Vec<String> {
         let refused = self.scenario.hazards.iter().filter(|hazard| !self.options.allow.contains(hazard));
         refused.map(|hazard| format!("--allow {}", hazard.name())).collect()
@@ -231,8 +232,8 @@ impl NeedContext<'_> {
     }
 }
 
-/// Why a version is outside a range. A version that could not be read is outside every range:
-/// the question would stand on a guess.
+/// Why a version is outside a range. An unknown version is outside every range, because the answer would rest on a
+/// guess.
 fn outside(range: Option<&Range>, version: Option<&str>) -> Option<String> {
     let range = range?;
     match version {

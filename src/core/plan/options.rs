@@ -1,35 +1,35 @@
-//! What a plan is made from beside a scenario and a machine, and why there can be none.
+//! The options of a plan, and why there may be none.
 
 use crate::machine::Runtime;
 use crate::scenario::Hazard;
 use crate::verdict::Reason;
 
-/// What the command line and the moment decide.
+/// Options from the command line, and facts of the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Attempts of each case, instead of what the file says.
+    /// Attempts of each case; the number of the file if absent.
     pub repeat: Option<u32>,
-    /// One attempt of each case, whatever else is said.
+    /// One attempt of each case, whatever `repeat` and the file say.
     pub quick: bool,
     /// UUIDs of the GPUs that may be used; all of them if absent.
     pub restrict: Option<Vec<String>>,
-    /// Hazards that may be taken.
+    /// Hazards that are allowed.
     pub allow: Vec<Hazard>,
-    /// The libcudart that workers are pointed at.
+    /// The libcudart that workers use.
     pub libcudart: Option<Runtime>,
     /// Whether workers run as root.
     pub root: bool,
-    /// UUIDs of GPUs on which other processes are; they are taken last.
+    /// UUIDs of GPUs with other processes; they are used last.
     pub busy: Vec<String>,
 }
 
 /// A need that the machine does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmet {
-    /// A word for it.
+    /// The reason, as a closed word.
     pub reason: Reason,
-    /// What is missing, in words.
+    /// A description of what is missing.
     pub detail: String,
-    /// What would have to be there, in as few words as a list of such needs has room for: `2 GPUs`.
+    /// What the machine would need, short enough for a list of such needs: `2 GPUs`.
     pub lacks: String,
 }

@@ -1,13 +1,12 @@
-//! The order of attempts: cases take turns, so that a slow drift of the machine affects all alike.
+//! The order of attempts: cases take turns, so that a slow drift of the machine affects all cases alike.
 
 use crate::random::Random;
 
 /// Case indices in the order in which attempts are made, `repeat` of each.
 ///
-/// Attempts come in rounds of one attempt per case, and every second round runs backwards (ABBA for
-/// two cases). So every prefix holds each case equally often, give or take one, and a linear drift
-/// cancels within each pair of rounds. Which case starts a pair is drawn from `seed`, so that a
-/// disturbance with a period of its own cannot keep step with one case.
+/// Attempts come in rounds of one attempt per case, and every second round runs backwards (ABBA for two cases). So in
+/// every prefix the numbers of attempts per case differ by at most one, and a linear drift cancels within each pair of
+/// rounds. `seed` decides which case starts a pair, so that a periodic disturbance cannot stay in step with one case.
 pub fn order(cases: usize, repeat: u32, seed: u64) -> Vec<usize> {
     let mut random = Random::new(seed);
     let mut round: Vec<usize> = (0..cases).collect();
@@ -23,7 +22,7 @@ pub fn order(cases: usize, repeat: u32, seed: u64) -> Vec<usize> {
     order
 }
 
-/// The cases in file order, started anywhere and in either direction.
+/// The cases in file order, from a random start and in a random direction.
 fn drawn(cases: usize, random: &mut Random) -> Vec<usize> {
     let mut round: Vec<usize> = (0..cases).collect();
     let draw = random.next();

@@ -1,4 +1,4 @@
-//! Deciding what is left open: which GPUs, which masks, how often.
+//! Making a plan: choosing GPUs, masks and the number of attempts.
 
 use crate::machine::Machine;
 use crate::scenario::{Case, Gpus, Instance, Scenario};
@@ -8,7 +8,7 @@ use super::needs::{allowed, first_unmet, unmasked, wanted};
 use super::options::{Options, Unmet};
 use super::{CasePlan, Plan};
 
-/// One instance of a scenario on this machine, with nothing left to decide.
+/// The plan for one instance of a scenario on this machine.
 ///
 /// # Errors
 /// The first need that the machine does not meet.
@@ -40,8 +40,8 @@ pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, opti
 fn chosen(scenario: &Scenario, instance: &Instance, machine: &Machine, options: &Options) -> (Vec<String>, usize) {
     let mut places: Vec<usize> = (0..machine.gpus.len()).collect();
     let mut used = places.len();
-    // A worker without a mask may touch any GPU, so there is nothing to choose, and NVML order is
-    // the only one that a question about visibility can be asked in.
+    // A worker without a mask may use any GPU, so there is nothing to choose. A question about visibility needs NVML
+    // order.
     if !unmasked(instance) {
         let mut chosen = allowed(machine, options);
         chosen.truncate(wanted(scenario, instance));
@@ -58,8 +58,8 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
     let mut env = filler.environment(&case.env)?;
     let mask = match case.gpus {
         Gpus::All => {
-            // Without this CUDA would count unlike GPUs fastest first, and `gpu0` of the file, which
-            // is NVML's first, would be another GPU than CUDA's device 0.
+            // Without this, CUDA would order different GPUs by speed, and its device 0 might not be `gpu0`, the first
+            // GPU of NVML.
             env.entry("CUDA_DEVICE_ORDER".to_string()).or_insert_with(|| "PCI_BUS_ID".to_string());
             None
         }

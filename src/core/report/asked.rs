@@ -1,9 +1,9 @@
-//! What was asked of a run, beside its questions, and whether the report has it.
+//! The requirements of a run, and whether they are met.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run can be required to have.
+/// A kind of requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Required {
@@ -29,33 +29,33 @@ impl Required {
 /// One `--require`, compared with what there was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
-    /// What was required.
+    /// The kind of requirement.
     pub what: Required,
-    /// How many at least.
+    /// The least number.
     pub wanted: u64,
-    /// How many there were; null until that is known.
+    /// The number found; null until it is known.
     pub found: Option<u64>,
-    /// Whether there were as many; null until that is known.
+    /// Whether there were enough; null until it is known.
     pub met: Option<bool>,
 }
 
 impl Requirement {
-    /// A requirement that was not looked at yet.
+    /// A requirement that was not checked yet.
     pub fn new(what: Required, wanted: u64) -> Requirement {
         Requirement { what, wanted, found: None, met: None }
     }
 
-    /// The same with what there was.
+    /// The requirement with the number that was found.
     pub fn with(self, found: u64) -> Requirement {
         Requirement { found: Some(found), met: Some(found >= self.wanted), ..self }
     }
 
-    /// Whether fewer were there than were required.
+    /// Whether fewer were found than were required.
     pub fn is_unmet(&self) -> bool {
         self.met == Some(false)
     }
 
-    /// What was required and what there was, in words.
+    /// The requirement and what was found, in words.
     pub fn sentence(&self) -> String {
         let noun = match (self.what, self.wanted) {
             (Required::Gpus, 1) => "usable GPU was",

@@ -1,4 +1,4 @@
-//! A report without plans, steps, attempts and samples: what machines are compared by, and what was judged.
+//! A report without plans, steps, attempts and samples. It keeps verdicts, and the facts that machines are compared by.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use crate::machine::{Machine, Runtime};
 use crate::scenario::Scalar;
 use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 
-/// The compact document. Its verdicts are those of the whole report: nothing is left to judge them anew.
+/// The compact document. Its verdicts are those of the whole report, and cannot be judged again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Document")]
 #[schemars(!try_from)]
 pub struct CompactReport {
     /// Which document this is.
     pub schema: SchemaId,
-    /// What a reader must know, or else refuse the document: `compact`, and `facts` since 1.7.
+    /// Words that a reader must know, or else refuse the document: `compact`, and `facts` since 1.7.
     #[serde(default)]
     pub must_understand: Vec<String>,
     /// Whether a real driver answered.
@@ -43,13 +43,13 @@ pub struct CompactReport {
 pub struct CompactScenario {
     /// The instance's name.
     pub name: String,
-    /// The scenario's name; left out where it is the instance's.
+    /// The scenario's name; left out if it equals the instance's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// The question. Left out where the file came with the program.
+    /// The question; left out if the file came with the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
-    /// The order or call that works, empty where there is none; left out together with the question.
+    /// The order or call that works, empty if there is none; left out together with the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Values of parameters.
@@ -57,23 +57,23 @@ pub struct CompactScenario {
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
-    /// Whether it was selected by its exact name, and not by a folder, glob, tag or set.
+    /// Whether it was selected by its exact name, rather than by a folder, glob, tag or set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_by_name: bool,
-    /// What the machine lacks that the question needs, in a few words such as `2 GPUs`.
+    /// What the machine lacks for the question, in a few words such as `2 GPUs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
-    /// What was asked, without what differs from machine to machine: the SHA-256 of calls, environments and
-    /// effect, in short. Two reports with another value do not answer one question.
+    /// A hash of the question without what differs from machine to machine: the beginning of a SHA-256 of calls,
+    /// environments and effect. Reports with different hashes do not answer the same question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// Whether a mixture of outcomes is an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nondeterministic: bool,
-    /// The libcudart it ran on, without its file, which is among the libraries of the machine.
+    /// The libcudart it ran on, without its path, which is among the libraries of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "without_empty")]
     pub libcudart: Option<Runtime>,
-    /// The answer. Its `provenance` is that of the report, and is not repeated.
+    /// The answer, without the `provenance`, which is that of the report.
     #[serde(serialize_with = "unrepeated")]
     pub verdict: Verdict,
     /// What happened, case by case.
@@ -89,7 +89,7 @@ pub struct CompactCase {
     /// Distinct outcomes, most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<CompactOutcome>,
-    /// How many attempts do not count, by the first reason's word.
+    /// How many attempts do not count, by the word of their first reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_counted: BTreeMap<Reason, u32>,
 }
@@ -97,20 +97,20 @@ pub struct CompactCase {
 /// One distinct outcome and how often it was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactOutcome {
-    /// Valid attempts that ended so.
+    /// The number of valid attempts with this outcome.
     #[serde(default)]
     pub count: u32,
-    /// What changed from step to step, for each step at which anything did; sentences up to 1.6.
+    /// What changed from step to step, for each step with a change; sentences up to 1.6.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Change>,
-    /// By GPU the change of largest size in its memory, in bytes, where there was one; null where it could not be read.
+    /// By GPU, the change of the largest absolute size in its memory, in bytes; null if it could not be read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, Option<i64>>,
 }
 
 impl CompactReport {
-    /// The compact form of a report. Verdicts stay as they are. The words of a question are left out where
-    /// `has_words` says that readers have them: those of files that come with the program.
+    /// The compact form of a report. Verdicts stay as they are. The words of a question are left out if `has_words`
+    /// says that readers have them, as for files that come with the program.
     pub fn new(whole: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> CompactReport {
         let mut run = whole.run.clone();
         for calibrated in &mut run.calibration {
@@ -122,13 +122,17 @@ impl CompactReport {
             provenance: whole.provenance,
             run,
             machine: whole.machine.clone(),
-            scenarios: whole.scenarios.iter().map(|one| CompactScenario::new(one, has_words(one))).collect(),
+            scenarios: whole
+                .scenarios
+                .iter()
+                .map(|scenario| CompactScenario::new(scenario, has_words(scenario)))
+                .collect(),
             complete: whole.complete,
         }
         .renewed()
     }
 
-    /// The same report, as this version writes it: with facts in place of sentences.
+    /// The report as this version writes it: with facts instead of sentences.
     pub fn renewed(self) -> CompactReport {
         let schema = SchemaId { minor: self.schema.minor.max(MINOR), ..self.schema };
         CompactReport { schema, must_understand: UNDERSTOOD.map(str::to_owned).to_vec(), ..self }
@@ -149,7 +153,7 @@ impl CompactScenario {
             lacks: whole.lacks.clone(),
             asked: plan.map(Plan::asked),
             nondeterministic: plan.is_some_and(|plan| plan.nondeterministic),
-            libcudart: whole.libcudart.clone().map(|it| Runtime { path: String::new(), number: None, ..it }),
+            libcudart: whole.libcudart.clone().map(|runtime| Runtime { path: String::new(), number: None, ..runtime }),
             verdict: verdict(&whole.verdict),
             cases: whole.cases.iter().map(CompactCase::new).collect(),
         }
@@ -161,7 +165,8 @@ impl CompactScenario {
     }
 }
 
-/// The verdict; of one that is as it should be the numbers are in the cases.
+/// The verdict without its detail if other parts of the report say the same: the cases of a conclusive verdict that is
+/// not unexpected, or `lacks` for a missing need.
 fn verdict(whole: &Verdict) -> Verdict {
     let is_plain = whole.kind.is_conclusive() && whole.expectation != ExpectationMet::Unexpected;
     let detail = if is_plain || whole.lacks_a_need() { String::new() } else { whole.detail.clone() };
@@ -172,14 +177,14 @@ impl CompactCase {
     fn new(whole: &CaseReport) -> CompactCase {
         let mut not_counted = BTreeMap::new();
         for attempt in &whole.attempts {
-            // A worker that could not be killed makes the host unsafe, whatever else was wrong.
+            // A worker that could not be killed makes the host unsafe, so it precedes any other reason.
             let unkillable = attempt.recording.exit.unkillable.then_some(Reason::Unkillable);
             let first = attempt.judged.invalid.first().map(|invalid| invalid.reason);
             let is_counted = attempt.judged.outcome.is_some_and(|place| place < whole.outcomes.len());
             let reason = match first {
                 Some(first) => unkillable.unwrap_or(first),
                 None if is_counted => continue,
-                // The run ended before it was judged.
+                // The run ended before the attempt was judged.
                 None => Reason::Interrupted,
             };
             *not_counted.entry(reason).or_insert(0) += 1;
@@ -203,7 +208,7 @@ impl CompactOutcome {
     }
 }
 
-/// The run of a compact report, which says what it is.
+/// The run of a compact report, marked as compact.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct CompactRun<'r> {
     /// Always true: plans, steps, attempts and samples are left out.
@@ -221,7 +226,7 @@ fn marked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Run, D::Error> {
     if compact { Ok(run.into_owned()) } else { Err(de::Error::custom("`run.compact` of a compact report is false")) }
 }
 
-/// A value without those of its parts that are null or empty.
+/// Serializes a value without its null and empty parts.
 fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(value).map_err(ser::Error::custom)?;
     if let Some(parts) = value.as_object_mut() {
@@ -230,14 +235,14 @@ fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Resul
     value.serialize(serializer)
 }
 
-/// A verdict without what the report says.
+/// Serializes a verdict without what the report already says.
 fn unrepeated<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(verdict).map_err(ser::Error::custom)?;
     value.as_object_mut().map(|parts| parts.remove("provenance"));
     without_empty(&value, serializer)
 }
 
-/// A compact report as it is read, and not yet believed.
+/// A compact report that was parsed, but not checked.
 #[derive(Deserialize)]
 struct Document {
     schema: SchemaId,
@@ -257,7 +262,7 @@ impl TryFrom<Document> for CompactReport {
     fn try_from(document: Document) -> Result<CompactReport, Contradiction> {
         let Document { schema, must_understand, provenance, run, machine, mut scenarios, complete } = document;
         validity::check_origin(provenance, &run, &machine)?;
-        scenarios.iter_mut().for_each(|one| one.verdict.provenance = provenance);
+        scenarios.iter_mut().for_each(|scenario| scenario.verdict.provenance = provenance);
         Ok(CompactReport { schema, must_understand, provenance, run, machine, scenarios, complete })
     }
 }

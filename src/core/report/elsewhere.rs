@@ -1,5 +1,5 @@
-//! Attempts whose whole text is kept outside memory: a report with thousands of attempts is larger
-//! than the parent may be.
+//! Attempts whose full text is kept outside memory: a report with thousands of attempts is larger than the memory that
+//! the parent may use.
 
 use std::io;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use serde_json::value::RawValue;
 
 use super::Attempt;
 
-/// Something that has the whole text of one attempt.
+/// A store that has the full text of one attempt.
 pub trait Whole: std::fmt::Debug + Send + Sync {
     /// The attempt as JSON.
     ///
     /// # Errors
-    /// Why it cannot be had any more.
+    /// The text cannot be read any more.
     fn text(&self) -> io::Result<String>;
 }
 
-/// Where the whole text of an attempt is. What is in memory of it then is [`Attempt::light`].
+/// Where the full text of an attempt is. In memory then is [`Attempt::light`].
 #[derive(Clone, Debug)]
 pub struct Elsewhere(pub Arc<dyn Whole>);
 
@@ -30,8 +30,8 @@ impl PartialEq for Elsewhere {
 }
 
 impl Attempt {
-    /// What counting and rendering need of an attempt: how it ended, whether it counts, and which
-    /// outcome it is one of. Events, readings and samples are left out.
+    /// The attempt with what counting and rendering need: how it ended, whether it counts, and which outcome it has.
+    /// Events, readings and samples are left out.
     pub fn light(&self, elsewhere: Elsewhere) -> Attempt {
         Attempt {
             order: self.order,
@@ -42,7 +42,7 @@ impl Attempt {
     }
 }
 
-/// Writes attempts whole, wherever they are.
+/// Serializes attempts with their full texts, wherever these are.
 pub(super) fn serialize<S: Serializer>(attempts: &[Attempt], serializer: S) -> Result<S::Ok, S::Error> {
     let mut sequence = serializer.serialize_seq(Some(attempts.len()))?;
     for attempt in attempts {

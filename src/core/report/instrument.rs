@@ -1,4 +1,4 @@
-//! What the instrument was found to measure on each GPU, and which other processes were there.
+//! Calibrations of the GPUs, and other processes on them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use super::CaseReport;
 use crate::calibration::Calibration;
 use crate::sample::Process;
 
-/// A calibration and the attempts it was computed from.
+/// A calibration, and the attempts that it was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
-    /// What was found.
+    /// The figures.
     #[serde(flatten)]
     pub figures: Calibration,
     /// The attempts it was computed from.
@@ -18,13 +18,13 @@ pub struct Calibrated {
     pub attempts: Vec<CaseReport>,
 }
 
-/// Who was on a GPU before the run.
+/// Other processes on a GPU before the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoTenancy {
     /// The GPU.
     pub uuid: String,
     /// NVML v2 `used` before the first worker: what all co-tenants held together.
     pub used_bytes: Option<u64>,
-    /// The processes that NVML lists. One that has only called `cuInit` is in no list.
+    /// The processes that NVML lists. A process that has only called `cuInit` is not listed.
     pub processes: Option<Vec<Process>>,
 }

@@ -1,5 +1,4 @@
-//! Writing the report so that a crash, a full disk or a kill leaves a whole document or none, and
-//! reading one back.
+//! Writing the report so that a crash, a full disk or a kill leaves a whole document or none. Reading it again.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -23,24 +22,24 @@ const LARGEST_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// Of a compact report: whether readers have the words of a question.
+    /// For a compact report: whether readers have the words of a question.
     compact: Option<fn(&ScenarioReport) -> bool>,
 }
 
 /// Why a report could not be written or read. Each names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused.
+    /// The system refused an operation.
     #[error("cannot {what} `{}`: {source}", terminal(&path.to_string_lossy()))]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file or folder.
         path: PathBuf,
-        /// The reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is not a report, or not one of ours.
+    /// The file is not a report that this version can read.
     #[error("`{}` is not a report this version can read: {}", terminal(&path.to_string_lossy()), terminal(why))]
     Unreadable {
         /// The file.
@@ -56,10 +55,10 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
 }
 
 impl Store {
-    /// Makes the folder of a run. One that is there already belongs to another.
+    /// Makes the folder of a run. An existing folder belongs to another run.
     ///
     /// # Errors
-    /// The folder is there, or cannot be made.
+    /// The folder exists already, or cannot be made.
     pub fn create(reports: &Path, run: &str) -> Result<Store, StoreError> {
         fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
         let folder = reports.join(run);
@@ -67,26 +66,29 @@ impl Store {
         Ok(Store { folder, compact: None })
     }
 
-    /// The folder of a run by its own path, made if it is not there.
+    /// Opens the folder at this path, and makes it if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder cannot be made.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
         Ok(Store { folder: folder.to_path_buf(), compact: None })
     }
 
-    /// The same folder, for a compact report.
+    /// The same store, which now writes compact reports.
     pub fn compact(self, has_words: fn(&ScenarioReport) -> bool) -> Store {
         Store { compact: Some(has_words), ..self }
     }
 
-    /// Where the report is.
+    /// The path of the report.
     pub fn path(&self) -> PathBuf {
         self.folder.join(REPORT)
     }
 
-    /// Puts a report in place of the one before, as [`Store::put`] does.
+    /// Replaces the report, as [`Store::put`] does.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
         match self.compact {
             Some(has_words) => self.put(REPORT, &CompactReport::new(report, has_words)).map(drop),
@@ -94,15 +96,18 @@ impl Store {
         }
     }
 
-    /// Puts a document in place of the one before: written beside it, flushed, renamed, and the
-    /// folder flushed too. Whatever happens, one of the two is there in full. Says where it is.
+    /// Replaces a document: writes a file beside it, flushes it, renames it, and flushes the folder. After a crash
+    /// there is either the old document or the new one, in full. Returns its path.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
-        // As any other file that a program writes: an audit reads what nodes wrote as other users.
+        // With the permissions of an ordinary file: an audit reads reports that other users wrote.
         let everybody = Permissions::from_mode(0o666);
         let made = tempfile::Builder::new().permissions(everybody).tempfile_in(&self.folder);
         let mut file = made.map_err(io_error("write in", &self.folder))?;
-        // Not as one text in memory: a report can be larger than the parent may be.
+        // Without a copy in memory: a report can be larger than the memory that the parent may use.
         let mut writer = BufWriter::new(file.as_file_mut());
         serde_json::to_writer(&mut writer, document).map_err(|error| io_error("write", &path)(error.into()))?;
         writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(io_error("write", &path))?;
@@ -115,18 +120,18 @@ impl Store {
     }
 }
 
-/// A report as it is stored.
+/// A stored report, whole or compact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StoredReport {
-    /// With everything in it.
+    /// A whole report.
     Whole(Box<Report>),
-    /// Without plans, steps, attempts and samples.
+    /// A report without plans, steps, attempts and samples.
     Compact(Box<CompactReport>),
 }
 
 impl StoredReport {
-    /// What its readers see.
+    /// The view that readers use.
     pub fn view(&self) -> ReportView<'_> {
         match self {
             StoredReport::Whole(report) => report.view(),
@@ -134,7 +139,7 @@ impl StoredReport {
         }
     }
 
-    /// Its run, to be changed.
+    /// Its run, for changes.
     pub fn run_mut(&mut self) -> &mut Run {
         match self {
             StoredReport::Whole(report) => &mut report.run,
@@ -143,7 +148,7 @@ impl StoredReport {
     }
 }
 
-/// What every document begins to be understood by.
+/// The part of a document that tells whether it can be read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "StoredHead")]
 pub struct Head {
@@ -153,13 +158,16 @@ pub struct Head {
     pub major: Option<u64>,
     /// Whether it is a compact report.
     pub is_compact: bool,
-    /// What a reader must know that is to believe the document.
+    /// Words that a reader must know.
     required: Vec<String>,
 }
 
 impl Head {
-    /// The head of a document. The rest is read past, and kept nowhere: a document may be a thousand times as large in
-    /// memory as it is on disk.
+    /// Reads the head of a document. The rest is skipped, not stored: a document may need a thousand times its size
+    /// on disk in memory.
+    ///
+    /// # Errors
+    /// The text is not JSON.
     pub fn read(text: &[u8]) -> Result<Head, serde_json::Error> {
         serde_json::from_slice(text)
     }
@@ -170,9 +178,9 @@ impl Head {
         Head { name, major: Some(schema.major.into()), is_compact: true, required }
     }
 
-    /// The first thing that a reader must know and this version does not.
+    /// The first required word that this version does not know.
     pub fn unsupported(&self) -> Option<&str> {
-        self.required.iter().map(String::as_str).find(|what| !UNDERSTOOD.contains(what))
+        self.required.iter().map(String::as_str).find(|word| !UNDERSTOOD.contains(word))
     }
 }
 
@@ -196,7 +204,7 @@ struct StoredRun {
 struct StoredSchema {
     name: Option<String>,
     major: Option<u64>,
-    /// Where a trace has it.
+    /// Where a trace has these words.
     #[serde(default)]
     must_understand: Vec<String>,
 }
@@ -209,7 +217,7 @@ impl From<StoredHead> for Head {
     }
 }
 
-/// A document that was read and not yet understood.
+/// A document whose head was read, but nothing else.
 #[derive(Debug)]
 pub struct Stored {
     path: PathBuf,
@@ -218,8 +226,10 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads a document: a file, which may be compressed, standard input (`-`), or the report in the folder of a
-    /// run.
+    /// Reads a document: a file, which may be compressed, standard input (`-`), or the report in a run's folder.
+    ///
+    /// # Errors
+    /// The file cannot be read, is too large, or has no head.
     pub fn open(path: &Path) -> Result<Stored, StoreError> {
         let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
         let text = input::read_document(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
@@ -236,7 +246,10 @@ impl Stored {
         &self.head.name
     }
 
-    /// The document, if it is of this schema and major.
+    /// Parses the document, which must have this schema and major version.
+    ///
+    /// # Errors
+    /// It has another schema or version, requires an unknown word, or does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self, name: &str, major: u32) -> Result<T, StoreError> {
         if self.head.name != name {
             return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
@@ -245,11 +258,14 @@ impl Stored {
             let found = self.head.major.map_or_else(|| "none".to_string(), |major| major.to_string());
             return Err(self.unreadable(format!("its major version is {found}, this program reads {major}")));
         }
-        // The text once more: a value that was read already no longer knows its line and column.
+        // Parses the text again: a value that was parsed before no longer has lines and columns for the error.
         serde_json::from_slice(&self.text).map_err(|error| self.unreadable(error.to_string()))
     }
 
-    /// The document, if it is a report.
+    /// Parses the document as a report, whole or compact.
+    ///
+    /// # Errors
+    /// It is no report, or it contradicts itself.
     pub fn report(&self) -> Result<StoredReport, StoreError> {
         Ok(match self.head.is_compact {
             true => StoredReport::Compact(Box::new(self.parse(SCHEMA, MAJOR)?)),
@@ -266,7 +282,7 @@ impl Stored {
 /// Reads a whole report: a file, or the folder of a run.
 ///
 /// # Errors
-/// It cannot be read, or it is compact; [`Stored::report`] reads both.
+/// The file cannot be read, or the report is compact; [`Stored::report`] reads both forms.
 pub fn read(path: &Path) -> Result<Report, StoreError> {
     let stored = Stored::open(path)?;
     match stored.report()? {

@@ -1,28 +1,28 @@
-//! What a report is refused for, however it is read: it contradicts itself, or nothing in it supports its answers.
+//! Reasons to refuse a report, whole or compact: it contradicts itself, or nothing in it supports its answers.
 
 use super::{CaseReport, Report, Run};
 use crate::event::{Event, MappedLibrary};
 use crate::machine::Machine;
 use crate::verdict::Provenance;
 
-/// What cannot be true of a report.
+/// A contradiction in a report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// Its provenance and its machine; see [`Provenance::contradiction`].
+    /// Its provenance contradicts its machine; see [`Provenance::contradiction`].
     #[error("{0}")]
     Origin(String),
-    /// The verdict of this scenario has another provenance than the report.
+    /// This scenario's verdict has another provenance than the report.
     #[error("it contradicts itself: `provenance` is `measured`, and the verdict of {0} is not")]
     Verdict(String),
-    /// Any number of attempts at this scenario would be enough where none is needed.
+    /// This scenario's plan requires no attempts, so that any number of them would do.
     #[error("`plan.repeat` of {0} is 0")]
     NoAttempts(String),
-    /// This scenario has an answer without a plan.
+    /// This scenario has an answer, but no plan.
     #[error("{0} has an answer and no `plan`: nothing says what was run")]
     NoPlan(String),
 }
 
-/// Whether the provenance of a report fits its run and its machine.
+/// Checks that the provenance of a report fits its run and its machine.
 pub(super) fn check_origin(provenance: Provenance, run: &Run, machine: &Machine) -> Result<(), Contradiction> {
     origin(provenance, run, machine.libraries.iter().any(|library| library.simulated))
 }
@@ -31,7 +31,7 @@ fn origin(provenance: Provenance, run: &Run, has_simulated_library: bool) -> Res
     provenance.contradiction(&run.on, has_simulated_library).map_or(Ok(()), |why| Err(Contradiction::Origin(why)))
 }
 
-/// Whether the parts of a report can all be true.
+/// Checks that the parts of a report do not contradict each other.
 pub(super) fn check(report: &Report) -> Result<(), Contradiction> {
     let Report { provenance, run, machine, scenarios, .. } = report;
     check_origin(*provenance, run, machine)?;
@@ -50,7 +50,7 @@ pub(super) fn check(report: &Report) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Whether a process of a case said that it had mapped a library of the simulated machine.
+/// Whether a process of a case reported that it had mapped a library of the simulated machine.
 fn maps_simulated(case: &CaseReport) -> bool {
     let events = case.attempts.iter().flat_map(|attempt| &attempt.recording.events);
     let mut libraries = events.flat_map(|said| match &said.event {

@@ -1,5 +1,5 @@
-//! A report as its readers see it: every form and every comparison reads a view, so that none asks which of the two
-//! documents it comes from.
+//! A view of a report. Every format and every comparison reads a view, so that it need not distinguish whole from
+//! compact reports.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use crate::scenario::Scalar;
 use crate::text::counts::tally;
 use crate::verdict::{Provenance, Reason, Verdict};
 
-/// A report, whole or compact.
+/// A view of a report, whole or compact.
 #[derive(Clone, Debug)]
 pub struct ReportView<'r> {
-    /// Whether a real driver answered.
+    /// Whether a real driver or the simulated machine answered.
     pub provenance: Provenance,
     /// The run.
     pub run: &'r Run,
@@ -41,11 +41,11 @@ pub struct ScenarioView<'r> {
     pub name: &'r str,
     /// The scenario's name.
     pub scenario: &'r str,
-    /// The question; empty where a compact report leaves it out.
+    /// The question; empty if a compact report leaves it out.
     pub question: &'r str,
-    /// The order or call that works, empty where there is none; null where the report does not say.
+    /// The order or call that works, empty if there is none; `None` if the report does not say.
     pub remedy: Option<&'r str>,
-    /// Words to select by; none in a compact report.
+    /// Words to select by; empty for a compact report.
     pub tags: &'r [String],
     /// Values of parameters.
     pub parameters: &'r BTreeMap<String, Scalar>,
@@ -53,11 +53,11 @@ pub struct ScenarioView<'r> {
     pub sha256: &'r str,
     /// Whether it was selected by its exact name.
     pub asked_by_name: bool,
-    /// What the machine lacks that the question needs.
+    /// What the machine lacks for the question.
     pub lacks: Option<&'r str>,
     /// The libcudart it ran on.
     pub libcudart: Option<&'r Runtime>,
-    /// What was going to be run; null where the machine lacks what the question needs, and in compact reports.
+    /// The plan; `None` if the machine lacks what the question needs, and in compact reports.
     pub plan: Option<&'r Plan>,
     /// Whether a mixture of outcomes is an answer.
     pub nondeterministic: bool,
@@ -65,7 +65,7 @@ pub struct ScenarioView<'r> {
     pub verdict: &'r Verdict,
     /// What happened, case by case.
     pub cases: Vec<CaseView<'r>>,
-    /// What a compact report keeps of the plan.
+    /// The hash of the question in a compact report.
     asked: Option<&'r str>,
 }
 
@@ -76,9 +76,9 @@ pub struct CaseView<'r> {
     pub name: &'r str,
     /// Distinct outcomes, most frequent first.
     pub outcomes: Vec<OutcomeView<'r>>,
-    /// Every attempt, in the order it was made; none in a compact report.
+    /// Every attempt, in the order in which they were made; empty for a compact report.
     pub attempts: &'r [Attempt],
-    /// Why attempts do not count, by the first reason of each, and how many there are of each.
+    /// For each first reason, how many attempts do not count.
     pub not_counted: Vec<(Reason, usize)>,
     /// How many attempts were made.
     pub made: usize,
@@ -87,23 +87,23 @@ pub struct CaseView<'r> {
 /// One distinct outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomeView<'r> {
-    /// Valid attempts that ended so.
+    /// The number of valid attempts with this outcome.
     pub count: u32,
-    /// What they showed.
+    /// What these attempts showed.
     pub seen: Seen<'r>,
 }
 
-/// What is known of an outcome.
+/// What the report keeps of an outcome.
 #[derive(Clone, Copy, Debug)]
 pub enum Seen<'r> {
-    /// Everything; figures that vary are those of the first such attempt.
+    /// The whole observation. Figures that vary are those of the first such attempt.
     Whole(&'r Observation),
-    /// What a compact report keeps.
+    /// The summary of a compact report.
     Compact(&'r CompactOutcome),
 }
 
 impl Report {
-    /// What readers see of it.
+    /// The view of this report.
     pub fn view(&self) -> ReportView<'_> {
         let Report { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
         let scenarios = scenarios.iter().map(ScenarioReport::view).collect();
@@ -112,7 +112,7 @@ impl Report {
 }
 
 impl CompactReport {
-    /// What readers see of it.
+    /// The view of this report.
     pub fn view(&self) -> ReportView<'_> {
         let CompactReport { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
         let scenarios = scenarios.iter().map(ScenarioView::compact).collect();
@@ -121,21 +121,21 @@ impl CompactReport {
 }
 
 impl ReportView<'_> {
-    /// Whether this scenario was selected by its exact name. Reports of older versions do not
-    /// say so of the scenario, but keep what was selected.
+    /// Whether this scenario was selected by its exact name. Reports of older versions store this only in the
+    /// selectors.
     pub fn is_asked_by_name(&self, scenario: &ScenarioView<'_>) -> bool {
         let is_named = |selector: &String| *selector == scenario.name || *selector == scenario.scenario;
         scenario.asked_by_name || self.run.selectors.iter().any(is_named)
     }
 
-    /// Whether the scenario asks what this machine cannot answer, and it was not selected by its
-    /// exact name: it is listed, and does not count.
+    /// Whether the machine cannot answer this scenario, and it was not selected by its exact name. Such a scenario is
+    /// listed, and does not count.
     pub fn is_not_applicable(&self, scenario: &ScenarioView<'_>) -> bool {
         scenario.verdict.lacks_a_need() && !self.is_asked_by_name(scenario)
     }
 
-    /// What was required, with the answers counted as they are in this report. How many GPUs could
-    /// be used is known when a run begins, and stays as it was found.
+    /// The requirements, with the answers counted as in this report. The number of usable GPUs stays as it was at the
+    /// beginning of the run.
     pub fn requirements(&self) -> Vec<Requirement> {
         let answers = || self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
         let counted = |requirement: &Requirement| match requirement.what {
@@ -147,7 +147,7 @@ impl ReportView<'_> {
 }
 
 impl ScenarioReport {
-    /// What readers see of it.
+    /// The view of this scenario.
     pub fn view(&self) -> ScenarioView<'_> {
         ScenarioView {
             name: &self.name,
@@ -195,14 +195,14 @@ impl<'r> ScenarioView<'r> {
         self.cases.iter().find(|case| case.name == name)
     }
 
-    /// What was asked, without what differs from machine to machine, in short; null where it is not known.
+    /// The hash of the question without what differs from machine to machine; `None` if it is not known.
     pub fn asked(&self) -> Option<Cow<'r, str>> {
         self.asked.map(Cow::Borrowed).or_else(|| self.plan.map(|plan| Cow::Owned(plan.asked())))
     }
 }
 
 impl CaseReport {
-    /// What readers see of it.
+    /// The view of this case.
     pub fn view(&self) -> CaseView<'_> {
         let CaseReport { name, outcomes, attempts } = self;
         let first = attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
@@ -239,7 +239,7 @@ impl<'r> OutcomeView<'r> {
         OutcomeView { count: kept.count, seen: Seen::Compact(kept) }
     }
 
-    /// Everything that was seen, unless only a summary is kept of it.
+    /// The whole observation; `None` if the report keeps only a summary.
     pub fn observation(&self) -> Option<&'r Observation> {
         match self.seen {
             Seen::Whole(observation) => Some(observation),
@@ -255,8 +255,8 @@ impl<'r> OutcomeView<'r> {
         }
     }
 
-    /// For each GPU, the change of largest size after any step, in bytes; null where none could be read. Of a compact
-    /// report only those GPUs whose memory changed.
+    /// For each GPU, the change of the largest absolute size after any step, in bytes; `None` if none could be read. A
+    /// compact report has only the GPUs whose memory changed.
     pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
         match self.seen {
             Seen::Whole(observation) => observation.largest_change(),

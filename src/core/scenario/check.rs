@@ -1,4 +1,4 @@
-//! A check: facts that must hold at one step of an attempt, or of how the worker ended.
+//! A check: facts that must hold at one step of an attempt, or how the worker must end.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::fact::FactSet;
 
 /// Facts that must all hold, at one step or at the end.
 ///
-/// A key that is not known would be a fact that is not checked, so it is refused in reports too.
+/// An unknown key would be a fact that is never checked, so it is refused, in reports too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
@@ -18,7 +18,7 @@ pub struct Check {
     /// What must hold.
     #[serde(flatten)]
     pub facts: FactSet,
-    /// Where the check applies; everywhere if empty.
+    /// The machines to which the check applies; all machines if empty.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.

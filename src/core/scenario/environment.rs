@@ -1,15 +1,15 @@
 //! The environment variables that a scenario may read, set and remove.
 
-/// The variable of which libcuda loads a library when it is initialised.
+/// The variable with the path of a library that libcuda loads during its initialisation.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
-/// The injection library's name. It lies beside the links that a worker finds first, so the loader finds it by
-/// its name, and no scenario needs a path of this machine.
+/// The name of the injection library. It is in the folder of links that a worker searches first, so the loader finds it
+/// by name, and no scenario needs a path of the machine.
 pub const INJECTION_LIBRARY: &str = "libcuda_pitfalls_hook.so";
-/// The variable whose value the injection library makes the mask.
+/// The variable whose value the injection library writes into the mask.
 pub const INJECTED_MASK: &str = "CUDA_PITFALLS_HOOK_MASK";
 
-/// The names. Anything else in a worker's environment could run code of its own (`LD_PRELOAD`) or
-/// say something about the machine's owner, so a scenario cannot name it.
+/// The names. Other variables in a worker's environment could run foreign code (`LD_PRELOAD`) or reveal something about
+/// the machine's owner, so a scenario cannot name them.
 pub const NAMES: &[&str] = &[
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -40,8 +40,8 @@ pub const NAMES: &[&str] = &[
     INJECTED_MASK,
 ];
 
-/// How the names of variables begin that frameworks read. The names that decide which code an
-/// interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) begin otherwise.
+/// Prefixes of the variables that frameworks read. Variables that decide which code an interpreter runs (`PYTHONPATH`,
+/// `LD_LIBRARY_PATH`) have none of these prefixes.
 pub const FRAMEWORK_PREFIXES: &[&str] = &[
     "PYTORCH_",
     "TORCH_",
@@ -68,11 +68,11 @@ pub const FRAMEWORK_PREFIXES: &[&str] = &[
     "TOKENIZERS_",
 ];
 
-/// Variables by which launchers of several processes tell each its part.
+/// Variables by which launchers tell each of several processes its part.
 pub const LAUNCHER_NAMES: &[&str] =
     &["LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_LOCALID"];
 
-/// Whether a case of Python lines may name a variable beside [`NAMES`].
+/// Whether a case of Python lines may use this variable in addition to [`NAMES`].
 pub fn is_of_a_framework(name: &str) -> bool {
     let in_form = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     in_form
@@ -80,17 +80,17 @@ pub fn is_of_a_framework(name: &str) -> bool {
             || FRAMEWORK_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
 }
 
-/// A place where not even root can make, replace or remove a file. A device file is no such place:
-/// a run as root can be made to put a pipe or a folder where `/dev/null` was.
+/// A path at which not even root can make, replace or remove a file. A device file would not do: root can put a pipe or
+/// a folder in place of `/dev/null`.
 const NOWHERE: &str = "/proc/cuda-pitfalls";
 
-/// The only values that a variable may be given which names a file: a worker leaves nothing outside
+/// The only allowed values of a variable that names a file; `None` for other variables. A worker leaves nothing outside
 /// its own home.
 pub fn values(name: &str) -> Option<&'static [&'static str]> {
     match name {
         "CUDA_LOG_FILE" => Some(&["stdout", "stderr"]),
         "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" => Some(&[NOWHERE]),
-        // Code of ours, or none at all.
+        // Our own library, or none.
         INJECTION => Some(&[INJECTION_LIBRARY, NOWHERE]),
         _ => None,
     }

@@ -1,24 +1,24 @@
-//! The frameworks that the program knows: one row has all names of each.
+//! The frameworks that the program knows, each with all of its names.
 
 /// A framework.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Framework {
-    /// Its name, as rules of `trace` have it for a workaround.
+    /// Its name in the rules of `trace`, for workarounds.
     pub name: &'static str,
-    /// The tag of the scenarios that are about it; none if no scenario is.
+    /// The tag of the scenarios about it; `None` if there are none.
     pub tag: Option<&'static str>,
-    /// The packages of Python that belong to it; none if no workaround can be for it.
+    /// Its Python packages; empty if there are no workarounds for it.
     pub packages: &'static [&'static str],
-    /// The words by which people name it, in lower case; none if `explain` does not know it.
+    /// The words that people use for it, in lower case; empty if `explain` does not know it.
     pub words: &'static [&'static str],
-    /// How long an interpreter that imports it takes, in milliseconds; as [`OTHER_IMPORT_MS`] if none.
+    /// How long an interpreter takes to import it, in milliseconds; `None` stands for [`OTHER_IMPORT_MS`].
     pub import_ms: Option<f64>,
 }
 
-/// An interpreter that imports a framework without a time of its own, in milliseconds.
+/// How long an interpreter takes to import a framework without a time of its own, in milliseconds.
 pub const OTHER_IMPORT_MS: f64 = 700.0;
 
-/// One framework of Python that scenarios are about.
+/// A Python framework with scenarios.
 const fn asked(
     name: &'static str,
     tag: &'static str,
@@ -28,7 +28,7 @@ const fn asked(
     Framework { name, tag: Some(tag), packages, words, import_ms: None }
 }
 
-/// One that no scenario is about.
+/// A Python framework without scenarios.
 const fn traced(name: &'static str, packages: &'static [&'static str], words: &'static [&'static str]) -> Framework {
     Framework { name, tag: None, packages, words, import_ms: None }
 }
@@ -39,8 +39,8 @@ impl Framework {
     }
 }
 
-/// All of them. The times are the means of 1,000 attempts on H100 and H200 with PyTorch 2.11, JAX 0.11, and the others
-/// together: CuPy 14.2, Numba, cuda.core, llama-cpp-python, RMM.
+/// All frameworks. The times are means of 1,000 attempts on H100 and H200 with PyTorch 2.11 and JAX 0.11, and the mean
+/// of the others together: CuPy 14.2, Numba, cuda.core, llama-cpp-python, RMM.
 pub const FRAMEWORKS: &[Framework] = &[
     asked("torch", "pytorch", &["torch", "torchvision", "torchaudio"], &["torch", "pytorch", "dataloader", "libtorch"])
         .imported_in(3300.0),
@@ -65,12 +65,12 @@ pub const FRAMEWORKS: &[Framework] = &[
     asked("llama_cpp", "llama-cpp-python", &["llama_cpp"], &["llama", "llama_cpp"]),
 ];
 
-/// Those that a workaround can be for.
+/// The frameworks with workarounds.
 pub fn with_packages() -> impl Iterator<Item = &'static Framework> {
     FRAMEWORKS.iter().filter(|framework| !framework.packages.is_empty())
 }
 
-/// The one that a package of Python belongs to.
+/// The framework of a Python package.
 pub fn of_package(package: &str) -> Option<&'static Framework> {
     FRAMEWORKS.iter().find(|framework| framework.packages.contains(&package))
 }

@@ -1,7 +1,7 @@
-//! Reading a scenario file: strict, every error of the file at once, each at its place.
+//! Reading a scenario file strictly. All errors of the file are reported at once, each with its place.
 //!
-//! The TOML tree is walked by hand rather than deserialised, because that stops at the first error
-//! and cannot suggest which of a hundred calls was probably meant.
+//! The TOML tree is walked by hand instead of deserialised, because deserialising stops at the first error and cannot
+//! suggest the most similar of a hundred calls.
 
 mod arguments;
 mod cases;
@@ -27,7 +27,7 @@ use crate::source::tree::{self, Node, TreeEntry};
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
-/// The most characters of a message that people paste: one line of it.
+/// The most characters of a pasted message, which is one line.
 const MOST_SAID: usize = 160;
 const KEYS: [&str; 22] = [
     "question",
@@ -54,10 +54,13 @@ const KEYS: [&str; 22] = [
     "cases",
 ];
 
-/// Turns the text of a file into a scenario, or into every error of the file, sorted by place.
+/// Parses the text of a scenario file.
 ///
-/// `name` is what the scenario will be called, `file` what messages call the file, and
-/// `known_kernels` the names that a `ptx` argument can have.
+/// `name` is the name of the scenario, `file` the name of the file in messages, and `known_kernels` the names that a
+/// `ptx` argument can have.
+///
+/// # Errors
+/// Every error of the file, sorted by place.
 pub fn load(name: &str, file: &str, source: &str, known_kernels: &[&str]) -> Result<Scenario, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, known_kernels);
     let scenario = read(&mut reader, name);
@@ -136,8 +139,7 @@ impl<'r> File<'r, '_> {
         let Some(node) = get(self.entries, "parameters") else { return Some(Parameters::default()) };
         let parameters = Parameters::read(self.reader, node);
         if parameters.is_none() {
-            // The steps are looked at all the same, but for what parameters would fill in:
-            // that would be blamed for their errors.
+            // The steps are checked nevertheless, except for texts with parameters, whose values are not known.
             parameters::leave_unfilled(self.reader, cases);
             for entry in cases {
                 let _ = cases::case(self.reader, entry, common);
@@ -180,7 +182,11 @@ impl<'r> File<'r, '_> {
         let mut expect = expect.unwrap_or_default();
         if let Some(everywhere) = &everywhere {
             let checks = cases.iter_mut().flat_map(|case| &mut case.expect).map(|check| &mut check.when);
-            expect.iter_mut().map(|it| &mut it.when).chain(checks).for_each(|when| when.inherit(everywhere));
+            expect
+                .iter_mut()
+                .map(|expectation| &mut expectation.when)
+                .chain(checks)
+                .for_each(|when| when.inherit(everywhere));
         }
         Instance {
             name: combination.instance_name(scenario),
@@ -231,7 +237,7 @@ impl<'r> File<'r, '_> {
         found
     }
 
-    /// Whether there is a scenario of this name is known to who has them all.
+    /// Reads `twin`. Whether a scenario has that name is checked elsewhere, where all scenarios are known.
     fn twin(&mut self) -> Option<String> {
         let node = get(self.entries, "twin")?;
         let name = self.reader.text(node)?;
@@ -283,16 +289,16 @@ impl<'r> File<'r, '_> {
         None
     }
 
-    /// There is a trap, and either a control or a reason why there can be none.
-    fn controls(&mut self, cases: &[TreeEntry], of: Option<&TreeEntry>) -> Option<String> {
-        let of = of?;
+    /// Checks that there is a trap, and either a control or a reason why there can be none.
+    fn controls(&mut self, cases: &[TreeEntry], table: Option<&TreeEntry>) -> Option<String> {
+        let table = table?;
         if cases.len() > MOST_CASES {
-            self.reader.error(&of.key.place, format!("more than {MOST_CASES} cases"), None);
+            self.reader.error(&table.key.place, format!("more than {MOST_CASES} cases"), None);
         }
         let find = |name: &str| cases.iter().find(|entry| entry.key.text == name);
         let Some(trap) = find("trap") else {
             let help = Some("add `[cases.trap]`, the order that people write".to_string());
-            let place = cases.first().map_or(&of.key.place, |entry| &entry.key.place);
+            let place = cases.first().map_or(&table.key.place, |entry| &entry.key.place);
             self.reader.error(place, "no case is called `trap`", help);
             return None;
         };
@@ -313,7 +319,7 @@ impl<'r> File<'r, '_> {
     }
 }
 
-/// The hash by which a reader knows the text of a file, in hexadecimal digits.
+/// The SHA-256 of a file's text, in hexadecimal digits.
 pub fn sha256(source: &str) -> String {
     Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
 }

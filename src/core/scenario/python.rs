@@ -1,49 +1,52 @@
-//! What the interpreter of a case of Python lines must have: packages with their versions.
+//! What a case of Python lines needs of its interpreter: packages with version ranges.
 
 use std::collections::BTreeSet;
 
 use super::Range;
 use crate::machine::Interpreter;
 
-/// What names the interpreter itself among needs.
+/// The name of the interpreter itself among needs.
 pub const INTERPRETER: &str = "python";
 
-/// One entry of `needs`: packages of which one will do.
+/// One entry of `needs`: alternative packages, one of which is enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageRequirement(pub Vec<Package>);
 
-/// A package, and which of its versions will do.
+/// A package and a range of its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// A distribution or a top-level module, or [`INTERPRETER`].
     pub name: String,
-    /// The bounds, all of which must hold; any version will do if there are none.
+    /// The bounds, all of which must hold; without bounds, any version is enough.
     bounds: Vec<VersionBound>,
 }
 
-/// A bound of a version.
+/// A bound on a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum VersionBound {
     In(Range),
     NotIn(Range),
 }
 
-/// What a need looks like.
+/// The text is no requirement. The message shows an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write a package and its versions, such as `torch >= 2.0` or `cupy-cuda12x | cupy`")]
 pub struct RequirementError;
 
 impl PackageRequirement {
-    /// Reads `torch >= 2.0, < 3`, or several such with ` | ` between.
+    /// Parses `torch >= 2.0, < 3`, or several alternatives separated by ` | `.
     ///
     /// # Errors
-    /// What a need looks like.
+    /// The text is no requirement.
     pub fn parse(text: &str) -> Result<PackageRequirement, RequirementError> {
-        text.split('|').map(|one| Package::parse(one.trim())).collect::<Result<_, _>>().map(PackageRequirement)
+        text.split('|')
+            .map(|alternative| Package::parse(alternative.trim()))
+            .collect::<Result<_, _>>()
+            .map(PackageRequirement)
     }
 }
 
-/// Why an interpreter lacks what an entry of `needs` asks for, in words; none if it has it.
+/// Why an interpreter does not meet an entry of `needs`, in words; `None` if it does.
 pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
     let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
@@ -63,7 +66,7 @@ pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
     })
 }
 
-/// An interpreter with those of its packages alone that these needs name.
+/// An interpreter with only those packages that these needs name.
 pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpreter) -> Interpreter {
     let packages =
         needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
@@ -89,8 +92,7 @@ impl Package {
         Ok(Package { name: name.to_string(), bounds })
     }
 
-    /// Whether a version will do. What stands behind the numbers (`2.9.0+cu130`, `3.14.0rc2`) is not
-    /// compared.
+    /// Whether a version is in the range. Suffixes after the numbers (`2.9.0+cu130`, `3.14.0rc2`) are ignored.
     pub fn holds(&self, version: &str) -> bool {
         let numbers = numbers(version);
         self.bounds.iter().all(|bound| match bound {
@@ -111,10 +113,10 @@ impl VersionBound {
     }
 }
 
-/// The dotted numbers that a version begins with.
+/// The leading dotted numbers of a version.
 fn numbers(version: &str) -> &str {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
-    // `13.0.dev2` and `3.14.0rc2`: a dot at the end, or nothing else.
+    // `13.0.dev2` leaves a trailing dot; `3.14.0rc2` does not.
     version.get(..end).unwrap_or_default().trim_end_matches('.')
 }
 

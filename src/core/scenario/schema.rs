@@ -1,6 +1,6 @@
-//! The JSON Schema of the file format, made from the tables of calls, for editors to complete and check
-//! with while a file is written. [`super::load`] decides; what a schema cannot express (labels that
-//! exist, handles that are bound) only it checks.
+//! The JSON Schema of the file format, made from the tables of calls, so that editors complete and check a file while
+//! it is written. [`super::load`] has the last word: only it checks what a schema cannot express (that labels exist,
+//! that handles are bound).
 
 mod shared;
 mod steps;
@@ -17,7 +17,7 @@ pub fn file_schema() -> Value {
     shared::shared(whole())
 }
 
-/// The same with each part written wherever it stands.
+/// The schema before repeated parts become definitions.
 fn whole() -> Value {
     let mut properties = texts();
     for (key, value) in measurement().as_object().into_iter().flatten() {
@@ -27,13 +27,13 @@ fn whole() -> Value {
     set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
     set(&mut schema, "$defs", definitions());
-    // A control, or the reason why there can be none, and not both.
+    // Either a control, or the reason why there can be none.
     let control = json!({ "properties": { "cases": { "required": ["control"] } } });
     set(&mut schema, "oneOf", json!([control, { "required": ["no_control"] }]));
     schema
 }
 
-/// What a file says to people.
+/// The texts of a file.
 fn texts() -> Value {
     json!({
         "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
@@ -60,7 +60,7 @@ fn texts() -> Value {
     })
 }
 
-/// What a file says of the measurement.
+/// The settings of the measurement.
 fn measurement() -> Value {
     json!({
         "needs": needs(),
@@ -125,7 +125,7 @@ fn definitions() -> Value {
     definitions
 }
 
-/// A variable that a case of Python lines may name.
+/// An environment variable of a framework, for cases of Python lines.
 fn framework_variable() -> Value {
     let (prefixes, names) = (environment::FRAMEWORK_PREFIXES.join("|"), environment::LAUNCHER_NAMES.join("|"));
     json!({ "description": "In a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })

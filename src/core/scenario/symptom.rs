@@ -1,4 +1,4 @@
-//! Symptoms: what people see, in their own words. They are data, in `scenarios/symptoms.toml`.
+//! Symptoms: what people see, in their own words. They are stored in `scenarios/symptoms.toml`.
 
 use std::sync::LazyLock;
 
@@ -6,18 +6,18 @@ use toml::de::DeTable;
 
 const SOURCE: &str = cuda_pitfalls_scenarios::SYMPTOMS;
 
-/// Something that a person sees, and looks for.
+/// Something that a person sees and searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symptom {
-    /// What scenarios call it.
+    /// Its name in scenarios.
     pub id: String,
-    /// What a person says, without a full stop.
+    /// A person's words, without a full stop.
     pub sentence: String,
 }
 
 static ALL: LazyLock<Vec<Symptom>> = LazyLock::new(|| read(SOURCE));
 
-/// Every symptom there is, in the order of the file.
+/// Every symptom, in the order of the file.
 pub fn all() -> &'static [Symptom] {
     &ALL
 }

@@ -1,17 +1,20 @@
-//! Dotted versions and the ranges that a file asks for.
+//! Dotted versions and ranges of versions.
 
 use super::Range;
 
-/// The comparisons, longest first so that `>=` is not read as `>`.
+/// The comparisons. Longer ones come first, so that `>=` is not read as `>`.
 const COMPARISONS: [&str; 5] = [">=", "<=", ">", "<", "="];
 
-/// What a range looks like.
+/// The text is no range. The message shows an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write one of `>=` `>` `<=` `<` `=` and a dotted number, such as `>= 12.0`")]
 pub struct RangeError;
 
 impl Range {
-    /// Reads a range such as `>= 12.0`; the error says what a range looks like.
+    /// Parses a range such as `>= 12.0`.
+    ///
+    /// # Errors
+    /// The text is no range.
     pub fn parse(text: &str) -> Result<Range, RangeError> {
         match split(text) {
             Some(_) => Ok(Range(text.to_string())),
@@ -19,8 +22,8 @@ impl Range {
         }
     }
 
-    /// Whether a version lies in the range. Versions are compared to the precision of the range:
-    /// `= 580` and `<= 580` hold for 580.159.04. A version that is not dotted numbers lies nowhere.
+    /// Whether a version is in the range. Only as many numbers are compared as the range has: `= 580` and `<= 580`
+    /// hold for 580.159.04. A version that is not dotted numbers is in no range.
     pub fn matches(&self, version: &str) -> bool {
         let (Some((comparison, bound)), Some(mut version)) = (split(&self.0), numbers(version)) else {
             return false;
@@ -51,7 +54,7 @@ fn split(range: &str) -> Option<(&'static str, Vec<u64>)> {
 }
 
 fn numbers(version: &str) -> Option<Vec<u64>> {
-    // Digits only: `parse` alone would let a sign through.
+    // Digits only: `parse` alone would accept a sign.
     let number = |part: &str| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())?;
     version.trim().split('.').map(number).collect()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a file, where, and what was probably meant.
+//! An error in a file: what is wrong, where, and what was probably meant.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::text::escape::terminal;
 
-/// One error of a file, with its place.
+/// One error in a file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as the reader of the message knows it.
+    /// The name of the file in messages.
     pub file: String,
-    /// The offending text, in bytes of the source.
+    /// The place of the error, in bytes of the source.
     pub span: Range<usize>,
     /// What is wrong.
     pub message: String,
-    /// What was probably meant, or what is allowed.
+    /// The most similar valid text, or what is allowed.
     pub help: Option<String>,
-    /// Another place that explains this one, with a few words.
+    /// Another place that explains the error, with a few words about it.
     pub context: Option<(Range<usize>, String)>,
 }
 
 impl Diagnostic {
-    /// The error with the lines it is about, as rustc shows its own; no newline at the end.
+    /// The error with its source lines, in the style of rustc; without a newline at the end.
     pub fn render(&self, source: &str, styled: bool) -> String {
         let shown = TerminalSource::of(source);
         let primary = AnnotationKind::Primary.span(shown.span(&within(source, &self.span)));
@@ -44,10 +44,10 @@ impl Diagnostic {
     }
 }
 
-/// A source as a terminal may show it: the same lines, with whatever acts in them written as an escape.
+/// A source that is safe to print on a terminal: the same lines, with control characters escaped.
 struct TerminalSource<'s> {
     text: String,
-    /// Where pieces begin, in the source and in the text, in order; pieces end at tabs and line breaks.
+    /// Where each piece begins, in the source and in the printed text. Pieces end at tabs and line breaks.
     pieces: Vec<(usize, usize, &'s str)>,
 }
 
@@ -56,7 +56,7 @@ impl<'s> TerminalSource<'s> {
         let mut shown = TerminalSource { text: String::with_capacity(source.len()), pieces: Vec::new() };
         let mut start = 0;
         for piece in source.split_inclusive(['\n', '\t']) {
-            // A tab or a line break is part of how a file is laid out, and does no harm.
+            // Tabs and line breaks are kept: they are harmless, and part of the layout of a file.
             let (words, end) = match piece.strip_suffix("\r\n") {
                 Some(words) => (words, "\n"),
                 None => piece.split_at(piece.trim_end_matches(['\n', '\t']).len()),
@@ -69,7 +69,7 @@ impl<'s> TerminalSource<'s> {
         shown
     }
 
-    /// Where a part of the source, in whole characters, is in the text.
+    /// The place in the printed text of a part of the source.
     fn span(&self, span: &Range<usize>) -> Range<usize> {
         within(&self.text, &(self.offset(span.start)..self.offset(span.end)))
     }
@@ -82,7 +82,7 @@ impl<'s> TerminalSource<'s> {
     }
 }
 
-/// The line and the column of a byte, both from 1; the column counts characters.
+/// The line and the column of a byte, both counted from 1; the column counts characters.
 pub fn place(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor(source, offset)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -90,7 +90,7 @@ pub fn place(source: &str, offset: usize) -> (u32, u32) {
     (count(before.matches('\n').count() + 1), count(before[start..].chars().count() + 1))
 }
 
-/// The span cut down to the source and to whole characters, so that rendering cannot fail.
+/// A span limited to the source and to whole characters, so that rendering cannot fail.
 fn within(source: &str, span: &Range<usize>) -> Range<usize> {
     let start = floor(source, span.start);
     start..floor(source, span.end).max(start)
@@ -104,10 +104,10 @@ fn floor(source: &str, offset: usize) -> usize {
     offset
 }
 
-/// The name that was probably meant, if one is near enough to be more than a guess.
+/// The most similar name, if it is similar enough.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let lower = word.to_lowercase();
-    // Every word of two letters is near every other.
+    // Otherwise every word of two letters would be similar to every other.
     let reach = word.chars().count() / 3;
     names
         .into_iter()
@@ -122,14 +122,14 @@ pub fn did_you_mean(name: &str) -> String {
     format!("did you mean `{name}`?")
 }
 
-/// The help for a word that is none of these names.
+/// The help for an unknown word: the most similar name, or the known names.
 pub fn suggest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     if let Some(name) = nearest(word, names.iter().copied()) {
         return Some(did_you_mean(name));
     }
     let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    // A longer list would bury the message.
+    // A longer list would hide the message.
     (1..=12).contains(&listed.len()).then(|| format!("known: {}", listed.join(", ")))
 }
 

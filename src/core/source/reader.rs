@@ -1,4 +1,4 @@
-//! Reading typed values out of the tree, collecting what is wrong on the way.
+//! Reading typed values from the tree, and collecting errors.
 
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
@@ -9,42 +9,41 @@ use super::diagnostic::{Diagnostic, did_you_mean, suggest};
 use super::size;
 use super::tree::{self, Data, Node, SourceSpan, TreeEntry};
 
-/// More errors do not help, and each costs a search for what was meant and a look at the whole file.
+/// More errors do not help, and each costs a search for a suggestion and a search of the whole file.
 pub const MOST_ERRORS: usize = 100;
 
-/// The file being read and its errors so far. Every method that returns `None` has said why.
+/// The file being read and its errors so far. A method that returns `None` has reported why.
 pub struct Reader<'a> {
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub file: &'a str,
     /// Its text.
     pub source: &'a str,
     /// The kernels that a step can load.
     pub kernels: &'a [&'a str],
-    /// What is wrong so far.
+    /// The errors so far.
     pub errors: Vec<Diagnostic>,
     /// The span and the message of each error.
     seen: HashSet<(usize, usize, String)>,
-    /// Where a parameter is written that the file does not have: what stands there means nothing,
-    /// so nothing more is said about it.
+    /// Places of unknown parameters. Their values are unknown, so nothing more is reported about these places.
     pub unfilled: Vec<Range<usize>>,
-    /// Where each line ends: every step has its line, and counting from the top each time is what
-    /// reading all files would mostly do.
+    /// Where each line ends. Every step stores its line, and counting from the top each time would take most of the
+    /// time.
     line_ends: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader that has found nothing wrong yet. `kernels` are the names that a `ptx` argument can have.
+    /// A reader without errors. `kernels` are the names that a `ptx` argument can have.
     pub fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
         let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
         Reader { file, source, kernels, errors: Vec::new(), seen: HashSet::new(), unfilled: Vec::new(), line_ends }
     }
 
-    /// The entries at the top of the file. None where it is too large or no TOML: what could be
-    /// recovered lacks what stood at the errors, and would be blamed for it. `what` begins a sentence.
-    pub fn top(&mut self, what: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
+    /// The entries at the top of the file. `None` if the file is too large or not TOML: a partial tree would lack what
+    /// stood at the errors, and cause more of them. `subject` begins a sentence.
+    pub fn top(&mut self, subject: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
         let source = self.source;
         if source.len() > most_bytes {
-            self.error(&SourceSpan::at(0..0), format!("{what} has at most {} KiB", most_bytes >> 10), None);
+            self.error(&SourceSpan::at(0..0), format!("{subject} has at most {} KiB", most_bytes >> 10), None);
             return None;
         }
         let (table, errors) = DeTable::parse_recoverable(source);
@@ -55,7 +54,10 @@ impl<'a> Reader<'a> {
         errors.is_empty().then(|| tree::entries(table.get_ref()))
     }
 
-    /// What was read, or everything that is wrong with the file, in its order.
+    /// What was read, or all errors of the file, in its order.
+    ///
+    /// # Errors
+    /// The errors of the file.
     pub fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Diagnostic>> {
         let mut errors = self.errors;
         errors.sort_by(|a, b| (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message)));
@@ -65,13 +67,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds an error at a place, with what to do.
+    /// Adds an error at a place, with a suggestion.
     pub fn error(&mut self, place: &SourceSpan, message: impl Into<String>, help: Option<String>) {
         let context = place.used.clone().map(|span| (span, "used here".to_string()));
         self.push(place, message.into(), help, context);
     }
 
-    /// An error that another place explains.
+    /// Adds an error that another place explains.
     pub fn error_with(&mut self, place: &SourceSpan, message: impl Into<String>, other: &SourceSpan, label: &str) {
         let span = other.used.as_ref().unwrap_or(&other.span).clone();
         self.push(place, message.into(), None, Some((span, label.to_string())));
@@ -85,7 +87,7 @@ impl<'a> Reader<'a> {
         context: Option<(Range<usize>, String)>,
     ) {
         let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
-        // Instances of a scenario repeat each other's errors.
+        // The instances of a scenario have the same errors.
         let known = (diagnostic.span.start, diagnostic.span.end, diagnostic.message.clone());
         if self.is_full() || self.unfilled.contains(&diagnostic.span) || !self.seen.insert(known) {
             return;
@@ -98,8 +100,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether there are so many errors that no more are kept. Looking for what was meant may then be
-    /// spared.
+    /// Whether no more errors are kept, because there are too many. Searching for suggestions is then superfluous.
     pub fn is_full(&self) -> bool {
         self.errors.len() > MOST_ERRORS
     }
@@ -114,7 +115,7 @@ impl<'a> Reader<'a> {
         self.error(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None);
     }
 
-    /// The text of a node; an error where it is something else.
+    /// The text of a node; an error for any other value.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.data {
             Data::Text(text) => Some(text),
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text with something in it.
+    /// Text that is not empty.
     pub fn sentence(&mut self, node: &Node) -> Option<String> {
         let text = self.text(node)?;
         if text.trim().is_empty() {
@@ -140,28 +141,28 @@ impl<'a> Reader<'a> {
         Some(text.to_string())
     }
 
-    /// Text that is one of these.
-    pub fn word<'w>(&mut self, node: &Node, what: &str, words: &[&'w str]) -> Option<&'w str> {
+    /// Text that is one of `words`.
+    pub fn word<'w>(&mut self, node: &Node, noun: &str, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let found = words.iter().find(|word| **word == text).copied();
         if found.is_none() {
-            self.error(&node.place, format!("unknown {what} `{text}`"), suggest(text, words.iter().copied()));
+            self.error(&node.place, format!("unknown {noun} `{text}`"), suggest(text, words.iter().copied()));
         }
         found
     }
 
     /// A name that the author makes up.
-    pub fn name<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+    pub fn name<'n>(&mut self, node: &'n Node, noun: &str) -> Option<&'n str> {
         let text = self.text(node)?;
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
-            self.error(&node.place, format!("`{text}` is not a valid name for a {what}"), help);
+            self.error(&node.place, format!("`{text}` is not a valid name for a {noun}"), help);
             return None;
         }
         Some(text)
     }
 
-    /// The integer of a node, within a range; an error where it is something else.
+    /// The integer of a node, within a range; an error for any other value.
     pub fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
         match &node.data {
             Data::Int(value) if range.contains(value) => Some(*value),
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The flag of a node; an error where it is something else.
+    /// The flag of a node; an error for any other value.
     pub fn boolean(&mut self, node: &Node) -> Option<bool> {
         match node.data {
             Data::Bool(value) => Some(value),
@@ -211,7 +212,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The parts of a list; an error where the node is something else.
+    /// The parts of a list; an error for any other value.
     pub fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.data {
             Data::List(nodes) => Some(nodes),
@@ -222,7 +223,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A list, or one value in place of a list of one.
+    /// The parts of a list, or a single value as a list of one.
     pub fn one_or_more<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.data {
             Data::List(nodes) => {
@@ -235,7 +236,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The entries of a table; an error where the node is something else.
+    /// The entries of a table; an error for any other value.
     pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [TreeEntry]> {
         match &node.data {
             Data::Table(entries) => Some(entries),
@@ -246,7 +247,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A table in which only these keys may stand.
+    /// The entries of a table that may have only these keys.
     pub fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [TreeEntry]> {
         let entries = self.table(node)?;
         self.known_keys(entries, keys);
@@ -266,22 +267,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value of a key that must be there; its absence is reported at `owner`.
+    /// The value of a required key. A missing key is reported at `owner`.
     pub fn required<'n>(
         &mut self,
         entries: &'n [TreeEntry],
         key: &str,
         owner: &SourceSpan,
-        what: &str,
+        owner_name: &str,
     ) -> Option<&'n Node> {
         let node = get(entries, key);
         if node.is_none() && !self.misspelt(entries, key) {
-            self.error(owner, format!("{what} needs `{key}`"), None);
+            self.error(owner, format!("{owner_name} needs `{key}`"), None);
         }
         node
     }
 
-    /// Whether another key was already said to mean this one, so that its absence needs no words.
+    /// Whether another key was already reported as a misspelling of this one, so that its absence is not reported too.
     pub fn misspelt(&self, entries: &[TreeEntry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
         let said = |entry: &TreeEntry| {
@@ -302,17 +303,17 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Whether a text is what a plan calls a GPU: `gpu0` to `gpu63`.
+/// Whether a text is a plan's name of a GPU: `gpu0` to `gpu63`.
 pub fn is_gpu(text: &str) -> bool {
     let Some(digits) = text.strip_prefix("gpu") else { return false };
     let canonical = digits == "0" || !digits.starts_with('0');
     canonical && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n < 64)
 }
 
-/// The comment lines that a file begins with, joined.
+/// The comment lines at the beginning of a file, joined.
 pub fn opening_comment(source: &str) -> String {
     let comments = source.lines().map_while(|line| line.strip_prefix('#'));
-    // `#:schema` and the like speak to editors.
+    // Comments such as `#:schema` are for editors.
     let comments = comments.filter(|line| !line.starts_with(':')).map(str::trim);
     comments.collect::<Vec<_>>().join(" ").trim().to_string()
 }

@@ -1,4 +1,4 @@
-//! The forms that recur in the JSON Schema of a file.
+//! Forms that recur in the JSON Schemas of files.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub fn set(schema: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// What `$defs` calls by this name.
+/// A reference to this definition of `$defs`.
 pub fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("#/$defs/{definition}") })
 }
@@ -24,7 +24,7 @@ pub fn sentence(description: &str) -> Value {
     json!({ "description": description, "type": "string", "minLength": 1 })
 }
 
-/// One of these forms, or a `${parameter}` in its place.
+/// A value of one of these forms, or `${parameter}` in its place.
 pub fn or_parameter(forms: Value) -> Value {
     let mut forms = if let Value::Array(forms) = forms { forms } else { vec![forms] };
     forms.push(reference("parameter"));
@@ -38,5 +38,5 @@ pub fn one_or_more(form: Value) -> Value {
 
 /// A number of bytes with its unit.
 pub const BYTES: &str = "^[0-9]+ *(B|KiB|MiB|GiB)$";
-/// A GPU as a plan calls it.
+/// The plan's name of a GPU.
 pub const GPU: &str = "^gpu([0-9]|[1-5][0-9]|6[0-3])$";

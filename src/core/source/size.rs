@@ -3,12 +3,12 @@
 /// The units of a byte size, largest last.
 const UNITS: [(&str, i64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
-/// Why a text is not a size or a duration.
+/// The text is not a size or duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// What would be valid.
     pub help: String,
 }
 
@@ -16,14 +16,16 @@ fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
     Malformed { message: message.into(), help: help.into() }
 }
 
-/// The digits at the start of a text, and what follows them without the spaces between.
+/// The leading digits of a text, and the rest without the spaces between.
 fn split(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (end > 0).then(|| (&text[..end], text[end..].trim_start()))
 }
 
-/// The number of bytes that a text such as `64 MiB` says. A unit must be written: bare digits may
-/// be a name or a mask as well as a number.
+/// The number of bytes in a text such as `64 MiB`. A unit is required, because digits alone may be a name or a mask.
+///
+/// # Errors
+/// The text is no size.
 pub fn bytes(text: &str) -> Result<i64, Malformed> {
     let form = "write an integer, or a number with B, KiB, MiB or GiB";
     let Some((digits, unit)) = split(text.trim()) else {
@@ -42,7 +44,7 @@ pub fn bytes(text: &str) -> Result<i64, Malformed> {
         .ok_or_else(|| malformed(format!("`{text}` is more than a 64-bit number of bytes"), form))
 }
 
-/// The binary unit that was probably meant by a decimal or abbreviated one.
+/// The binary unit that was probably meant by a decimal or abbreviated unit.
 fn decimal(unit: &str) -> Option<&'static str> {
     match unit.to_ascii_lowercase().as_str() {
         "k" | "kb" => Some("KiB"),
@@ -52,12 +54,15 @@ fn decimal(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text was meant as a byte size, rightly written or not.
+/// Whether a text was meant as a byte size, valid or not.
 pub fn looks_like_bytes(text: &str) -> bool {
     split(text).is_some_and(|(_, unit)| decimal(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit))
 }
 
-/// The milliseconds that a text such as `500ms`, `30s` or `2m` says.
+/// The milliseconds in a text such as `500ms`, `30s` or `2m`.
+///
+/// # Errors
+/// The text is no duration.
 pub fn milliseconds(text: &str) -> Result<u64, Malformed> {
     let wrong = || malformed(format!("`{text}` is not a duration"), "write a number with ms, s or m, such as `30s`");
     let (digits, unit) = split(text).ok_or_else(wrong)?;

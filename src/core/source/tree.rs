@@ -1,16 +1,16 @@
-//! The TOML document as a tree in the order of the file, every part with its place.
+//! The TOML document as a tree in the order of the file. Every part knows its place.
 
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-/// Where a part of a file stands.
+/// The place of a part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceSpan {
-    /// The text that says it.
+    /// The bytes of the part.
     pub span: Range<usize>,
-    /// For a value that stands for a parameter: where `${parameter}` is written.
+    /// For the value of a parameter: where `${parameter}` is written.
     pub used: Option<Range<usize>>,
 }
 
@@ -20,7 +20,7 @@ impl SourceSpan {
         SourceSpan { span, used: None }
     }
 
-    /// The first byte of the part as the step or check has it, for its line number.
+    /// Where a step or check uses the part, in bytes of the text, for its line number.
     pub fn start(&self) -> usize {
         self.used.as_ref().unwrap_or(&self.span).start
     }
@@ -29,9 +29,9 @@ impl SourceSpan {
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it holds.
+    /// The value.
     pub data: Data,
-    /// Where it is.
+    /// Its place.
     pub place: SourceSpan,
 }
 
@@ -48,7 +48,7 @@ pub enum Data {
     List(Vec<Node>),
     /// A table.
     Table(Vec<TreeEntry>),
-    /// What no part of the format takes, with the word for it.
+    /// A value that the format does not use, with the name of its type.
     Other(&'static str),
 }
 
@@ -57,21 +57,21 @@ pub enum Data {
 pub struct TreeEntry {
     /// Its key.
     pub key: TreeKey,
-    /// What the key has.
+    /// The value of the key.
     pub value: Node,
 }
 
 /// A key and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeKey {
-    /// The key itself.
+    /// The name of the key.
     pub text: String,
-    /// Where it is.
+    /// Its place.
     pub place: SourceSpan,
 }
 
 impl Data {
-    /// The word for the type, in messages.
+    /// The name of the type, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Data::Text(_) => "text",
@@ -113,7 +113,7 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
     Node { data, place: SourceSpan::at(value.span()) }
 }
 
-/// A table that was read already, all of whose parts are said to stand where the table does.
+/// A table that was parsed elsewhere, as a node. All of its parts get the place of the table.
 pub fn table_at(table: &Table, place: &SourceSpan) -> Node {
     let entry = |(key, value): (&String, &Value)| {
         let key = TreeKey { text: key.clone(), place: place.clone() };

@@ -7,13 +7,13 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> Strin
     format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
 }
 
-/// Each different thing with how often it is there, in the order in which the things first come.
+/// The distinct items and how often each occurs, in the order of their first occurrence.
 pub fn tally<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
-    let groups = grouped(all.into_iter().map(|one| (one, ())));
-    groups.into_iter().map(|(one, times)| (one, times.len())).collect()
+    let groups = grouped(all.into_iter().map(|item| (item, ())));
+    groups.into_iter().map(|(item, times)| (item, times.len())).collect()
 }
 
-/// What belongs to each key, keys and values in the order in which they first come.
+/// The values of each key. Keys and values are in the order of their first occurrence.
 pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in all {

@@ -1,11 +1,10 @@
-//! Foreign text made harmless, one function per place it can end up in.
+//! Foreign text made harmless, with one function per output format.
 //!
-//! Names, details and output tails come from scenario files, libraries and other people's reports.
-//! Every function here starts from [`visible`], so that every format escapes.
+//! Names, details and the tails of outputs come from scenario files, libraries and other people's reports. Every
+//! function here starts from [`visible`], so that every format escapes.
 
-/// Text on one line, with everything that acts instead of showing written as an escape: control
-/// characters, changes of writing direction, characters that cannot be seen, and the marks by
-/// which CI systems recognise commands in a log.
+/// Text on one line. Characters that act instead of being shown are escaped: control characters, changes of writing
+/// direction, invisible characters, and the marks by which CI systems recognise commands in a log.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -16,10 +15,10 @@ pub fn visible(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // A CI system takes `::` for a command where a line begins, even after blanks. Nobody
-            // knows where a line will be broken, so no word may begin with it.
+            // A CI system takes `::` for a command at the beginning of a line, also after whitespace. Where a line
+            // will be broken is not known here, so no word may begin with it.
             ':' if starts_word && rest.peek() == Some(&':') => out.push_str("\\x3a"),
-            // And it takes `##[` and `##vso[` for commands anywhere in a line.
+            // CI systems also take `##[` and `##vso[` for commands, anywhere in a line.
             '#' if before == Some('#') && rest.clone().find(|c| !c.is_ascii_alphanumeric()) == Some('[') => {
                 out.push_str("\\x23")
             }
@@ -32,7 +31,7 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Whether a character does something other than show itself.
+/// Whether a character acts instead of being shown.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -71,7 +70,7 @@ pub fn markdown(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A space of no width keeps a name after it from being notified.
+            // A zero-width space keeps the name after it from being notified.
             '@' => out.push_str("@&#8203;"),
             '|' | '`' | '*' | '_' | '[' | ']' | '!' | '~' | '\\' | '#' | '$' => {
                 out.push('\\');
@@ -83,7 +82,7 @@ pub fn markdown(text: &str) -> String {
     out
 }
 
-/// Text without characters that XML forbids. Markup is left to the XML writer.
+/// Text without the characters that XML forbids. The XML writer escapes markup.
 pub fn xml(text: &str) -> String {
     visible(text)
 }
@@ -111,8 +110,8 @@ pub fn github_property(text: &str) -> String {
     github_message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The last lines of a process's output, each made [`visible`] and put behind a bar, so that none
-/// of them can pass for a line of ours. `limit` is in bytes.
+/// The last lines of a process's output, at most `limit` bytes. Each line is made [`visible`] and gets a bar in front,
+/// so that it cannot be mistaken for a line of ours.
 pub fn tail(text: &str, limit: usize) -> String {
     let start = (text.len().saturating_sub(limit)..text.len()).find(|at| text.is_char_boundary(*at));
     let kept = start.and_then(|start| text.get(start..)).unwrap_or_default();
@@ -125,7 +124,7 @@ pub fn tail(text: &str, limit: usize) -> String {
     out
 }
 
-/// The start of a text, at most `limit` bytes of it, with `…` where something is left out.
+/// The beginning of a text, at most `limit` bytes; `…` marks what is left out.
 pub fn shorten(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

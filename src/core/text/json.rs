@@ -1,19 +1,19 @@
-//! JSON that people read too: on one line what fits on a line.
+//! JSON that people read too: a value that fits on one line is written on one line.
 
 use serde_json::Value;
 
-/// The longest line, in bytes, but for lists of plain values.
+/// The longest line, in bytes. Lists of plain values may be longer.
 const LONGEST: usize = 500;
 
-/// A document. It ends with a newline. What is longer than a line has a line for each of its
-/// parts, but for lists of plain values, which stay on one line.
+/// A document, with a newline at the end. A value that does not fit on a line has a line for each of its parts; lists
+/// of plain values stay on one line.
 pub fn document(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, 0, 0);
     out + "\n"
 }
 
-/// Writes a value behind `before` columns that its line has already.
+/// Writes a value on a line that already has `before` columns.
 fn write(out: &mut String, value: &Value, indent: usize, before: usize) {
     let (open, close, parts): (char, char, Vec<(String, &Value)>) = match value {
         Value::Object(parts) => {

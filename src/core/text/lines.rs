@@ -1,18 +1,18 @@
-//! Text in lines of a given width, counted in columns of a terminal.
+//! Text in lines of a given width, measured in terminal columns.
 //!
-//! A line is broken between words; inside a word only where the word alone is longer than the line.
+//! Lines are broken between words; a word is broken only if it is longer than a line.
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::escape::terminal;
 
-/// The width that fits a CI log and half a screen: what is taken where no terminal says otherwise.
+/// The width without a terminal. It fits a CI log and half a screen.
 pub const WIDTH: usize = 100;
 
-/// The narrowest width for which anything is laid out.
+/// The narrowest width of any layout.
 pub const NARROWEST: usize = 40;
 
-/// A space at which no line is broken; it is printed as any other.
+/// A space at which lines are not broken. It is printed like any other space.
 pub const UNBROKEN: char = '\u{a0}';
 
 /// How many columns a text takes.
@@ -20,16 +20,16 @@ pub fn columns(text: &str) -> usize {
     textwrap::core::display_width(text)
 }
 
-/// A text behind a head, broken between words, and continued under its first word. What is foreign
-/// in it is made harmless.
+/// A text after `head`, broken between words, with later lines indented to its first word. Foreign characters are made
+/// harmless.
 pub fn sentence(head: &str, text: &str, width: usize) -> String {
     let text = terminal(text);
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
     wrap(head, &words, " ", width)
 }
 
-/// Parts behind a head, joined, and continued under the first part where the line is full. A part
-/// is broken only between its words, and only where it does not fit a line of its own.
+/// Joins `parts` after `head`, with later lines indented to the first part. A part is broken, between its words, only
+/// if it does not fit on a line of its own.
 pub fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String {
     let indent = columns(head);
     let room = width.saturating_sub(indent).max(1);

@@ -1,16 +1,16 @@
-//! Text without what tells whose machine it is from: paths, UUIDs and PCI addresses of GPUs, names of
-//! host and user. The same thing always becomes the same thing, so that what is told apart stays apart.
+//! Text without what identifies a machine: paths, UUIDs and PCI addresses of GPUs, names of host and user. Equal texts
+//! get equal replacements, so that different things stay different.
 
 use std::collections::BTreeMap;
 
-/// What stands for what was taken out.
+/// The replacement for names.
 pub const GONE: &str = "(redacted)";
 
-/// What stands for the folders of a path.
+/// The replacement for the folders of a path.
 const FOLDERS: &str = "…/";
 /// Folders that are the same on every machine.
 const COMMON: [&str; 3] = ["/proc/", "/dev/", "/sys/"];
-/// How a UUID is divided by hyphens.
+/// The lengths of the groups of a UUID.
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 /// The last part of a path.
@@ -18,7 +18,7 @@ pub fn short(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// The path below the folder of packages, or the last part alone.
+/// The path below the folder of packages; the last part if it is in no such folder.
 pub fn keep_package(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.iter().position(|part| matches!(*part, "site-packages" | "dist-packages")) {
@@ -36,15 +36,15 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// With the names of the host and of the user, which nothing tells from other words.
+    /// A redactor that also replaces these names of the host and the user.
     pub fn new(host: &str, user: &str) -> Redactor {
         let all = [(host, "host"), (user, "user")];
-        // A shorter one would take parts of what matters with it, and `root` names nobody.
+        // A shorter name would also replace parts of other words, and `root` identifies nobody.
         let names = all.into_iter().filter(|(name, _)| name.len() > 2 && *name != "root");
         Redactor { names: names.map(|(name, word)| (name.to_owned(), word)).collect(), ..Redactor::default() }
     }
 
-    /// The text without them.
+    /// The text without what identifies a machine.
     pub fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -61,12 +61,12 @@ impl Redactor {
         out
     }
 
-    /// Everything in a document: keys and values.
+    /// Redacts all keys and values of a document.
     pub fn json(&mut self, value: &mut serde_json::Value) {
         use serde_json::Value;
         match value {
             Value::String(text) => *text = self.text(text),
-            Value::Array(all) => all.iter_mut().for_each(|one| self.json(one)),
+            Value::Array(all) => all.iter_mut().for_each(|part| self.json(part)),
             Value::Object(map) => {
                 let entries = std::mem::take(map);
                 map.extend(entries.into_iter().map(|(key, mut value)| {
@@ -78,7 +78,7 @@ impl Redactor {
         }
     }
 
-    /// What stands at the start of a text, by its length in bytes, and what it becomes.
+    /// What has to be replaced at the start of a text: its length in bytes, and the replacement.
     fn found(&mut self, text: &str, before: Option<char>) -> Option<(usize, String)> {
         if let Some(found) = self.uuid(text).or_else(|| self.address(text)) {
             return Some(found);
@@ -91,7 +91,7 @@ impl Redactor {
         ends.then(|| (name.0.len(), name.1.to_string()))
     }
 
-    /// A UUID with `GPU-` or `MIG-` before it, whole or shortened to its first group or more.
+    /// A UUID with the prefix `GPU-` or `MIG-`, whole or shortened to at least its first group.
     fn uuid(&mut self, text: &str) -> Option<(usize, String)> {
         let prefix = ["GPU-", "MIG-", "gpu-", ""].into_iter().find(|prefix| text.starts_with(prefix))?;
         let digits: String =
@@ -113,8 +113,8 @@ impl Redactor {
 
     /// A PCI address, with a domain of four or eight digits.
     fn address(&mut self, text: &str) -> Option<(usize, String)> {
-        let of: String = text.chars().take_while(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.')).collect();
-        let (domain, rest) = of.split_once(':')?;
+        let address: String = text.chars().take_while(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.')).collect();
+        let (domain, rest) = address.split_once(':')?;
         let (bus, rest) = rest.split_once(':')?;
         let (device, function) = rest.split_once('.')?;
         let function = function.trim_end_matches('.');

@@ -1,22 +1,22 @@
-//! Numbers as people read them. The report has the exact ones; these are for the eye.
+//! Numbers as people read them. Reports have the exact numbers.
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Bytes: `530 MiB`, `1.5 MiB`, `141 GiB`, `0`. Nothing but zero is shown as zero.
+/// Bytes: `530 MiB`, `1.5 MiB`, `141 GiB`, `0`. Only zero is shown as `0`.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
         1..KIB => format!("{bytes} B"),
-        // What would round up to the next unit is shown in the next unit.
+        // A value that would round up to the next unit is shown in that unit.
         _ if bytes < MIB - KIB / 2 => scaled(bytes, KIB, "KiB"),
         _ if bytes < 10 * GIB => scaled(bytes, MIB, "MiB"),
         _ => scaled(bytes, GIB, "GiB"),
     }
 }
 
-/// Bytes with the exact number beside them where the short form is not exact: `3.6 MiB (3760128 B)`.
+/// Bytes, with the exact number if the short form is not exact: `3.6 MiB (3760128 B)`.
 pub fn bytes_exact(bytes: u64) -> String {
     let unit = match bytes {
         0..KIB => 1,
@@ -37,7 +37,7 @@ pub fn delta(bytes: i64) -> String {
     }
 }
 
-/// A change that may not have been read: `+530 MiB`, or `not read`.
+/// A change in bytes: `+530 MiB`, or `not read` for `None`.
 pub fn delta_or_unread(bytes: Option<i64>) -> String {
     bytes.map_or_else(|| "not read".to_owned(), delta)
 }
@@ -62,7 +62,7 @@ pub fn cuda_version(number: i32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
 }
 
-/// Whole where exact or large, with one digit behind the point where that digit matters.
+/// A whole number if that is exact or large; otherwise one decimal place.
 fn scaled(value: u64, unit: u64, name: &str) -> String {
     let tenths = (u128::from(value) * 10 + u128::from(unit) / 2) / u128::from(unit);
     if value.is_multiple_of(unit) || tenths >= 1000 || tenths % 10 == 0 {

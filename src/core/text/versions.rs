@@ -3,17 +3,17 @@
 /// A version as numbers, so that 12.10 comes after 12.9.
 pub type Version = Vec<u32>;
 
-/// Reads a version; a part that is no number is 0.
+/// Parses a version; a part that is no number becomes 0.
 pub fn number(version: &str) -> Version {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// Writes it again.
+/// The version as text.
 pub fn name(version: &[u32]) -> String {
     version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
-/// Versions as ranges, which end where one of `all` was not asked.
+/// Versions as ranges. A range ends at a version of `all` that is not among them.
 pub fn ranges(versions: &[Version], all: &[Version]) -> String {
     let ranges = all.split(|version| !versions.contains(version)).filter_map(|range| match range {
         [] => None,

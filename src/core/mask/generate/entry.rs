@@ -1,22 +1,21 @@
-//! Single entries, as templates write them: what names a GPU in every way that there is, and what
-//! resembles it.
+//! Single entries, as templates write them: every way to name a GPU, and texts that resemble one.
 
 use crate::mask::template::quoted;
 use crate::random::Random;
 
-/// What entries of a list are written with.
+/// Whether the entries of a list are numbers or UUIDs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identifier {
     Ordinal,
     Uuid,
 }
 
-/// The bits of a number that count, and those beyond.
+/// Powers of two near the borders of 32 and 64 bits.
 const POWERS: [u32; 7] = [31, 32, 33, 62, 63, 64, 65];
 
 const BLANKS: [&str; 7] = [" ", "  ", "\t", "\n", "\u{b}", "\u{c}", "\r"];
 
-/// Words that people have written, and texts that mean something elsewhere.
+/// Words that people have written, and texts that have a meaning elsewhere.
 const WORDS: [&str; 30] = [
     "all",
     "none",
@@ -50,13 +49,13 @@ const WORDS: [&str; 30] = [
     "device=0",
 ];
 
-/// What follows a number without being a part of it.
+/// Text that may follow a number.
 const TAILS: [&str; 24] = [
     "gpu", "a", "e1", "e9", "x0", ".0", ".5", "-1", "+1", "-", "_0", "'", ";1", ":1", "/0", "|1", " 1", "\n1", "\t",
     " ", "L", "u", "h", "é",
 ];
 
-/// What stands for nothing, or for something else than it seems.
+/// Text that stands for nothing, or for something else than it seems.
 const FOREIGN: [&str; 16] = [
     "é",
     "ß",
@@ -84,7 +83,7 @@ pub(super) fn naming(random: &mut Random, gpu: usize, kind: Identifier) -> Strin
     }
 }
 
-/// An entry that nearly names a GPU in the way that the others of its list do.
+/// An entry that almost names a GPU in the way of the other entries of its list.
 pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Identifier) -> String {
     match kind {
         Identifier::Ordinal => number(random, gpus),
@@ -92,7 +91,7 @@ pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Identifier) -> S
     }
 }
 
-/// An entry of any sort, which probably names no GPU.
+/// An entry of any kind that probably names no GPU.
 pub(super) fn stray(random: &mut Random, gpus: usize) -> String {
     match random.below(100) {
         0..34 => number(random, gpus),
@@ -107,7 +106,7 @@ pub(super) fn stray(random: &mut Random, gpus: usize) -> String {
     }
 }
 
-/// An entry of any sort, good or bad.
+/// An entry of any kind, valid or invalid.
 pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     if gpus == 0 || random.percent(50) {
         return stray(random, gpus);
@@ -116,11 +115,11 @@ pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     naming(random, gpu, kind)
 }
 
-/// A GPU's place, spelt in one of its many ways.
+/// A GPU's index, in one of its many spellings.
 fn ordinal(random: &mut Random, gpu: usize) -> String {
     let mut value = i128::try_from(gpu).unwrap_or(0);
     if random.percent(15) {
-        // The lower 32 bits stay what they are.
+        // The lower 32 bits stay as they are.
         let times = random.pick([1, -1, 2, -2, 3, 1 << 16, -(1 << 16), (1 << 31) - 1, -(1 << 31)]);
         value += times << 32;
     }
@@ -143,7 +142,7 @@ fn ordinal(random: &mut Random, gpu: usize) -> String {
     format!("{blanks}{sign}{}{}{tail}", "0".repeat(zeros), value.unsigned_abs())
 }
 
-/// A number that is near a border, or far out.
+/// A number near the limits of integers or of the list of GPUs, or far beyond.
 fn number(random: &mut Random, gpus: usize) -> String {
     let above = |random: &mut Random| gpus + random.below(4);
     let tail = if random.percent(15) { random.pick(TAILS) } else { "" };
@@ -164,7 +163,7 @@ fn number(random: &mut Random, gpus: usize) -> String {
     format!("{number}{tail}")
 }
 
-/// A number not far from where 31, 32, 63 or 64 bits end; some of them name a GPU.
+/// A number near 2^31, 2^32, 2^63 or 2^64; some of these name a GPU.
 fn near_a_power(random: &mut Random, gpus: usize) -> String {
     let near = i128::try_from(random.between(0, gpus + 2)).unwrap_or(0) - 2;
     let value = (1i128 << random.pick(POWERS)) * random.pick([1, 1, 1, 2, 3]) + near;
@@ -176,7 +175,7 @@ fn digits(random: &mut Random, least: usize, most: usize) -> String {
     (0..count).map(|_| random.pick(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])).collect()
 }
 
-/// A GPU's UUID, whole or cut short where it still is the only one.
+/// A GPU's UUID, whole or shortened to digits that are still unique.
 fn uuid(random: &mut Random, gpu: usize) -> String {
     let form = random.pick(["uuid", "uuid", "uuid", "UUID"]);
     let written = match random.below(100) {
@@ -189,7 +188,7 @@ fn uuid(random: &mut Random, gpu: usize) -> String {
     format!("{written}{}", " ".repeat(blanks))
 }
 
-/// What a slip makes of a UUID.
+/// A UUID with a typing error.
 fn nearly_uuid(random: &mut Random, gpus: usize) -> String {
     let gpu = random.below(gpus.max(1));
     match random.below(20) {
@@ -206,7 +205,7 @@ fn nearly_uuid(random: &mut Random, gpus: usize) -> String {
             random.pick(["0", "f", "x", "-", ".", "\t", "\n", " x", ";", "/0", "\"", "é", "\r"])
         ),
         6 => format!("<uuid{gpu}:{}>{}", random.between(12, 39), random.pick(["x", "g", "--", "\t", "*", "...", "é"])),
-        // A blank after the comma, as lists of numbers may have.
+        // Whitespace after the comma, as in lists of numbers.
         16.. => format!(" <uuid{gpu}>"),
         7 => format!("{}<uuid{gpu}>", random.pick([" ", " ", " ", "  ", "\t", "\n", "\"", "0", "-", "é", "\u{feff}"])),
         8 => format!("<uuid{gpu}:{}> <bare{gpu}>", random.between(5, 20)),
@@ -256,7 +255,7 @@ fn foreign(random: &mut Random) -> String {
     }
 }
 
-/// Visible ASCII of any sort; a comma in it makes it several entries.
+/// Visible ASCII characters; a comma among them makes several entries.
 fn text(random: &mut Random) -> String {
     let letters = random.between(1, 12);
     let letter = |random: &mut Random| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0));

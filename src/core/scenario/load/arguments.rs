@@ -1,4 +1,4 @@
-//! The arguments of a call, compared with its parameters.
+//! Reading the arguments of a call by its parameters.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,29 +12,29 @@ use super::reader::Reader;
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::scenario::{Hazard, Scalar, environment};
 
-/// More than this must be announced by a hazard.
+/// Larger allocations must be announced by a hazard, in bytes.
 const MOST_BYTES: i64 = 1 << 30;
 
 /// A name that an earlier step bound with `as`.
 pub(super) struct Bound {
-    /// The type of handle; none if the step that binds it is itself in error.
-    pub(super) of: Option<&'static str>,
-    /// The call that bound it.
+    /// The type of handle; `None` if the step that binds it has an error.
+    pub(super) handle: Option<&'static str>,
+    /// The call that binds it.
     pub(super) call: String,
     pub(super) place: SourceSpan,
 }
 
 impl Bound {
-    /// Whether the call that bound it has an effect.
+    /// Whether the call that binds it has an effect.
     pub(super) fn has(&self, effect: Effect) -> bool {
         calls::find(&self.call).is_some_and(|call| call.has(effect))
     }
 }
 
-/// The names bound so far in a case.
+/// The names that the steps of a case have bound so far.
 pub(super) type Names = BTreeMap<String, Bound>;
 
-/// What the arguments of a call are read with.
+/// The context in which the arguments of a call are read.
 pub(super) struct Arguments<'r, 'a> {
     pub(super) reader: &'r mut Reader<'a>,
     pub(super) names: &'r Names,
@@ -44,8 +44,8 @@ pub(super) struct Arguments<'r, 'a> {
 }
 
 impl Arguments<'_, '_> {
-    /// The inputs of a call. `as` is not among them. An input that stands `beside` the call is in
-    /// error already, and so not missing.
+    /// The inputs of a call, without `as`. An input that stands `beside` the call was already reported, so it is not
+    /// reported as missing.
     pub(super) fn read(
         &mut self,
         key: &TreeKey,
@@ -106,7 +106,7 @@ impl Arguments<'_, '_> {
             }
             ParamKind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             ParamKind::Constant(constants) => self.constant(constants, node),
-            ParamKind::Handle(of) | ParamKind::FatBinary(of) => self.handle(param, Some(of), node),
+            ParamKind::Handle(kind) | ParamKind::FatBinary(kind) => self.handle(param, Some(kind), node),
             ParamKind::Ptx => self.kernel(node),
             ParamKind::Arguments => self.list(param, node),
             ParamKind::Actor | ParamKind::Pid => self.actor(call, node),
@@ -117,13 +117,13 @@ impl Arguments<'_, '_> {
             ParamKind::Location => self.integer(node, 0..=63),
             ParamKind::In(template) if template.width == 8 => self.word(node),
             ParamKind::In(_) => self.integer(node, 0..=i64::from(u32::MAX)),
-            ParamKind::Block(of, _) => self.handle(param, Some(of), node),
-            // No input is of these kinds.
+            ParamKind::Block(kind, _) => self.handle(param, Some(kind), node),
+            // These kinds are no inputs.
             ParamKind::Fixed(_) | ParamKind::Out(_) => None,
         }
     }
 
-    /// An integer, or the number of GPUs, which only the plan knows.
+    /// An integer, or `${gpus}`, the number of GPUs, which only the plan knows.
     fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<Scalar> {
         match &node.data {
             Data::Text(text) if text == "${gpus}" => Some(Scalar::Text(text.clone())),
@@ -134,7 +134,7 @@ impl Arguments<'_, '_> {
     fn bytes(&mut self, param: &Param, node: &Node) -> Option<Scalar> {
         let bytes = self.reader.bytes(node)?;
         let announced = self.hazards.iter().any(|hazard| matches!(hazard, Hazard::Bigmem | Hazard::Oversubscribe));
-        // What a pool is told to keep takes no memory by itself.
+        // The limit of a pool takes no memory by itself.
         if bytes > MOST_BYTES && !announced && param.name != "keep_bytes" {
             let help = Some("write `hazards = [\"bigmem\"]`, or ask for less".to_string());
             self.reader.error(&node.place, "more than 1 GiB needs the hazard `bigmem`", help);
@@ -143,7 +143,7 @@ impl Arguments<'_, '_> {
         Some(Scalar::Int(bytes))
     }
 
-    /// A 64-bit number of bytes, which takes nothing by itself.
+    /// A 64-bit number of bytes that allocates nothing by itself.
     fn word(&mut self, node: &Node) -> Option<Scalar> {
         if matches!(&node.data, Data::Text(text) if text == UINT64_MAX) {
             return Some(Scalar::Int(-1));
@@ -160,31 +160,31 @@ impl Arguments<'_, '_> {
         Some(Scalar::Text(name.to_string()))
     }
 
-    fn handle(&mut self, param: &Param, of: Option<&str>, node: &Node) -> Option<Scalar> {
+    fn handle(&mut self, param: &Param, wanted: Option<&str>, node: &Node) -> Option<Scalar> {
         if matches!(node.data, Data::Int(_)) {
             let help = Some("write a name that an earlier step bound with `as`, or `\"NULL\"`".to_string());
             self.reader.error(&node.place, "expected the name of a handle, found an integer", help);
             return None;
         }
         let name = self.reader.text(node)?;
-        if name == "NULL" || (of == Some("stream") && BUILT_IN_STREAMS.value(name).is_some()) {
+        if name == "NULL" || (wanted == Some("stream") && BUILT_IN_STREAMS.value(name).is_some()) {
             return Some(Scalar::Text(name.to_string()));
         }
         let Some(bound) = self.names.get(name) else {
-            self.unbound(name, node, |bound| of.is_none() || bound.of == of);
+            self.unbound(name, node, |bound| wanted.is_none() || bound.handle == wanted);
             return None;
         };
-        let fits = match (bound.of, of) {
-            (Some(bound), Some(of)) => bound == of,
+        let fits = match (bound.handle, wanted) {
+            (Some(bound), Some(wanted)) => bound == wanted,
             (Some(bound), None) => bound != ACTOR,
             (None, _) => true,
         };
         if !fits {
             let message = format!(
                 "`{name}` is {}, and `{}` takes {}",
-                with_article(bound.of.unwrap_or("handle")),
+                with_article(bound.handle.unwrap_or("handle")),
                 param.name,
-                with_article(of.unwrap_or("handle")),
+                with_article(wanted.unwrap_or("handle")),
             );
             self.reader.error_with(&node.place, message, &bound.place, "bound here");
             return None;
@@ -204,14 +204,14 @@ impl Arguments<'_, '_> {
     fn actor(&mut self, call: &Call, node: &Node) -> Option<Scalar> {
         let name = self.reader.text(node)?;
         let Some(bound) = self.names.get(name) else {
-            self.unbound(name, node, |bound| bound.of == Some(ACTOR));
+            self.unbound(name, node, |bound| bound.handle == Some(ACTOR));
             return None;
         };
         let starts = |maker: &Call| match call.has(Effect::JoinsThread) {
             true => maker.has(Effect::StartsThread),
             false => maker.starts_process(),
         };
-        if bound.of.is_some() && !calls::find(&bound.call).is_some_and(starts) {
+        if bound.handle.is_some() && !calls::find(&bound.call).is_some_and(starts) {
             let makers = calls::all().filter(|maker| starts(maker)).map(|maker| format!("`{}`", maker.name));
             let makers = makers.collect::<Vec<_>>().join(" or ");
             let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", call.name, bound.call);
@@ -239,13 +239,13 @@ impl Arguments<'_, '_> {
     }
 }
 
-/// The name of an environment variable on the list.
+/// The name of an environment variable that a scenario may use.
 pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> Option<Scalar> {
     let name = reader.text(node)?;
     may_name(reader, name, &node.place, in_python).then(|| Scalar::Text(name.to_string()))
 }
 
-/// Whether a scenario may name this environment variable.
+/// Whether a scenario may use this environment variable; reports it if not.
 pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &SourceSpan, in_python: bool) -> bool {
     let known = environment::NAMES.contains(&name) || (in_python && environment::is_of_a_framework(name));
     if !known {
@@ -255,7 +255,7 @@ pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &SourceSpan, 
     known
 }
 
-/// Whether a scenario may give this environment variable this value.
+/// Reports a value that a scenario may not give to this environment variable.
 pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &SourceSpan) {
     let allowed = environment::values(name).filter(|allowed| !allowed.contains(&value));
     if let Some(allowed) = allowed {

@@ -15,38 +15,38 @@ use crate::scenario::{Case, Gpus, Hazard, Python, Scalar, Step};
 
 const MOST_STEPS: usize = 256;
 
-/// What may stand beside the call of a step.
+/// The keys of a step other than its call.
 const BESIDE: [&str; 5] = ["label", "on", "from", LINE_VALUE, LINE_VARIES];
 
-/// The most bytes of a Python line: what is longer is a program, and belongs in a module.
+/// The most bytes of a Python line. Longer code is a program, and belongs in a module.
 const MOST_LINE_BYTES: usize = 16 << 10;
 
-/// What the file says for all its cases.
+/// Settings of the file for all of its cases.
 pub(super) struct Common<'c> {
     pub(super) gpus: Gpus,
     pub(super) needed_gpus: u32,
     pub(super) hazards: &'c [Hazard],
 }
 
-/// The steps of a case as checks can name them.
+/// The steps of a case, by the names that checks can use.
 pub(super) struct Scope {
     /// The case.
     pub(super) case: String,
     steps: Vec<Named>,
-    /// Whether every step could be read; if not, a label that is missing may be that of a bad step.
+    /// Whether every step could be read. If not, a missing label may be that of a step with an error.
     complete: bool,
 }
 
 struct Named {
     label: String,
-    /// Whether the label was written, rather than taken from the call.
+    /// The place of the label if it was written, rather than taken from the call.
     written: Option<SourceSpan>,
     row: Option<Row>,
 }
 
-/// What a name in a check stands for.
+/// The result of looking up the name of a step.
 pub(super) enum FoundStep {
-    /// This step; its row, unless the step is in error.
+    /// One step; its row, unless the step has an error.
     Step(Option<Row>),
     /// Several steps.
     Ambiguous,
@@ -76,7 +76,7 @@ impl Scope {
     }
 }
 
-/// Reads `[cases.<name>]` but for what it expects, which takes the [`Scope`] that is returned.
+/// Reads `[cases.<name>]` except for its expectations, which need the returned [`Scope`].
 pub(super) fn case(
     reader: &mut Reader<'_>,
     TreeEntry { key, value }: &TreeEntry,
@@ -119,7 +119,7 @@ pub(super) fn case(
     Some((case, scope))
 }
 
-/// The mask that the environment of a case names.
+/// The mask in the environment of a case.
 fn own_mask(env: &Node) -> Option<&Node> {
     match &env.data {
         Data::Table(entries) => get(entries, "CUDA_VISIBLE_DEVICES"),
@@ -127,7 +127,7 @@ fn own_mask(env: &Node) -> Option<&Node> {
     }
 }
 
-/// `"all"`, or how many GPUs the mask names.
+/// Reads `"all"`, or the number of GPUs in the mask.
 pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<Gpus> {
     if matches!(&node.data, Data::Text(text) if text == "all") {
         return Some(Gpus::All);
@@ -145,7 +145,7 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
     Some(Gpus::Masked(masked))
 }
 
-/// What the interpreter must have.
+/// Reads what a case needs of its interpreter.
 fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
     let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
     let needs = get(entries, "needs").map(|node| conditions::requirements(reader, node));
@@ -164,7 +164,7 @@ fn env(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> BTreeMap<String
     env
 }
 
-/// The steps of a case, and what checks can name of them.
+/// Reads the steps of a case; returns them, and the names that checks can use for them.
 pub(super) fn steps_of(
     reader: &mut Reader<'_>,
     case: &str,
@@ -184,7 +184,7 @@ pub(super) fn steps_of(
         }
     }
     steps.scope.complete = nodes.is_some_and(|nodes| nodes.len() <= MOST_STEPS);
-    // What is too long is refused for that; looking for what was meant in each of thousands takes minutes.
+    // A list that is too long was reported. Suggesting corrections for each of thousands of steps would take minutes.
     for node in nodes.unwrap_or_default().iter().take(MOST_STEPS) {
         if steps.step(node).is_none() {
             steps.scope.complete = false;
@@ -194,21 +194,21 @@ pub(super) fn steps_of(
     (steps.steps, steps.scope)
 }
 
-/// The steps of one case while they are read.
+/// The steps of one case, while they are read.
 struct Steps<'r, 'a> {
     reader: &'r mut Reader<'a>,
     hazards: &'r [Hazard],
-    /// Whether the case is one of Python lines.
+    /// Whether the case consists of Python lines.
     in_python: bool,
     names: Names,
-    /// How many unlabelled steps make each call.
+    /// How many steps without a label make each call.
     calls: BTreeMap<String, u32>,
     scope: Scope,
     steps: Vec<Step>,
 }
 
 impl Steps<'_, '_> {
-    /// Reads a step; nothing if not even its call and label could be told.
+    /// Reads a step; `None` if not even its call and label are known.
     fn step(&mut self, node: &Node) -> Option<()> {
         let entries = self.reader.table(node)?;
         let TreeEntry { key, value } = self.call(node, entries)?;
@@ -293,7 +293,7 @@ impl Steps<'_, '_> {
         })
     }
 
-    /// Whether a call can be a step of this case: C makes it, or Python.
+    /// Reports a call that cannot be a step of this case: in a case of Python lines, a call that Python cannot make.
     fn fits(&mut self, key: &TreeKey, kind: Option<&'static Call>, entries: &[TreeEntry]) {
         for entry in entries.iter().filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str())) {
             let help =
@@ -307,7 +307,7 @@ impl Steps<'_, '_> {
         }
     }
 
-    /// Keeps a step under its label.
+    /// Stores a step under its label.
     fn push(
         &mut self,
         node: &Node,
@@ -318,7 +318,7 @@ impl Steps<'_, '_> {
     ) -> Option<()> {
         let written = get(entries, "label");
         let label = written.and_then(|node| Some((self.reader.name(node, "label")?.to_string(), node.place.clone())));
-        // A call that is unknown may be the one that a check names.
+        // A check may refer to the unknown call.
         let unreadable = if written.is_some() { label.is_none() } else { row.is_none() };
         let (label, written) = match label {
             Some((label, place)) => (label, Some(place)),
@@ -330,7 +330,7 @@ impl Steps<'_, '_> {
         (!unreadable).then_some(())
     }
 
-    /// The one entry of a step that is its call.
+    /// The entry of a step that is its call.
     fn call<'n>(&mut self, node: &Node, entries: &'n [TreeEntry]) -> Option<&'n TreeEntry> {
         let others: Vec<&TreeEntry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
         let is_call = |entry: &TreeEntry| entry.key.text == LINE || calls::find(&entry.key.text).is_some();
@@ -362,7 +362,7 @@ impl Steps<'_, '_> {
         Some(call)
     }
 
-    /// The label of a step that has none: its call, with a number from the second on.
+    /// The label of a step without one: its call, with a number from the second time on.
     fn numbered(&mut self, call: &str) -> String {
         let count = self.calls.entry(call.to_string()).or_insert(0);
         *count += 1;
@@ -372,14 +372,14 @@ impl Steps<'_, '_> {
     fn on(&mut self, node: &Node) -> Option<String> {
         let name = self.reader.text(node)?;
         match self.names.get(name) {
-            Some(Bound { of: Some(ACTOR) | None, .. }) => Some(name.to_string()),
+            Some(Bound { handle: Some(ACTOR) | None, .. }) => Some(name.to_string()),
             Some(bound) => {
                 let message = format!("`{name}` is not a thread, process or exit handler");
                 self.reader.error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
             None => {
-                let actors = self.names.iter().filter(|(_, bound)| bound.of == Some(ACTOR));
+                let actors = self.names.iter().filter(|(_, bound)| bound.handle == Some(ACTOR));
                 let help = super::diagnostic::nearest(name, actors.map(|(name, _)| name.as_str()));
                 let help = match help {
                     Some(near) => format!("did you mean `{near}`?"),
@@ -391,7 +391,7 @@ impl Steps<'_, '_> {
         }
     }
 
-    /// Handlers run once the process leaves, and nothing else does.
+    /// Checks that exit handlers run after the process leaves, and that nothing else does.
     fn in_order(&mut self, node: &Node, call: &str, on: Option<&str>) {
         let handler = on.and_then(|on| self.names.get(on)).is_some_and(|bound| bound.has(Effect::AddsExitHandler));
         let left = self.steps.iter().any(|step| step.has(Effect::Exits) && (step.on.is_none() || handler));
@@ -403,7 +403,7 @@ impl Steps<'_, '_> {
         }
     }
 
-    /// The private copy of libcudart that makes the call.
+    /// Reads the name of the private copy of libcudart that makes the call.
     fn from(&mut self, node: &Node, kind: Option<&'static Call>) -> Option<String> {
         let name = self.reader.text(node)?;
         if let Some(kind) = kind.filter(|kind| kind.library != CallLibrary::Runtime) {
@@ -412,7 +412,7 @@ impl Steps<'_, '_> {
             return None;
         }
         match self.names.get(name) {
-            Some(Bound { of: Some(LIBRARY_COPY) | None, .. }) => Some(name.to_string()),
+            Some(Bound { handle: Some(LIBRARY_COPY) | None, .. }) => Some(name.to_string()),
             Some(bound) => {
                 let message = format!("`{name}` is not a copy of libcudart");
                 self.reader.error_with(&node.place, message, &bound.place, "bound here");
@@ -433,16 +433,16 @@ impl Steps<'_, '_> {
         arguments: &[TreeEntry],
         beside: &[TreeEntry],
     ) -> Option<String> {
-        let of = kind.and_then(|kind| kind.binds());
-        // One that stands beside the call is in error already, and no less a name.
+        let handle = kind.and_then(|kind| kind.binds());
+        // An `as` beside the call was already reported; its name is still bound.
         let Some(entry) = arguments.iter().chain(beside).find(|entry| entry.key.text == "as") else {
-            if of == Some(ACTOR) {
+            if handle == Some(ACTOR) {
                 let help = Some(format!("write `{} = {{ as = \"B\" }}`", key.text));
                 self.reader.error(&key.place, format!("`{}` needs `as`, for later steps to name", key.text), help);
             }
             return None;
         };
-        if kind.is_some() && of.is_none() {
+        if kind.is_some() && handle.is_none() {
             self.reader.error(&entry.key.place, format!("`{}` returns nothing that `as` could bind", key.text), None);
             return None;
         }
@@ -454,14 +454,14 @@ impl Steps<'_, '_> {
             return None;
         }
         if let Some(before) = self.names.get(&name) {
-            // A pointer may be freed and its name used again, but a thread's name is its identity.
-            let clash = matches!((before.of, of), (Some(a), Some(b)) if a != b || a == ACTOR);
+            // A pointer may be freed and its name used again, but the name of a thread identifies it.
+            let clash = matches!((before.handle, handle), (Some(a), Some(b)) if a != b || a == ACTOR);
             if clash {
                 self.reader.error_with(&place, format!("`{name}` is already taken"), &before.place, "first here");
                 return None;
             }
         }
-        self.names.insert(name.clone(), Bound { of, call: key.text.clone(), place });
+        self.names.insert(name.clone(), Bound { handle, call: key.text.clone(), place });
         Some(name)
     }
 

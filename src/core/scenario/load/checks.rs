@@ -1,4 +1,4 @@
-//! Checks: what must hold at a step, or of how the worker ended.
+//! Reading checks: what must hold at a step, or how the worker must end.
 
 use super::cases::{FoundStep, Scope};
 use super::conditions;
@@ -9,10 +9,10 @@ use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get};
 use crate::source::tree::{Node, SourceSpan, TreeEntry};
 
-/// The keys of a check that state no fact about a step.
+/// The keys of a check that are not facts about a step.
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
 
-/// Reads a list of checks that must make sense in each of these cases.
+/// Reads a list of checks, each of which must be valid in all of these cases.
 pub(super) fn checks(reader: &mut Reader<'_>, node: &Node, scopes: &[&Scope], parameters: &Parameters) -> Vec<Check> {
     let nodes = reader.list(node).unwrap_or_default();
     nodes.iter().filter_map(|node| check(reader, node, scopes, parameters)).collect()
@@ -44,7 +44,7 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
     Some(check)
 }
 
-/// Whether a check is either about a step, and says something of it, or about how the worker ended.
+/// Reports a check unless it is about a step and has a fact, or is about how the worker ends.
 fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry]) {
     let fact = entries.iter().find(|entry| FactKind::find(&entry.key.text).is_some());
     match (get(entries, "at"), get(entries, "exit")) {
@@ -71,7 +71,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry
     }
 }
 
-/// The rows of a step in each case, as far as they are known.
+/// The step with this label in each case, if it could be read there. Reports a label that does not exist.
 fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &SourceSpan) -> Vec<Row> {
     let mut kinds = Vec::new();
     for scope in scopes {

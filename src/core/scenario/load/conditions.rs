@@ -1,4 +1,4 @@
-//! Conditions on the machine: what a scenario needs, where an expectation holds.
+//! Reading conditions on the machine: what a scenario needs, and where an expectation applies.
 
 use super::diagnostic::suggest;
 use super::parameters::{Parameters, scalar};
@@ -75,7 +75,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
     when
 }
 
-/// Reads a list of packages with the versions that will do.
+/// Reads a list of packages with their version ranges.
 pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
     let mut requirements = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
@@ -133,7 +133,7 @@ fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
     }
 }
 
-/// The place to report that something is missing from the file as a whole.
+/// The place at which to report that something is missing from the file as a whole.
 pub(super) fn beginning(entries: &[TreeEntry]) -> SourceSpan {
     entries.first().map_or(SourceSpan::at(0..0), |entry| entry.key.place.clone())
 }

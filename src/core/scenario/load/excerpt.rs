@@ -1,4 +1,4 @@
-//! Steps and checks in a file of another form, read as those of a scenario file are.
+//! Steps and checks in a file of another format, read like those of a scenario file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,18 +14,18 @@ use crate::source::Diagnostic;
 use crate::source::reader::Reader;
 use crate::source::tree::{Data, Node, SourceSpan, table_at};
 
-/// A file such as `scenarios/surveys/calls.toml` while its steps and checks are read.
+/// The reader of a file such as `scenarios/surveys/calls.toml`, for its steps and checks.
 pub struct Excerpts<'a> {
     reader: Reader<'a>,
 }
 
 impl<'a> Excerpts<'a> {
-    /// `file` is what messages call the file, and `kernels` the names that a `ptx` argument can have.
+    /// `file` is the name of the file in messages, and `kernels` are the names that a `ptx` argument can have.
     pub fn of(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Excerpts<'a> {
         Excerpts { reader: Reader::new(file, source, kernels) }
     }
 
-    /// The steps of one case, and checks that speak of them. What is wrong is kept for [`Self::finish`].
+    /// Reads the steps of one case, and the checks that refer to them. Errors are kept for [`Self::finish`].
     pub fn case(&mut self, steps: &[Spanned<Table>], checks: &[Spanned<Table>]) -> (Vec<Step>, Vec<Check>) {
         let list = |tables: &[Spanned<Table>]| {
             let start = tables.first().map_or(0, |first| first.span().start);
@@ -38,7 +38,7 @@ impl<'a> Excerpts<'a> {
         (steps, checks)
     }
 
-    /// Variables that a case sets at exec, said at one place.
+    /// Checks the variables that a case sets at exec; errors are reported at `span`.
     pub fn environment(&mut self, env: &BTreeMap<String, String>, span: Range<usize>) {
         let place = SourceSpan::at(span);
         for (name, value) in env {
@@ -48,8 +48,10 @@ impl<'a> Excerpts<'a> {
         }
     }
 
+    /// Ends the reading of the file.
+    ///
     /// # Errors
-    /// Everything that was wrong, each with its place.
+    /// Every error so far, each with its place.
     pub fn finish(self) -> Result<(), Vec<Diagnostic>> {
         if self.reader.errors.is_empty() { Ok(()) } else { Err(self.reader.errors) }
     }

@@ -1,4 +1,4 @@
-//! Parameters: their values, their combinations, and filling them into the tree.
+//! Parameters: their values, their combinations, and how they are filled into the tree.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use super::reader::{Reader, is_gpu};
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::scenario::Scalar;
 
-/// More instances than this would keep a GPU for hours.
+/// More instances would occupy a GPU for hours.
 const MOST_INSTANCES: usize = 64;
 
-/// How else a template may write a GPU's UUID.
+/// Other forms in which a template may write a GPU.
 const GPU_FORMS: [&str; 4] = ["short", "upper", "bare", "pci"];
 
 /// One parameter: its name, and its values with their places.
@@ -25,7 +25,7 @@ struct Parameter {
 #[derive(Default)]
 pub(super) struct Parameters(Vec<Parameter>);
 
-/// A value for each parameter.
+/// One value for each parameter.
 pub(super) struct Combination<'p>(Vec<(&'p str, &'p Scalar, &'p Range<usize>)>);
 
 impl Parameters {
@@ -44,7 +44,7 @@ impl Parameters {
         (reader.errors.len() == before).then_some(parameters)
     }
 
-    /// The values a parameter can have; nothing for a name that is none.
+    /// The values of a parameter; `None` for an unknown name.
     pub(super) fn values(&self, name: &str) -> Option<impl Iterator<Item = &Scalar>> {
         let parameter = self.0.iter().find(|parameter| parameter.name == name)?;
         Some(parameter.values.iter().map(|(value, _)| value))
@@ -55,7 +55,7 @@ impl Parameters {
         self.0.iter().map(|parameter| parameter.name.as_str())
     }
 
-    /// Every combination; the last parameter changes fastest. One, of nothing, if there are none.
+    /// Every combination; the last parameter changes fastest. Without parameters, one empty combination.
     pub(super) fn combinations(&self) -> Vec<Combination<'_>> {
         let mut all = vec![Combination(Vec::new())];
         for Parameter { name, values } in &self.0 {
@@ -72,7 +72,7 @@ impl Parameters {
         all
     }
 
-    /// As [`crate::scenario::Scenario`] has them.
+    /// The parameters as [`crate::scenario::Scenario`] stores them.
     pub(super) fn into_list(self) -> Vec<(String, Vec<Scalar>)> {
         let values = |values: Vec<(Scalar, Range<usize>)>| values.into_iter().map(|(value, _)| value).collect();
         self.0.into_iter().map(|parameter| (parameter.name, values(parameter.values))).collect()
@@ -103,7 +103,7 @@ fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> O
     Some(Parameter { name: name.clone(), values })
 }
 
-/// Text or an integer. Text may hold only what the plan fills in.
+/// Reads text or an integer. Only templates of the plan may occur in the text.
 pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
     match &node.data {
         Data::Int(value) => Some(Scalar::Int(*value)),
@@ -118,7 +118,7 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
     }
 }
 
-/// Marks every text and key that has a parameter in it as one about which nothing can be said.
+/// Marks every text and key that contains a parameter, so that no error is reported about it.
 pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[TreeEntry]) {
     for TreeEntry { key, value } in entries {
         if key.text.contains("${") {
@@ -137,14 +137,14 @@ fn leave_node_unfilled(reader: &mut Reader<'_>, node: &Node) {
     }
 }
 
-/// Whether `${name}` is left for the plan, which knows the machine.
+/// Whether the plan, which knows the machine, fills in `${name}`.
 fn is_planned(name: &str) -> bool {
     let (gpu, form) = name.split_once(':').unwrap_or((name, "short"));
     name == "gpus" || (is_gpu(gpu) && GPU_FORMS.contains(&form))
 }
 
 impl Combination<'_> {
-    /// As [`crate::scenario::Instance`] has them.
+    /// The values as [`crate::scenario::Instance`] stores them.
     pub(super) fn values(&self) -> BTreeMap<String, Scalar> {
         self.0.iter().map(|(name, value, _)| (name.to_string(), (*value).clone())).collect()
     }
@@ -158,8 +158,8 @@ impl Combination<'_> {
         format!("{scenario}[{}]", values.join(","))
     }
 
-    /// Entries with values in place of `${parameter}`: themselves where there are no parameters,
-    /// since most files have none, and copying their trees is most of what reading them would cost.
+    /// The entries with values in place of `${parameter}`. Without parameters they are borrowed: most files have
+    /// none, and copying their trees would be most of the work of reading them.
     pub(super) fn filled<'n>(&self, reader: &mut Reader<'_>, entries: &'n [TreeEntry]) -> Cow<'n, [TreeEntry]> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill_entries(reader, entries));
@@ -168,7 +168,7 @@ impl Combination<'_> {
         Cow::Borrowed(entries)
     }
 
-    /// The same for one value.
+    /// The node with values in place of `${parameter}`, like [`Self::filled`].
     pub(super) fn filled_node<'n>(&self, reader: &mut Reader<'_>, node: &'n Node) -> Cow<'n, Node> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill(reader, node));
@@ -177,7 +177,7 @@ impl Combination<'_> {
         Cow::Borrowed(node)
     }
 
-    /// Reports every `${name}` that nothing fills in.
+    /// Reports every `${name}` that is neither a parameter nor a template of the plan.
     fn look_through(&self, reader: &mut Reader<'_>, entries: &[TreeEntry]) {
         for TreeEntry { key, value } in entries {
             if key.text.contains("${") {
@@ -240,7 +240,7 @@ impl Combination<'_> {
         filled
     }
 
-    /// The value of the parameter that is all of a text.
+    /// The value of a parameter, if the text consists of it alone.
     fn whole(&self, text: &str) -> Option<(&Scalar, &Range<usize>)> {
         let name = text.strip_prefix("${")?.strip_suffix('}')?;
         self.find(name)

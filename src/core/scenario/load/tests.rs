@@ -109,7 +109,7 @@ fn checks_are_read() {
 
 #[test]
 fn no_text_makes_the_loader_panic() {
-    // Every prefix and every file with one byte taken out, at character boundaries.
+    // Every prefix, and the file with any one character removed.
     for at in 0..GOOD.len() {
         if let Some(prefix) = GOOD.get(..at) {
             for error in load("a/b", "f", prefix, &[]).err().unwrap_or_default() {
@@ -128,7 +128,7 @@ fn a_file_of_thousands_of_errors_is_refused_at_once() {
     let names: String = (0..14_000).map(|n| format!("k{n}=1\n")).collect();
     let head = "question = \"Q?\"\nfolklore = \"F\"\nno_control = \"N\"\neffect = []\n";
     for source in [format!("{head}[cases.trap]\ndoes = \"x\"\nsteps = [{steps}]\n"), format!("{names}{head}")] {
-        // It took minutes when each error cost a look at all the others and at the whole file.
+        // This took minutes when each error searched all others and the whole file.
         let errors = load("many", "many.toml", &source, &[]).expect_err("it is full of errors");
         let shown: usize = errors.iter().map(|error| error.render(&source, false).len()).sum();
         assert!(errors.len() <= 101 && shown < 1 << 20, "{} errors in {shown} bytes", errors.len());

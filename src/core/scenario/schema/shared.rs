@@ -1,4 +1,4 @@
-//! A schema without repetition: what occurs in several places becomes a definition.
+//! A schema without repetition: repeated parts become definitions.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::reference;
 
-/// A shorter schema says more where it stands than a reference to it would.
+/// A part that is shorter than this is repeated, because a reference would say less.
 const SHORTEST: usize = 110;
 
-/// The same schema, with a definition for each part that occurs more than once. A definition is
-/// called after the first key under which its schema stands.
+/// The same schema with a definition for each part that occurs more than once. A definition is named after the first
+/// key at which its schema occurs.
 pub(super) fn shared(mut schema: Value) -> Value {
     let Some(Value::Object(own)) = schema.as_object_mut().and_then(|schema| schema.remove("$defs")) else {
         return schema;
@@ -31,8 +31,8 @@ pub(super) fn shared(mut schema: Value) -> Value {
     schema
 }
 
-/// Counts a schema and what is in it. What is in one that was seen before counts no more: it will
-/// stand in the definition alone.
+/// Counts the schema and its parts. The parts of a schema that occurred before are not counted again: they will occur
+/// only once, in the definition.
 fn count(schema: &Value, times: &mut BTreeMap<String, usize>) {
     let known = times.entry(without_default(schema).0.to_string()).or_default();
     *known += 1;
@@ -41,14 +41,14 @@ fn count(schema: &Value, times: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// A schema and its default, which is an annotation of the place where it stands.
+/// A schema without its default, and the default, which describes only the place where the schema occurs.
 fn without_default(schema: &Value) -> (Value, Option<Value>) {
     let mut schema = schema.clone();
     let default = schema.as_object_mut().and_then(|schema| schema.remove("default"));
     (schema, default)
 }
 
-/// The schemas directly in a schema.
+/// Calls `f` with the direct parts of a schema.
 fn each_child(schema: &Value, f: &mut dyn FnMut(&Value)) {
     for (key, value) in schema.as_object().into_iter().flatten() {
         match (key.as_str(), value) {
@@ -63,12 +63,12 @@ fn each_child(schema: &Value, f: &mut dyn FnMut(&Value)) {
 struct Sharing {
     times: BTreeMap<String, usize>,
     definitions: Map<String, Value>,
-    /// The definition's name by the text of its schema.
+    /// The names of definitions, by the texts of their schemas.
     names: BTreeMap<String, String>,
 }
 
 impl Sharing {
-    /// A schema that stands under a key: a reference if it occurs elsewhere too.
+    /// The schema of a key: a reference, if the schema occurs elsewhere too.
     fn schema(&mut self, key: &str, schema: Value) -> Value {
         let (bare, default) = without_default(&schema);
         let text = bare.to_string();
@@ -95,19 +95,22 @@ impl Sharing {
         reference
     }
 
-    /// A schema with everything in it shared.
+    /// A schema whose parts are shared.
     fn children(&mut self, key: &str, schema: Value) -> Value {
         let Value::Object(schema) = schema else { return schema };
         let child = |(word, value): (String, Value)| {
             let value = match (word.as_str(), value) {
                 ("properties" | "patternProperties", Value::Object(schemas)) => {
                     let named = |name: &str| if word == "properties" { name.to_string() } else { key.to_string() };
-                    schemas.into_iter().map(|(name, one)| (name.clone(), self.schema(&named(&name), one))).collect()
+                    schemas
+                        .into_iter()
+                        .map(|(name, child_schema)| (name.clone(), self.schema(&named(&name), child_schema)))
+                        .collect()
                 }
                 ("anyOf" | "oneOf", Value::Array(schemas)) => {
-                    schemas.into_iter().map(|one| self.schema(key, one)).collect()
+                    schemas.into_iter().map(|child_schema| self.schema(key, child_schema)).collect()
                 }
-                ("items" | "additionalProperties" | "propertyNames", one) => self.schema(key, one),
+                ("items" | "additionalProperties" | "propertyNames", child_schema) => self.schema(key, child_schema),
                 (_, value) => value,
             };
             (word, value)
@@ -120,7 +123,7 @@ impl Sharing {
 mod tests {
     use super::*;
 
-    /// A schema with every reference replaced by what it refers to.
+    /// A schema with every reference replaced by its definition.
     fn spelled_out(schema: &Value, definitions: &Value) -> Value {
         match schema {
             Value::Object(parts) => {

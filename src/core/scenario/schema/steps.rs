@@ -1,4 +1,4 @@
-//! The part of the schema that the tables of calls make.
+//! The part of the schema that is made from the tables of calls.
 
 use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Param, ParamKind, UINT64_MAX};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::{object, or_parameter, reference, sentence, set};
 /// One step: an object with the call as a key, its label, and where it runs.
 pub(super) fn step() -> Value {
     let name = json!({ "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
-    let mut properties: Map<String, Value> = calls::all().map(|it| (it.name.to_string(), call(it))).collect();
+    let mut properties: Map<String, Value> = calls::all().map(|row| (row.name.to_string(), call(row))).collect();
     properties.insert("label".to_string(), json!({ "description": "What checks call this step.", "anyOf": [name] }));
     let on = "The thread or process that makes the call.";
     properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
@@ -20,14 +20,14 @@ pub(super) fn step() -> Value {
         properties.insert(key.to_string(), schema);
     }
     let mut schema = object(Value::Object(properties), &[]);
-    // Which call a parameter stands for is not known here, nor what that call takes.
+    // A parameter may stand for any call, so the arguments are not known here.
     set(&mut schema, "patternProperties", json!({ "\\$\\{[a-z0-9_]+\\}": { "type": "object" } }));
     set(&mut schema, "minProperties", json!(1));
     set(&mut schema, "maxProperties", json!(5));
     schema
 }
 
-/// What a step that is a Python line has.
+/// The keys of a step that is a Python line.
 fn line() -> [(&'static str, Value); 3] {
     [
         (LINE, sentence("A Python line, as people write it; in a case with `python`.")),
@@ -91,10 +91,10 @@ fn argument(call: &Call, param: &Param) -> Value {
             sentence(&format!("The name of the {of} that an earlier step of any process bound."))
         }
         ParamKind::Actor | ParamKind::Pid => sentence("The name of a thread or process that an earlier step started."),
-        // No input is of these kinds.
+        // These kinds are no inputs.
         ParamKind::Fixed(_) | ParamKind::Out(_) => json!(false),
     };
-    // The default of a handle or of arguments is NULL, which is written by leaving the key out.
+    // The default of a handle or of arguments is NULL, written by leaving out the key.
     if let (
         Some(default),
         ParamKind::I32 | ParamKind::U32 | ParamKind::U64 | ParamKind::Bytes | ParamKind::Constant(_),
